@@ -117,7 +117,7 @@ class ArrivalPolicy:
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         if self.line is not line:
-            ask = self.exchange.rule.asked(self.algorithm.ask(before.state))
+            ask = self.exchange.channel.rule.asked(self.algorithm.ask(before.state))
             self.places, self.ahead, self.begun = Places(self.run, self.exchange, ask, line), {}, 0
             self.works_ahead = (
                 self.exchange.executor.works_ahead

@@ -1,23 +1,27 @@
-"""The server's end of the channel: what is sent and charged, and what memories make of replies."""
+"""The server's end of the channel: what is sent and charged, and what is made of replies.
+
+Memories, secure sums and robust rules are at this end; noise is in `private`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from rayfed.channel.base import Memory
 from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
+from rayfed.core.rng import Key
 from rayfed.engine.clock import Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
-from rayfed.messages import Ask, Reply
+from rayfed.messages import Ask, Reply, State
 
-State = Mapping[str, Array]
 FEWEST = 2
 """Replies that make a sum; one is a single vector."""
 _NONE = np.empty(0, dtype=np.int64)
@@ -53,6 +57,7 @@ class ServerEnd:
         if self.uplink is not None and self.uplink.noise:
             self.fewest = self.uplink.survivors  # fewer add too little noise, whoever was asked
         down = self.downlink is not None and self.downlink.codec.memory is not None
+        self.rule = ServerRule(run)
         self.whole_first = self.memory is not None and self.memory.whole_first
         self.knows_clients = down or self.whole_first
 
@@ -173,7 +178,7 @@ class ServerEnd:
         return np.asarray(few[of_used])
 
     def received(
-        self, reply: Reply, answers: Sequence[WorkAnswer], state: State, newest: int
+        self, reply: Reply, answers: Sequence[WorkAnswer], ask: Ask, state: State, newest: int
     ) -> tuple[Reply, State]:
         """Return the reply that an algorithm gets, and the state after it.
 
@@ -183,6 +188,7 @@ class ServerEnd:
             With the means of what clients sent.
         answers : sequence of WorkAnswer
             Of which it is made; they say how stale each is.
+        ask : Ask
         state : mapping of str to array
         newest : int
             Version of the model.
@@ -191,15 +197,22 @@ class ServerEnd:
             ids = np.concatenate([answer.ids for answer in answers])
             stale = np.concatenate([answer.staleness for answer in answers])
             state = {**state, **self._learnt(state, ids, newest - stale)}
-        if self.uplink is None or self.memory is None or not self.memory.at_server:
-            return reply, state
+        if self.uplink is not None and self.memory is not None and self.memory.at_server:
+            reply, state = self._remembered(reply, answers, state, self.uplink, self.memory)
+        return self.rule.received(reply, answers, ask, state)
+
+    @staticmethod
+    def _remembered(
+        reply: Reply, answers: Sequence[WorkAnswer], state: State, uplink: Uplink, memory: Memory
+    ) -> tuple[Reply, State]:
+        """Return what a memory at the server makes of a reply, and the state after it."""
         mean, now = dict(reply.mean), dict(state)
-        for name, n in self.uplink.up.items():
+        for name, n in uplink.up.items():
             totals = [answer.gathered.sums[total_name(name)] for answer in answers]
             total = np.sum(totals, axis=0, dtype=totals[0].dtype)
             kept = state.get(f"up.{name}", np.zeros(n, total.dtype)).reshape(total.shape)
             got = mean.get(name, total)
-            mean[name], now[f"up.{name}"] = self.memory.received(got, total, kept)
+            mean[name], now[f"up.{name}"] = memory.received(got, total, kept)
         return replace(reply, mean=mean), now
 
     def _learnt(self, state: State, ids: Ints, versions: Ints) -> dict[str, Ints]:
@@ -225,3 +238,89 @@ class ServerEnd:
         if memory and remembered:
             text = f"'{memory.name}' is for one Ask in a round, and '{self.label}' asks again"
             raise RunFailed(f"{text} ('{ask.work}'); leave the memory out")
+
+
+class ServerRule:
+    """The robust rule of one run; without one, replies stay what they are.
+
+    All vectors of a reply are one: a rule that chooses clients chooses the same ones for each. Its
+    state is that of the rule, ``rule.<client function>.<name>``.
+
+    Parameters
+    ----------
+    run : Run
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.rule = None if run.training.algorithm.centralised else run.channel.aggregate
+        self.key = Key(run.seed, "buckets")
+
+    def asked(self, ask: Ask) -> Ask:
+        """Return an Ask of the algorithm as the rule needs it."""
+        return replace(ask, vectors=True) if self.rule and self.rule.sees_vectors else ask
+
+    def labels(self, ids: Ints, round: int, number: int) -> Ints | None:
+        """Return whose sums (K,) clients that are asked enter; None where there is one sum.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+            Distinct clients, ascending.
+        round, number : int
+            The round, and the Ask in it.
+        """
+        if self.rule is None or self.rule.before is None:
+            return None
+        return self.rule.before.labels(ids, self.key.sub(f"{round}/{number}"))
+
+    def received(
+        self, reply: Reply, answers: Sequence[WorkAnswer], ask: Ask, state: State
+    ) -> tuple[Reply, State]:
+        """Return the reply that the algorithm gets, and the state after it.
+
+        Parameters
+        ----------
+        reply : Reply
+            With the means of what clients sent.
+        answers : sequence of WorkAnswer
+            Of which it is made.
+        ask : Ask
+        state : mapping of str to array
+        """
+        if self.rule is None:
+            return reply, state
+        names = [name for name in ask.up if reply.mean.get(name, np.float64(0)).ndim]
+        if not names:
+            return reply, state
+        if self.rule.sees_vectors:
+            parts, weights = {name: reply.each[name] for name in names}, reply.weights
+        else:
+            (answer,) = answers  # buckets are refused where there may be others
+            parts, weights = _buckets(answer, names)
+        flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
+        vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
+        mine = f"rule.{ask.work}."
+        kept = under(state, mine)
+        outcome, now = self.rule.robust(vectors, weights, kept or self.rule.init(vectors.shape[1]))
+        pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])
+        means = {
+            name: piece.reshape(parts[name].shape[1:])
+            for name, piece in zip(names, pieces, strict=True)
+        }
+        each = {name: rows for name, rows in reply.each.items() if rows.ndim == 1}
+        reply = replace(reply, mean={**reply.mean, **means}, each=each)
+        return reply, {**state, **{mine + k: v for k, v in now.items()}}
+
+
+def _buckets(answer: WorkAnswer, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
+    """Return the means of the buckets (G, ...) by name, and what their clients count for (G,)."""
+    assert answer.labels is not None
+    labels, place = np.unique(answer.labels, return_inverse=True)
+    weights = np.bincount(place, answer.weights)
+    sums = answer.gathered.sums
+    means = {}
+    for name in names:
+        rows = np.stack([sums[group_name(name, label)] for label in labels.tolist()])
+        by = weights.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
+        means[name] = rows / by
+    return means, weights

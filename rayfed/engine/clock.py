@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rayfed.clients.solvers import Descent
-from rayfed.core.arrays import Array, Floats, Ints, under
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.rng import Draw
 from rayfed.engine.run import Run
 from rayfed.messages import Ask, Reply, State
@@ -149,6 +149,13 @@ class Times:
     end_s: Floats
     gone_s: Floats
     away_s: Floats
+
+    def unsent(self, silent: Bools) -> Times:
+        """Return these where silent clients (K,) go away when they have computed."""
+        computed_s = np.nextafter(self.start_s + self.compute_s, -math.inf)
+        return replace(
+            self, gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
+        )
 
 
 class Clock:

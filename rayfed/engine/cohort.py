@@ -17,14 +17,13 @@ from typing import TypeAlias
 import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
-from rayfed.engine.exchange import Asked, Asker, Exchange
-from rayfed.engine.private import PrivateMean
+from rayfed.engine.exchange import Asked, Asker, Exchange, NobodyToAsk
 from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
-from rayfed.engine.timeline import Timeline, fates, settled
-from rayfed.engine.works import LATE, USED, Ended, Work, Works, distinct
+from rayfed.engine.timeline import Timeline, begun, going_on, settled, unopened
+from rayfed.engine.works import USED, Ended, Work, Works, distinct
 from rayfed.messages import Ask, Reply
 
 Others: TypeAlias = Callable[[int, float, Ints], Ints]
@@ -34,14 +33,6 @@ Begin: TypeAlias = Callable[[Ints, Ints, int], list[Work]]
 Successors: TypeAlias = Callable[[Works, float, Ints], tuple[Ints, Ints]]
 """``successors(failed, now_s, asked)``: whom the server asks now that works have failed."""
 _BY_ATTEMPT = attrgetter("attempt", "client")
-
-
-class NoReply(Exception):
-    """No reply to an Ask can be used."""
-
-
-class NobodyToAsk(NoReply):
-    """There is no client to ask."""
 
 
 @dataclass(frozen=True)
@@ -226,56 +217,42 @@ class Cohorts:
         """
         self.exchange.check(ask, owner)
         ids, often = distinct(drawn)
-        private = self.exchange.private if owner == "algorithm" else None
+        newest = stats.round - 1
         if not len(ids):
-            if private is None or private.in_shares:
+            if not self.exchange.noise_alone(owner):
                 raise NobodyToAsk
             stats.ask += 1
-            return self._private(private, ask, None, stats)
-        asked = self._sent(ask, owner, stats)
+            return self.exchange.reply(Asked(ask, owner), [], stats, newest, stale=False)
+        asked = self.exchange.sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
-        begun, status, close_s, goes_on = self._waited(cohort, stays)
-        asked = self._grouped(asked, begun, stats)
+        known, status, close_s, goes_on = self._waited(cohort, stays)
+        asked = self.exchange.grouped(asked, known.client, stats)
         if asked.coded and self.exchange.channel.secure is not None:
-            status = self._opened(asked, ids, begun.client, status)
-        works, numbers = replace(begun, status=status), stats.ask + begun.attempt
+            there = np.flatnonzero(status == USED)
+            lost = self.exchange.lost(asked, ids, known.client[there])
+            status = unopened(status, there[lost])
+        works, numbers = replace(known, status=status), stats.ask + known.attempt
         used = works.used()
         fresh = self._fresh(asked, works, used, stats) if len(used) else None
         self._count(asked, works, numbers, goes_on, (used, fresh), stats)
         late: list[WorkAnswer] = []
         if stays:
             late = self._late(asked, stats, close_s, int(numbers.max()) + 1)
-            self._go_on(begun, goes_on, stats, asked.ask)
+            self._go_on(known, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
         stats.answered = works.client[used].repeat(works.drawn[used])
         stats.time_s, stats.ask = close_s, int(numbers.max()) + 1
-        reply = self._reply(fresh, late, asked, stats)
+        answers = [*([] if fresh is None else [fresh]), *late]
+        if stats.timeline is not None and answers:
+            stats.staleness = np.concatenate([answer.staleness for answer in answers])
+        reply = self.exchange.reply(asked, answers, stats, newest, stale=bool(late))
         if self.exchange.listened(ask, owner):
             count = self.population.count
             own = [] if fresh is None else [fresh.scalars(count) if late else reply]
             stats.replies += [*(answer.scalars(count) for answer in late), *own]
         return reply
-
-    def _sent(self, ask: Ask, owner: Asker, stats: RoundStats) -> Asked:
-        """Return an Ask as its clients get it."""
-        channel = self.exchange.channel
-        if owner == "algorithm" and channel.codes:
-            channel.check(ask, stats.remembered)
-            ask, stats.channel = channel.sent(ask, stats.channel, stats.round, stats.ask)
-            stats.remembered = True
-        if owner == "algorithm" and self.exchange.private is not None:
-            ask = self.exchange.private.sent(ask, stats.channel)
-        return Asked(self.exchange.rule.asked(ask) if owner == "algorithm" else ask, owner)
-
-    def _grouped(self, asked: Asked, works: Works, stats: RoundStats) -> Asked:
-        """Return what was asked, with the groups that the clients were put into."""
-        if asked.owner != "algorithm":
-            return asked
-        ids = np.unique(works.client)
-        labels = self.exchange.rule.labels(ids, stats.round, stats.ask)
-        return asked if labels is None else replace(asked, groups=(ids, labels))
 
     def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
         """Compute the works at these places, whose replies are used."""
@@ -304,16 +281,6 @@ class Cohorts:
         ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
         stats.count(ended, participants=to_cohort)
 
-    def _opened(self, asked: Asked, ids: Ints, clients: Ints, status: Ints) -> Ints:
-        """Return what becomes of works (W,); in secure sums that are lost nothing is used."""
-        used = np.flatnonzero(status == USED)
-        there = clients[used]
-        mine = asked.labels(there)
-        labels = None if asked.groups is None or mine is None else (asked.groups[1], mine)
-        status = status.copy()
-        status[used[self.exchange.channel.lost(ids, there, labels)]] = LATE
-        return status
-
     # -- waiting ---------------------------------------------------------------------------
 
     def _waited(self, cohort: Cohort, stays: bool) -> tuple[Works, Ints, float, Bools]:
@@ -328,9 +295,7 @@ class Cohorts:
         else:
             works = self._stepped(cohort, stays)
         status, close_s = settled(works, stats.time_s, cohort.first, deadline_s)
-        goes_on = np.zeros(len(works), dtype=np.bool_)
-        if stays:
-            goes_on = (status == LATE) & ~((works.status == LATE) & (works.over_s <= close_s))
+        goes_on = going_on(works, status, close_s) & stays
         return works, status, close_s, goes_on
 
     def _deadline_s(self, stats: RoundStats) -> float:
@@ -346,8 +311,7 @@ class Cohorts:
         """
         stats, ask = cohort.stats, cohort.asked.ask
         traffic = self.exchange.traffic(cohort.asked, ids, stats.channel, stats.round - 1)
-        rule, count = self.rule, len(ids)
-        fit_s = self._deadline_s(stats) if rule.late == "partial" else math.inf
+        fit_s = self._deadline_s(stats) if self.rule.late == "partial" else math.inf
         if attempt and isinstance(ask.cost, np.ndarray):
             ask = replace(ask, cost=ask.cost[np.searchsorted(cohort.ids, ids)])
         times = self.exchange.clock.begun(
@@ -359,20 +323,12 @@ class Cohorts:
             weights = stats.corrected[at] if attempt else stats.corrected
         else:
             weights = drawn * self.exchange.weights(ids)
-        end_s = np.full(count, math.inf) if self.server.limited else times.end_s
-        limit_s = np.full(count, math.inf if rule.timeout_s is None else now_s + rule.timeout_s)
-        gone_s = times.gone_s
         if self.run.faults:
-            computed_s = np.nextafter(times.start_s + times.compute_s, -math.inf)
-            silent = self.exchange.silent(cohort.asked, ids, stats.round)
-            gone_s = np.where(silent, np.minimum(gone_s, computed_s), gone_s)
-        status, over_s = fates(end_s, gone_s, limit_s)
-        one = np.ones(count, dtype=np.int64)
-        works = Works(
-            over_s, ids, serial + 1 + np.arange(count), status, stats.round * one,
-            (stats.round - 1) * one, stats.ask * one, attempt * one, drawn, times.steps,
-            traffic.down * one, traffic.up * one, weights, times.start_s, times.compute_s,
-            times.free_s, end_s, gone_s, limit_s,
+            times = times.unsent(self.exchange.silent(cohort.asked, ids, stats.round))
+        works = begun(
+            ids, now_s, times, traffic, serial=serial, timeout_s=self.rule.timeout_s,
+            ends_known=not self.server.limited, draw=stats.round, version=stats.round - 1,
+            ask=stats.ask, attempt=attempt, drawn=drawn, weight=weights,
         )  # fmt: skip
         return works, times.away_s
 
@@ -452,36 +408,3 @@ class Cohorts:
         line.waiting += [
             work for work in works.part(goes_on).rows() if work.serial not in line.open
         ]
-
-    def _reply(
-        self, fresh: WorkAnswer | None, late: list[WorkAnswer], asked: Asked, stats: RoundStats
-    ) -> Reply:
-        """Return the reply to an Ask: of its own clients, and of those that began earlier.
-
-        Raises
-        ------
-        NoReply
-            If there is none.
-        """
-        answers = [*([] if fresh is None else [fresh]), *late]
-        private = self.exchange.private if asked.coded else None
-        newest = stats.round - 1
-        if not answers and (private is None or private.in_shares):
-            raise NoReply
-        if private is not None:
-            reply = None
-            if answers:
-                reply = self.exchange.reply(
-                    asked, answers, stats, newest, stale=False, total=private.cohort
-                )
-            return self._private(private, asked.ask, reply, stats)
-        if stats.timeline is not None:
-            stats.staleness = np.concatenate([answer.staleness for answer in answers])
-        total = None if stats.corrected is None else self.exchange.correction.total
-        return self.exchange.reply(asked, answers, stats, newest, stale=bool(late), total=total)
-
-    @staticmethod
-    def _private(private: PrivateMean, ask: Ask, reply: Reply | None, stats: RoundStats) -> Reply:
-        """Return the private reply to an Ask that has been counted."""
-        noised, stats.channel = private.reply(ask, reply, stats.round, stats.ask - 1, stats.channel)
-        return noised

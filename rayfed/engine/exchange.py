@@ -1,28 +1,30 @@
 """The exchange: works are requested from hosts, and what comes back becomes a reply.
 
-It knows no policy. A policy says which works enter an update; only those are computed.
+It knows no policy. A policy says which works enter an update; only those are computed. Clients that
+collude make two exchanges of one: the honest are asked first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rayfed.channel.uplink import LEFT_OUT
-from rayfed.clients.request import Request
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.channel.faults.base import Collusion, Knowledge
+from rayfed.channel.faulty import Faulty
+from rayfed.channel.uplink import LEFT_OUT, total_name
+from rayfed.clients.request import Request, group_name
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
-from rayfed.core.rng import Draw
+from rayfed.core.rng import Draw, Key
+from rayfed.core.tree import add
 from rayfed.engine.channel import ServerEnd
 from rayfed.engine.clock import Clock, StepCounter, Traffic
-from rayfed.engine.collusion import Colluders
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
-from rayfed.engine.rule import ServerRule
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
 from rayfed.engine.works import Works
@@ -30,6 +32,15 @@ from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
 
 Asker = Literal["algorithm", "selection"]
+Compute: TypeAlias = Callable[[Request], Gathered]
+
+
+class NoReply(Exception):
+    """No reply to an Ask can be used."""
+
+
+class NobodyToAsk(NoReply):
+    """There is no client to ask."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,6 @@ class Exchange:
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
-        self.rule = ServerRule(run)
         self.colluders = Colluders(run)
         self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
@@ -178,28 +188,79 @@ class Exchange:
 
     def reply(
         self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
-        sent: State | None = None, *, stale: bool, total: float | None = None,
+        sent: State | None = None, *, stale: bool,
     ) -> Reply:  # fmt: skip
-        """Return the reply that answers make, as the channel leaves it.
+        """Return the reply that answers make, as the channel and privacy leave it.
 
         Parameters are those of `reply_of`, and the version of the model.
+
+        Raises
+        ------
+        NoReply
+            If there are no answers, and privacy makes none of noise alone.
         """
-        ask, count = asked.ask, self.run.federation.population.count
+        reply = self._mean(asked, answers, stats, newest, sent, stale=stale) if answers else None
+        if self.private is not None and asked.coded and (answers or not self.private.in_shares):
+            reply, stats.channel = self.private.reply(
+                asked.ask, reply, stats.round, stats.ask - 1, stats.channel
+            )
+        if reply is None:
+            raise NoReply
+        return reply
+
+    def _mean(
+        self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
+        sent: State | None, *, stale: bool,
+    ) -> Reply:  # fmt: skip
+        """Return the means of answers, as the channel leaves them."""
+        ask, total = asked.ask, None if stats.corrected is None else self.correction.total
+        if self.private is not None and asked.coded:
+            total = self.private.cohort
         beside = {} if self.channel.uplink is None else self.channel.uplink.beside
+        count = self.run.federation.population.count
         sizes = MeanOf({**ask.up, **beside}, count, ask.plain, total, self.growth)
-        for answer in answers if asked.coded and self.run.left_out else ():
+        if not asked.coded:
+            return reply_of(answers, sizes, newest + 1, sent, stale=stale)
+        for answer in answers if self.run.left_out else ():
             stats.squares += [answer.gathered.sums[LEFT_OUT].item(), len(answer.ids)]
-        if asked.coded and self.channel.codes:
-            answers, wrapped = self.channel.opened(answers, ask.plain)
-            stats.wrapped += wrapped
-        reply = reply_of(answers, sizes, newest + 1, sent, stale=stale)
-        if asked.coded and self.channel.codes:
-            reply, stats.channel = self.channel.received(reply, answers, stats.channel, newest)
-        if asked.coded:
-            reply, stats.channel = self.rule.received(reply, answers, ask, stats.channel)
+        opened, wrapped = self.channel.opened(answers, ask.plain)
+        stats.wrapped += wrapped
+        reply = reply_of(opened, sizes, newest + 1, sent, stale=stale)
+        reply, stats.channel = self.channel.received(reply, opened, ask, stats.channel, newest)
         return reply
 
     # -- what an Ask is --------------------------------------------------------------------
+
+    def sent(self, ask: Ask, owner: Asker, stats: RoundStats) -> Asked:
+        """Return an Ask of a round as its clients get it."""
+        if owner != "algorithm":
+            return Asked(ask, owner)
+        if self.channel.codes:
+            self.channel.check(ask, stats.remembered)
+            ask, stats.channel = self.channel.sent(ask, stats.channel, stats.round, stats.ask)
+            stats.remembered = True
+        if self.private is not None:
+            ask = self.private.sent(ask, stats.channel)
+        return Asked(self.channel.rule.asked(ask), owner)
+
+    def grouped(self, asked: Asked, clients: Ints, stats: RoundStats) -> Asked:
+        """Return what was asked, with the groups that the clients of its works were put into."""
+        if not asked.coded:
+            return asked
+        ids = np.unique(clients)
+        labels = self.channel.rule.labels(ids, stats.round, stats.ask)
+        return asked if labels is None else replace(asked, groups=(ids, labels))
+
+    def lost(self, asked: Asked, ids: Ints, used: Ints) -> Bools:
+        """Return which replies (U,) of clients that were asked cannot be opened."""
+        mine = asked.labels(used)
+        labels = None if asked.groups is None or mine is None else (asked.groups[1], mine)
+        return self.channel.lost(ids, used, labels)
+
+    def noise_alone(self, owner: Asker) -> bool:
+        """Whether privacy makes a reply where nobody is asked."""
+        private = self.private if owner == "algorithm" else None
+        return private is not None and not private.in_shares
 
     def silent(self, asked: Asked, ids: Ints, round: int) -> Bools:
         """Return which clients (K,) will not send what they are asked for."""
@@ -253,3 +314,125 @@ class Exchange:
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
             raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
+
+
+class Colluders:
+    """The colluding clients of one run, which know the honest replies of a round.
+
+    The honest are asked first, for sums of their vectors and of the squares of these; the others in
+    a second exchange. What colluding clients send is the same vector for all of them, which is
+    added to the sums here: a host need not know it.
+
+    Their state is ``fault.<number>.<client function>.<name>`` in that of the channel.
+
+    Parameters
+    ----------
+    run : Run
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.every = run.faults
+        self.known = [faulty for faulty in self.every if isinstance(faulty.fault, Collusion)]
+        self.key = Key(run.seed, "faults")
+
+    def answered(self, request: Request, compute: Compute, state: State) -> tuple[Gathered, State]:
+        """Return the answer to a request of the algorithm, and the state after it.
+
+        Parameters
+        ----------
+        request : Request
+        compute : callable
+            Computes a request for some of its clients.
+        state : mapping of str to array
+            Of the channel.
+        """
+        ids, round = request.ids, request.round
+        active = [(each, np.flatnonzero(each.among(ids, round))) for each in self.known]
+        active = [(each, at) for each, at in active if len(at)]
+        honest = ~_any(self.every, ids)
+        if not active or not honest.any():
+            return compute(request), state
+        sees = any(each.fault.sees_vectors for each, _ in active)  # type: ignore[attr-defined]
+        first = np.flatnonzero(honest)
+        asked = replace(request.part(first), squares=True, vectors=request.vectors or sees)
+        heard = compute(asked)
+        rest = np.flatnonzero(~honest)
+        wrong = compute(_unheard(request, rest, active))
+        gathered = _joined(request, (first, heard), (rest, wrong))
+        now = dict(state)
+        for each, at in active:
+            gathered, now = self._added(request, gathered, heard, first, each, at, now)
+        return gathered, now
+
+    def _added(
+        self, request: Request, gathered: Gathered, heard: Gathered, first: Ints, faulty: Faulty,
+        at: Ints, state: State,
+    ) -> tuple[Gathered, dict[str, Array]]:  # fmt: skip
+        """Return an answer with what some colluding clients at these places send."""
+        fault, now = faulty.fault, dict(state)
+        assert isinstance(fault, Collusion)
+        sums, each = dict(gathered.sums), dict(gathered.each)
+        total = float(request.weights[first].sum())
+        for name in [name for name in request.up if f"{name}^2" in heard.sums]:
+            shape = heard.sums[name].shape
+            mean, square = (
+                (heard.sums[key] / total).astype(heard.sums[key].dtype).reshape(-1)
+                for key in (name, f"{name}^2")
+            )
+            vectors = heard.each[name].reshape(len(first), -1) if name in heard.each else None
+            known = Knowledge(mean, square, len(first), len(at), vectors, request.ids[first])
+            mine = f"fault.{faulty.number}.{request.work}.{name}."
+            kept = under(state, mine)
+            key = self.key.sub(f"{faulty.number}/{request.work}/{name}")
+            first_state = kept or fault.init(mean.size, key.uniforms([0], mean.size)[0])
+            vector, after = fault.sent(known, first_state)
+            now |= {mine + k: v for k, v in after.items()}
+            wrong = vector.reshape(shape)
+            for key_name, weight in _shares(request, name, at):
+                share = wrong * wrong.dtype.type(weight)
+                sums[key_name] = sums[key_name] + share if key_name in sums else share
+            if name in each:
+                each[name] = each[name].copy()
+                each[name][at] = wrong
+        return Gathered(sums, each), now
+
+
+def _any(every: tuple[Faulty, ...], ids: Ints) -> Bools:
+    """Return who (K,) is faulty at any time."""
+    found = np.zeros(len(ids), np.bool_)
+    for each in every:
+        found |= each.among(ids)
+    return found
+
+
+def _unheard(request: Request, rest: Ints, active: list[tuple[Faulty, Ints]]) -> Request:
+    """Return the request for those who are not honest, in which colluding ones weigh nothing."""
+    weights = request.weights.copy()
+    shares = None if request.shares is None else request.shares.copy()
+    for _, at in active:
+        weights[at] = 0
+        if shares is not None:
+            shares[at] = 0
+    return replace(request, weights=weights, shares=shares).part(rest)
+
+
+def _joined(request: Request, *parts: tuple[Ints, Gathered]) -> Gathered:
+    """Return the answers to two parts of a request as one."""
+    (_, heard), (_, wrong) = parts
+    each: dict[str, Array] = {}
+    for name, rows in wrong.each.items():
+        each[name] = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
+        for at, gathered in parts:
+            each[name][at] = gathered.each[name]
+    return Gathered(add(heard.sums, wrong.sums), each)
+
+
+def _shares(request: Request, name: str, at: Ints) -> Iterator[tuple[str, float]]:
+    """Yield the sums that clients at these places enter, and with which weight."""
+    weights: Floats = request.weights[at]
+    yield name, float(weights.sum())
+    if request.shares is not None:
+        yield total_name(name), float(request.shares[at].sum())
+    if request.labels is not None:
+        for label in np.unique(request.labels[at]).tolist():
+            yield group_name(name, label), float(weights[request.labels[at] == label].sum())

@@ -20,7 +20,7 @@ from rayfed.engine.clock import Duration, Traffic
 from rayfed.engine.exchange import Asked, Exchange
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
-from rayfed.engine.timeline import Timeline, fate, fates
+from rayfed.engine.timeline import Timeline, begun, fate
 from rayfed.engine.works import DROPPED, USED, Work, Works
 from rayfed.messages import Ask, State
 from rayfed.selection import SelectionView
@@ -409,17 +409,14 @@ class Places:
         versions: Sequence[int], traffic: Traffic,
     ) -> list[Work]:  # fmt: skip
         """Return the works (K,) that begin now, put where their stages are."""
-        line, count = self.line, len(ids)
+        line = self.line
         duration, lost = self.durations.of(ids, draws, traffic)
-        one, now = np.ones(count, dtype=np.int64), np.full(count, line.now_s)
+        now = np.full(len(ids), line.now_s)
         times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
-        end_s = times.end_s if line.stages is None else np.full(count, math.inf)
-        limit_s = now + self.timeout_s
-        status, over_s = fates(end_s, times.gone_s, limit_s)
-        works = Works(
-            over_s, ids, line.serial + one.cumsum(), status, draws, np.array(versions), 0 * one,
-            np.array(attempts), one, times.steps, traffic.down * one, traffic.up * one, weights,
-            now, times.compute_s, end_s, end_s, times.gone_s, limit_s,
+        works = begun(
+            ids, line.now_s, times, traffic, serial=line.serial, timeout_s=self.rule.timeout_s,
+            ends_known=line.stages is None, draw=draws, version=np.array(versions),
+            attempt=np.array(attempts), weight=weights,
         )  # fmt: skip
         rows = works.rows()
         if isinstance(line.stages, Transfers):

@@ -12,8 +12,8 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
-from rayfed.engine.cohort import Cohorts, NobodyToAsk, NoReply, Others
-from rayfed.engine.exchange import Asker, Exchange
+from rayfed.engine.cohort import Cohorts, Others
+from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.measuring import AskedCohort, Measures
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
@@ -55,7 +55,7 @@ class RoundPolicy:
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
         profile.watch(self.cohorts, "answer", "clock")
-        profile.watch(self.cohorts, "_reply", "adding up")
+        profile.watch(self.exchange, "reply", "adding up")
         for method in ("_select", "_corrected", "_learn"):
             profile.watch(self, method, "selection")
         profile.watch(self, "_measured", "evaluation", whole=True)

@@ -1,8 +1,9 @@
 """The timeline: works begin, advance and are over. Here, and only here, it is decided how they end.
 
 A work is over at its reply, at its time-out, or when its client goes away, whichever is first
-(`fates`); a reply that comes when the server has stopped waiting is late (`settled`). Policies say
-who begins, when the server stops waiting, and which replies make an update.
+(`fates`); a reply that comes when the server has stopped waiting is late (`settled`), unless it may
+enter a later round (`going_on`). Policies say who begins, when the server stops waiting, and which
+replies make an update.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats, Ints, under
+from rayfed.core.arrays import Array, Bools, Floats, Ints, under
+from rayfed.engine.clock import Times, Traffic
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Work, Works
 
@@ -54,6 +56,39 @@ def fate(end_s: float, gone_s: float, limit_s: float) -> tuple[int, float]:
     return (DROPPED if gone_s < end_s else USED), over_s
 
 
+def begun(
+    ids: Ints, now_s: float, times: Times, traffic: Traffic, *, serial: int,
+    timeout_s: float | None,
+    draw: int | Ints, version: int | Ints, weight: Floats, ends_known: bool, ask: int = 0,
+    attempt: int | Ints = 0, drawn: int | Ints = 1,
+) -> Works:  # fmt: skip
+    """Return the works that clients (K,) begin now, as far as it is known what becomes of them.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+    now_s : float
+    times : Times
+        What they take.
+    traffic : Traffic
+    serial : int
+        Number of works begun before.
+    timeout_s : float, optional
+        Seconds after which the server gives each up.
+    ends_known : bool
+        Whether they have the link to themselves, so that they end when `times` says.
+    """
+    end_s = times.end_s if ends_known else np.full(len(ids), math.inf)
+    limit_s = np.full(len(ids), math.inf if timeout_s is None else now_s + timeout_s)
+    status, over_s = fates(end_s, times.gone_s, limit_s)
+    one = np.ones(len(ids), dtype=np.int64)
+    return Works(
+        over_s, ids, serial + one.cumsum(), status, draw * one, version * one, ask * one,
+        attempt * one, drawn * one, times.steps, traffic.down * one, traffic.up * one, weight,
+        times.start_s, times.compute_s, times.free_s, end_s, times.gone_s, limit_s,
+    )  # fmt: skip
+
+
 def settled(works: Works, now_s: float, first: int | None, deadline_s: float) -> tuple[Ints, float]:
     """Return what becomes of works whose ends are known, and when the server stops waiting.
 
@@ -87,6 +122,22 @@ def settled(works: Works, now_s: float, first: int | None, deadline_s: float) ->
         status[arrived[first:]] = LATE
     close_s = max(min(close_s, deadline_s), now_s)
     return np.where(over_s > close_s, LATE, status), close_s
+
+
+def going_on(works: Works, status: Ints, close_s: float) -> Bools:
+    """Return which works (K,) may enter a later round: the late ones that are not timed out.
+
+    `status` and `close_s` are what `settled` returned.
+    """
+    timed_out = (works.status == LATE) & (works.over_s <= close_s)
+    return np.asarray((status == LATE) & ~timed_out)
+
+
+def unopened(status: Ints, places: Ints) -> Ints:
+    """Return what becomes of works (K,) if the server cannot open the replies of some: late."""
+    status = status.copy()
+    status[places] = LATE
+    return status
 
 
 class Timeline:

@@ -9,8 +9,8 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.cohort import Cohorts, NobodyToAsk, NoReply
-from rayfed.engine.exchange import Asked, Exchange
+from rayfed.engine.cohort import Cohorts
+from rayfed.engine.exchange import Asked, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.state import RoundStats
 from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
