@@ -94,6 +94,26 @@ def as_matrix(x: Array) -> Array:
     return x if x.ndim == 2 else x[None, :]
 
 
+def located(ids: Ints, listed: Ints) -> tuple[Ints, Ints]:
+    """Return the places of the ids (K,) that a list has, and where they are in the list.
+
+    Parameters
+    ----------
+    ids : (K,) array of int
+    listed : (N,) array of int
+        Ascending.
+
+    Examples
+    --------
+    >>> located(np.array([7, 2, 9]), listed=np.array([2, 5, 7]))
+    (array([0, 1]), array([2, 0]))
+    """
+    at = np.searchsorted(listed, ids)
+    there = np.flatnonzero(at < len(listed))
+    there = there[listed[at[there]] == ids[there]]
+    return there, at[there]
+
+
 def under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     """Return the arrays whose names begin with a prefix, without it.
 

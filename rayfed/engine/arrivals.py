@@ -88,17 +88,14 @@ class ArrivalPolicy:
             returned = self.algorithm.arrival(state, reply)
             state, diagnostics = self.server_function.result(returned, state, stats.round)
             values |= diagnostics
-            late = reply.staleness.tolist()
-            values["staleness_mean"] = sum(late) / len(late)
-            values["staleness_max"] = float(max(late))
+            stats.staleness = reply.staleness
         stats.counts["bytes_down"] += places.down_bytes
         places.down_bytes = 0
         self._count(closed, losses, stats)
         if closed.used:
             line.forget(closed.used)
             stats.channel = self._publish(line, line.version + 1, state, stats.channel)
-        values["in_flight"] = float(len(line.open))
-        return {"state": state}, values, bool(closed.used)
+        return {"state": state}, values | stats.lateness(len(line.open)), bool(closed.used)
 
     def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
         """Let works begin from a new version; return the state of the channel after it."""

@@ -13,7 +13,7 @@ import numpy as np
 from rayfed.channel.base import Memory
 from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
-from rayfed.core.arrays import Array, Bools, Floats, Ints, under
+from rayfed.core.arrays import Array, Bools, Floats, Ints, located, under
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
 from rayfed.engine.clock import Traffic
@@ -108,11 +108,9 @@ class ServerEnd:
 
     def _versions(self, ids: Ints, state: State) -> Ints:
         """Return the versions (K,) that clients started from the last time; -1 for new ones."""
-        at = np.searchsorted(state["clients"], ids)
-        known = at < len(state["clients"])
-        known[known] = state["clients"][at[known]] == ids[known]
+        known, at = located(ids, state["clients"])
         versions = np.full(len(ids), -1)
-        versions[known] = state["versions"][at[known]]
+        versions[known] = state["versions"][at]
         return versions
 
     # -- on the way up ---------------------------------------------------------------------
@@ -158,21 +156,16 @@ class ServerEnd:
             found[name] = np.sum([found[group] for group in parts[name]], axis=0)
         return found, count
 
-    def lost(self, ids: Ints, used: Ints, labels: tuple[Ints, Ints] | None) -> Bools:
+    def lost(self, of_asked: Ints, of_used: Ints) -> Bools:
         """Return which replies (U,) enter a secure sum that too few have replied for.
 
         Parameters
         ----------
-        ids : (K,) array of int
-            Who was asked.
-        used : (U,) array of int
-            Whose replies are there.
-        labels : pair of (K,) and (U,) arrays of int, optional
-            The groups of these clients, where each group has a sum of its own.
+        of_asked, of_used : (K,) and (U,) array of int
+            The number of the sum that each client who was asked enters, and each reply.
         """
         assert self.secure is not None
-        of_all, of_used = (np.zeros_like(ids), np.zeros_like(used)) if labels is None else labels
-        asked = np.bincount(of_all)
+        asked = np.bincount(of_asked)
         there = np.bincount(of_used, minlength=len(asked))
         few = there < np.maximum(self.secure.threshold * asked, self.fewest)
         return np.asarray(few[of_used])
@@ -252,7 +245,7 @@ class ServerRule:
     """
 
     def __init__(self, run: Run) -> None:
-        self.rule = None if run.training.algorithm.centralised else run.channel.aggregate
+        self.rule = run.travels.aggregate
         self.key = Key(run.seed, "buckets")
 
     def asked(self, ask: Ask) -> Ask:

@@ -228,11 +228,7 @@ class Cohorts:
         cohort = Cohort(asked, ids, often, stats, first, others)
         known, status, close_s, goes_on = self._waited(cohort, stays)
         asked = self.exchange.grouped(asked, known.client, stats)
-        if asked.coded and self.exchange.channel.secure is not None:
-            there = np.flatnonzero(status == USED)
-            lost = self.exchange.lost(asked, ids, known.client[there])
-            status = unopened(status, there[lost])
-        works, numbers = replace(known, status=status), stats.ask + known.attempt
+        works, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
         used = works.used()
         fresh = self._fresh(asked, works, used, stats) if len(used) else None
         self._count(asked, works, numbers, goes_on, (used, fresh), stats)
@@ -253,6 +249,14 @@ class Cohorts:
             own = [] if fresh is None else [fresh.scalars(count) if late else reply]
             stats.replies += [*(answer.scalars(count) for answer in late), *own]
         return reply
+
+    def _opened(self, asked: Asked, ids: Ints, works: Works, status: Ints) -> Works:
+        """Return works with what becomes of them, those in secure sums that are lost included."""
+        if asked.coded and self.exchange.channel.secure is not None:
+            there = np.flatnonzero(status == USED)
+            lost = self.exchange.lost(asked, ids, works.client[there])
+            status = unopened(status, there[lost])
+        return replace(works, status=status)
 
     def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
         """Compute the works at these places, whose replies are used."""

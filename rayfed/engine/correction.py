@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints, located
 from rayfed.engine.run import Run
 from rayfed.messages import State
 from rayfed.selection import SelectionView
@@ -112,12 +112,10 @@ def _settled(state: State, ids: Ints, round: int) -> dict[str, Array]:
 
     A client that never replied has the mean 1, by which nothing is corrected.
     """
-    at = np.searchsorted(state["client"], ids)
-    known = at < len(state["client"])
-    known[known] = state["client"][at[known]] == ids[known]
+    known, at = located(ids, state["client"])
     last, number, mean = np.zeros_like(ids), np.zeros_like(ids), np.ones(len(ids))
     for column, name in ((last, "last"), (number, "number"), (mean, "mean")):
-        column[known] = state[name][at[known]]
+        column[known] = state[name][at]
     cut = (round - 1 - last) // LONGEST
     whole = number + cut
     with np.errstate(invalid="ignore"):

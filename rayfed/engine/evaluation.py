@@ -74,10 +74,10 @@ class Evaluation:
         rows where the server holds the rows that the others are scored on.
         """
         data, batch = self._looked_at(clients, self.subsample)
-        models = self._shared(clients, x, beside)
-        shared = personal = _Scored.of(clients, models, data, batch)
-        if self.algorithm.personal and self.algorithm.has_global:
-            personal = _Scored.of(clients, self._personal(clients, x, beside), data, batch)
+        model, own = self._models(clients, x, beside)
+        shared = personal = _Scored.of(clients, model, data, batch)
+        if own is not model:
+            personal = _Scored.of(clients, own, data, batch)
         weights = clients.objective.weights(clients.mass)
         accuracy = np.where(personal.rows > 0, personal.accuracy, 0.0)
         terms = (
@@ -109,9 +109,10 @@ class Evaluation:
     def validate(self, clients: Clients, x: Array, **beside: Array) -> Upload:
         """Return the terms (K, 6) of `VALIDATED`."""
         batch = clients.part("validation", self.subsample)
-        shared = personal = _scores(clients, self._shared(clients, x, beside), batch)
-        if self.algorithm.personal and self.algorithm.has_global:
-            personal = _scores(clients, self._personal(clients, x, beside), batch)
+        model, own_models = self._models(clients, x, beside)
+        shared = personal = _scores(clients, model, batch)
+        if own_models is not model:
+            personal = _scores(clients, own_models, batch)
         loss, right, rows = personal
         count = np.maximum(rows, 1.0)  # sums over no rows are 0
         own = (loss / count, right / count, rows > 0)
@@ -122,8 +123,8 @@ class Evaluation:
 
         Accuracy is NaN where there are no rows.
         """
-        models = self._personal(clients, x, beside)
-        scored = _Scored.of(clients, models, *self._looked_at(clients))
+        _, own = self._models(clients, x, beside)
+        scored = _Scored.of(clients, own, *self._looked_at(clients))
         return Upload({"loss": scored.losses, "accuracy": scored.accuracy})
 
     def losses(self, clients: Clients, x: Array) -> Upload:
@@ -138,17 +139,16 @@ class Evaluation:
             values["top"] = _in_top(clients, x[None], batch)[:, None]
         return Upload(values)
 
-    def _personal(self, clients: Clients, x: Array, beside: State) -> Array:
-        """Return the clients' own models (K, p), or the shared one (1, p) if they have none."""
-        return (
-            self.algorithm.models_among(clients, x, **beside)
-            if self.algorithm.personal
-            else x[None]
-        )
+    def _models(self, clients: Clients, x: Array, beside: State) -> tuple[Array, Array]:
+        """Return the model that is evaluated (1, p), and the clients' own (K, p).
 
-    def _shared(self, clients: Clients, x: Array, beside: State) -> Array:
-        """Return the model that is evaluated (1, p), or if there is none their own (K, p)."""
-        return x[None] if self.algorithm.has_global else self._personal(clients, x, beside)
+        Where there is one kind alone, it is both.
+        """
+        shared = x[None]
+        if not self.algorithm.personal:
+            return shared, shared
+        own = self.algorithm.models_among(clients, x, **beside)
+        return (shared if self.algorithm.has_global else own), own
 
     def _looked_at(
         self, clients: Clients, subsample: Subsample | None = None

@@ -253,9 +253,10 @@ class Exchange:
 
     def lost(self, asked: Asked, ids: Ints, used: Ints) -> Bools:
         """Return which replies (U,) of clients that were asked cannot be opened."""
-        mine = asked.labels(used)
-        labels = None if asked.groups is None or mine is None else (asked.groups[1], mine)
-        return self.channel.lost(ids, used, labels)
+        if asked.groups is None:
+            return self.channel.lost(np.zeros_like(ids), np.zeros_like(used))
+        clients, labels = asked.groups
+        return self.channel.lost(labels, labels[clients.searchsorted(used)])
 
     def noise_alone(self, owner: Asker) -> bool:
         """Whether privacy makes a reply where nobody is asked."""

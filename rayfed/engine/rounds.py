@@ -115,7 +115,8 @@ class RoundPolicy:
         private = self.exchange.private
         if private is not None and private.clip.adaptive is not None:
             place["clip_norm"] = private.norm(before.channel)
-        return changes, {**diagnostics, **values, **place, **_lateness(stats)}, answered
+        late = {} if stats.timeline is None else stats.lateness(len(stats.timeline))
+        return changes, {**diagnostics, **values, **place, **late}, answered
 
     def _learn(self, selection: State, step_state: State, stats: RoundStats) -> tuple[State, State]:
         """Return the states of the selection and the step counter after the replies of a round."""
@@ -327,17 +328,6 @@ class RoundPolicy:
             return result
         finally:
             asks.close()
-
-
-def _lateness(stats: RoundStats) -> dict[str, float]:
-    """Return the columns about late replies of a row, where they are used."""
-    if stats.timeline is None:
-        return {}
-    values = {"in_flight": float(len(stats.timeline))}
-    if len(stats.staleness):
-        values["staleness_mean"] = float(stats.staleness.mean())
-        values["staleness_max"] = float(stats.staleness.max())
-    return values
 
 
 def _asked(ask: Ask, owner: Asker, cohort: Ints | None, visited: int | None) -> Ints:

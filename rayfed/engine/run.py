@@ -384,29 +384,39 @@ class Run:
         return ask if isinstance(ask, Ask) else None
 
     @property
+    def travels(self) -> Channel:
+        """What its vectors go through; those of a centralised baseline do not travel."""
+        return Channel() if self.training.algorithm.centralised else self.channel
+
+    @property
+    def faults(self) -> tuple[Faulty, ...]:
+        """The clients that send something else than they should."""
+        return self.travels.faults
+
+    @property
     def layout(self) -> Layout:
         """The layers of the model as pieces of vectors."""
         return Layout.of(self.layers)
 
     def uplink(self) -> Uplink | None:
         """Return what uploads go through; None if nothing."""
-        ask = self.first_ask() if self.channel.uplink else None
-        if ask is None or self.training.algorithm.centralised:
+        stages, privacy = self.travels.uplink, self.travels.privacy
+        ask = self.first_ask() if stages else None
+        if ask is None:
             return None
         vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
-        crowd, privacy = self._crowd if self.secure else None, self.channel.privacy
+        crowd = self._crowd if self.secure else None
         noise = 0.0 if privacy is None or privacy.at == "server" else privacy.noise or 0.0
         return Uplink(
-            self.channel.uplink, self.layout, vectors, self.training.dtype, key, crowd,
+            stages, self.layout, vectors, self.training.dtype, key, crowd,
             self.left_out, noise, privacy is not None,
         )  # fmt: skip
 
     @property
     def left_out(self) -> bool:
         """Whether rows tell what memories of uploads have left out."""
-        codecs = [stage for stage in self.channel.uplink if isinstance(stage, Codec)]
-        memory = any(codec.memory is not None for codec in codecs)
-        return self.measuring.left_out and memory and not self.training.algorithm.centralised
+        codecs = [stage for stage in self.travels.uplink if isinstance(stage, Codec)]
+        return self.measuring.left_out and any(codec.memory is not None for codec in codecs)
 
     @property
     def secure(self) -> bool:
@@ -437,9 +447,9 @@ class Run:
 
     def downlink(self) -> Downlink | None:
         """Return what downloads go through; None if nothing."""
-        if not self.channel.downlink or self.training.algorithm.centralised:
+        if not self.travels.downlink:
             return None
-        (codec,) = self.channel.downlink
+        (codec,) = self.travels.downlink
         assert isinstance(codec, Codec)  # others have been refused
         return Downlink(codec, self.layout, Key(self.seed, "downlink"))
 
@@ -457,10 +467,10 @@ class Run:
     @property
     def private(self) -> PrivateMean | None:
         """What makes its means private; None if nothing does."""
-        privacy, clients = self.channel.privacy, self.federation.clients.count
-        if privacy is None or self.training.algorithm.centralised:
+        privacy, clients = self.travels.privacy, self.federation.clients.count
+        if privacy is None:
             return None
-        clip = next(stage for stage in self.channel.uplink if isinstance(stage, Clip))
+        clip = next(stage for stage in self.travels.uplink if isinstance(stage, Clip))
         uplink = self.uplink()
         assert uplink is not None  # what asks nothing at first has been refused
         cohort = min(self.participation.cohort or clients, clients)
@@ -468,11 +478,6 @@ class Run:
             privacy, clip, cohort, clients, (uplink.lengthening, uplink.rounding), uplink.largest,
             Key(self.seed, "privacy"), self.training.dtype,
         )  # fmt: skip
-
-    @property
-    def faults(self) -> tuple[Faulty, ...]:
-        """The clients that send something else than they should; a baseline has none."""
-        return () if self.training.algorithm.centralised else self.channel.faults
 
     def setup(self) -> Setup:
         """Return what a host needs to know."""

@@ -145,36 +145,27 @@ class Transfers:
         """
         latency, *mbps = population.links(works.client)
         down_caps, up_caps = (mb * BYTES_PER_S for mb in mbps)
-        columns = (works.client, works.serial, works.start_s, works.compute_s, works.gone_s, away_s,
-                   works.down_bytes, works.up_bytes, latency, down_caps, up_caps)  # fmt: skip
+        waits_s, computed_s = works.compute_s, np.full(len(works), -math.inf)
+        if ahead:
+            waits_s, computed_s = np.zeros(len(works)), works.start_s + works.compute_s
+        columns = (works.client, works.serial, works.down_bytes.astype(np.float64),
+                   works.up_bytes.astype(np.float64), down_caps, up_caps, latency, waits_s,
+                   computed_s)  # fmt: skip
+        senders = map(Sender, *(column.tolist() for column in columns))
         begun = []
-        for (
-            client,
-            serial,
-            start_s,
-            compute_s,
-            gone_s,
-            leaves_s,
-            down_bytes,
-            up_bytes,
-            latency_s,
-            down_cap,
-            up_cap,
-        ) in zip(*(column.tolist() for column in columns), strict=True):
+        leaving = zip(senders, works.gone_s.tolist(), away_s.tolist(), strict=True)
+        for sender, gone_s, leaves_s in leaving:
             if gone_s <= now_s:
                 continue
-            down, up = float(down_bytes), float(up_bytes)
-            waits_s, computed_s = (0.0, start_s + compute_s) if ahead else (compute_s, -math.inf)
-            self.senders[client] = Sender(
-                client, serial, down, up, down_cap, up_cap, latency_s, waits_s, computed_s
-            )
+            client = sender.client
+            self.senders[client] = sender
             if self.population is not None and leaves_s <= now_s:
                 back_s = float(population.next_change(np.array([client]), now_s)[0])
                 if math.isfinite(back_s):
-                    self.absent[client] = 0, down
+                    self.absent[client] = 0, sender.down
                     leaves_s = back_s
             else:
-                begun.append((client, down, down_cap))
+                begun.append((client, sender.down, sender.down_cap))
             if self.population is not None and math.isfinite(leaves_s):
                 heapq.heappush(self.turns, (leaves_s, client))
         self._next_s = None

@@ -122,7 +122,7 @@ class RoundStats:
     timeline : Timeline, optional
         As in `RunState`, on the way to the state after the round.
     staleness : (K,) array of int
-        Rounds that each reply is late, where late replies are used.
+        Rounds, or updates, that each reply is late, where late replies are used.
     corrected : (K,) array of float, optional
         Weights of the cohort in place of the raw ones, where they are corrected.
     ahead : mapping of str to (K,) array
@@ -157,6 +157,14 @@ class RoundStats:
     remembered: bool = False
     wrapped: int = 0
     squares: Floats = field(default_factory=lambda: np.zeros(2))
+
+    def lateness(self, in_flight: int) -> dict[str, float]:
+        """Return the columns of a row about late replies, with so many works under way."""
+        values, late = {"in_flight": float(in_flight)}, self.staleness.tolist()
+        if late:
+            values["staleness_mean"] = sum(late) / len(late)
+            values["staleness_max"] = float(max(late))
+        return values
 
     @property
     def left_out(self) -> float:
