@@ -6,13 +6,18 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.cli.tables import on_nodes
+from rayfed.clients.request import GROUP
 from rayfed.core.errors import listed, many
 from rayfed.core.machine import in_words
-from rayfed.engine.run import ENDLESS
+from rayfed.engine.channel import FEWEST
+from rayfed.engine.run import ENDLESS, Run
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
-from rayfed.study.forecast.channel import server_sees, traffic
-from rayfed.study.forecast.privacy import spent
+
+_LOOKED_AT = 10_000_000  # clients times rounds
 
 
 def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
@@ -85,6 +90,95 @@ def coded(plan: Any) -> list[str]:
         labels_by.setdefault(server_sees(run), []).append(run.label)
     sees = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in labels_by.items()]
     return [*filter(None, map(traffic, runs)), *filter(None, map(spent, runs)), *sees]
+
+
+def traffic(run: Run) -> str:
+    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
+    ask, up, down = run.first_ask(), run.uplink(), run.downlink()
+    parts = []
+    if ask is not None and up is not None:
+        plain, coded = ask.bytes_up(run.training.dtype.itemsize), up.bytes_up(ask)
+        text = f"uploads {coded:,} of {plain:,} bytes a round"
+        if up.secure is not None and up.crowd is not None:
+            keys = up.secure.beside(up.crowd.cohort)[1]
+            masked = f"{coded - keys:,} of masked numbers in place of {plain:,}"
+            text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
+        if up.memory is not None and up.memory.whole_first:
+            text += f", the first time {up.bytes_up(ask, first=True):,}"
+        if up.memory is not None and up.memory.sees_vectors:
+            text += f" (with '{up.memory.name}' the server sees single vectors)"
+        parts.append(text)
+    if ask is not None and down is not None:
+        text = f"downloads {down.bytes_down(ask.send, 1):,} of {ask.bytes_down:,} bytes"
+        if down.codec.memory is not None:
+            text += " for each round since its last, and never more than all of them"
+        parts.append(text)
+    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
+
+
+def server_sees(run: Run) -> str:
+    """Return what the server of a run gets from its clients in a round."""
+    algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
+    uplink = run.uplink()
+    memory = None if uplink is None else uplink.memory
+    single = (algorithm, rule, memory)
+    if any(part is not None and part.sees_vectors for part in single):
+        return "the vectors of single clients"
+    if run.private is not None and run.private.in_shares:
+        return "sums modulo a number that have noise, and who took part"
+    if run.private is not None:
+        return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
+    sums = "sums modulo a number" if run.secure else "means"
+    beside = "who took part" if run.secure else "the scalars and weight of each client"
+    if rule is not None and rule.before is not None:
+        count, size = rule.before.count(run.asked), rule.before.together(run.asked)
+        return f"{count} {sums} of {size} clients, one more for every {size}, and {beside}"
+    if run.secure:
+        return f"{sums}, and {beside}"
+    if ask is not None and GROUP in ask.up:
+        return "means by group, and the scalars, weights and group of each client"
+    if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:
+        return "the vectors of single clients, since an update is of one reply"
+    return f"means of vectors, and {beside}"
+
+
+def spent(run: Run) -> str:
+    """Return what the rounds of a run spend, and with how much noise; empty if it is not private.
+
+    Clients that are away in some rounds spend less: the most is said where rounds decide that.
+    """
+    private = run.private
+    if private is None:
+        return ""
+    rounds, privacy, clip = run.ending.rounds, private.privacy, private.clip
+    text = f"'{run.label}' spends at most epsilon {private.epsilon(rounds):.4g} at delta"
+    norm = f"the norm {clip.start:g}" + (", at first" if clip.adaptive is not None else "")
+    noise = f"noise {private.multiplier:.5g} times {norm}"
+    unit = f"{private.cohort:,} of {private.clients:,} clients a round, {privacy.accountant}"
+    if private.tree is not None:
+        tree = f"a node of trees of {private.tree.length:,} rounds, no client again within"
+        noise = f"{noise}, {tree} {private.tree.separation:,}"
+    if private.in_shares:
+        uplink = run.uplink()
+        assert uplink is not None
+        noise = f"{noise}, in shares of {uplink.survivors:,} clients, nobody sampled"
+    there = "" if private.tree is not None else _there(run)
+    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){there}"
+
+
+def _there(run: Run) -> str:
+    """Return what a client spends that is away by round, where it is known who is there when."""
+    clients, rounds = run.federation.clients, run.ending.rounds
+    plain = not clients.groups and clients.by_round  # groups may go by time
+    if not plain or clients.count * rounds > _LOOKED_AT or run.private is None:
+        return ""
+    ids = np.arange(clients.count)
+    counts = sum(clients.available(ids, 0.0, t).astype(int) for t in range(1, rounds + 1))
+    most = int(np.max(counts))
+    if most == rounds:
+        return ""
+    spent = run.private.epsilon(most)
+    return f"; nobody is there in more than {most:,} of them, who spends {spent:.4g} at most"
 
 
 def timed(plan: Any) -> str:

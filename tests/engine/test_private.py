@@ -13,14 +13,14 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.base import Draws
 from rayfed.channel.privacy import epsilon
+from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.engine.works import Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
-from rayfed.study.forecast.channel import server_sees, traffic
-from rayfed.study.forecast.privacy import _UNITS, spent
+from rayfed.study.forecast.privacy import _UNITS
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 

@@ -10,12 +10,12 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.mixers.buckets import Buckets
 from rayfed.channel.stages import SecureSum
+from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
-from rayfed.study.forecast.channel import server_sees
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 

@@ -1,11 +1,10 @@
-"""What goes through the channel, in words, and refusals of what cannot."""
+"""Refusals of what cannot go through the channel, or not with an algorithm."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.faults.base import Collusion
@@ -49,56 +48,6 @@ def check_channel(index: int, run: Run, ask: Ask | None) -> None:
     if run.channel.aggregate is not None and (text := _rule(run, run.channel.aggregate, ask)):
         whole = algorithm.aggregate == "study"
         raise ScenarioError("aggregate" if whole else f"algorithms.{index}.aggregate", text)
-
-
-def traffic(run: Run) -> str:
-    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
-    ask, up, down = run.first_ask(), run.uplink(), run.downlink()
-    parts = []
-    if ask is not None and up is not None:
-        plain, coded = ask.bytes_up(run.training.dtype.itemsize), up.bytes_up(ask)
-        text = f"uploads {coded:,} of {plain:,} bytes a round"
-        if up.secure is not None and up.crowd is not None:
-            keys = up.secure.beside(up.crowd.cohort)[1]
-            masked = f"{coded - keys:,} of masked numbers in place of {plain:,}"
-            text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
-        if up.memory is not None and up.memory.whole_first:
-            text += f", the first time {up.bytes_up(ask, first=True):,}"
-        if up.memory is not None and up.memory.sees_vectors:
-            text += f" (with '{up.memory.name}' the server sees single vectors)"
-        parts.append(text)
-    if ask is not None and down is not None:
-        text = f"downloads {down.bytes_down(ask.send, 1):,} of {ask.bytes_down:,} bytes"
-        if down.codec.memory is not None:
-            text += " for each round since its last, and never more than all of them"
-        parts.append(text)
-    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
-
-
-def server_sees(run: Run) -> str:
-    """Return what the server of a run gets from its clients in a round."""
-    algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
-    uplink = run.uplink()
-    memory = None if uplink is None else uplink.memory
-    single = (algorithm, rule, memory)
-    if any(part is not None and part.sees_vectors for part in single):
-        return "the vectors of single clients"
-    if run.private is not None and run.private.in_shares:
-        return "sums modulo a number that have noise, and who took part"
-    if run.private is not None:
-        return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
-    sums = "sums modulo a number" if run.secure else "means"
-    beside = "who took part" if run.secure else "the scalars and weight of each client"
-    if rule is not None and rule.before is not None:
-        count, size = rule.before.count(run.asked), rule.before.together(run.asked)
-        return f"{count} {sums} of {size} clients, one more for every {size}, and {beside}"
-    if run.secure:
-        return f"{sums}, and {beside}"
-    if ask is not None and GROUP in ask.up:
-        return "means by group, and the scalars, weights and group of each client"
-    if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:
-        return "the vectors of single clients, since an update is of one reply"
-    return f"means of vectors, and {beside}"
 
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:

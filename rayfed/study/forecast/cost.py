@@ -18,6 +18,8 @@ from rayfed.clients.store import PIECE
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
+from rayfed.engine.channel import ServerEnd
+from rayfed.engine.correction import Correction
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.executors.placement import actors_by_node, host_count
 from rayfed.messages import Ask
@@ -323,13 +325,12 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
     """Return the bytes that a client that has taken part before downloads and uploads."""
     if ask is None:
         return 0, 0
-    down, up, private = run.downlink(), run.uplink(), run.private
-    if private is not None:
-        ask = private.sent(ask, private.init())
-    whole = ask.bytes_down if down is None else down.bytes_down(ask.send, 1)
-    if up is None:
-        return whole, ask.bytes_up(run.training.dtype.itemsize)
-    return whole + up.bytes_down, up.bytes_up(ask)
+    if run.private is not None:
+        ask = run.private.sent(ask, run.private.init())
+    client = np.zeros(1, dtype=np.int64)
+    before = {"clients": client, "versions": client}  # it has started from the first model
+    sizes = ServerEnd(run, Correction(run)).traffic(ask, client, before, version=1)
+    return int(np.max(sizes.down)), int(np.max(sizes.up))
 
 
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:

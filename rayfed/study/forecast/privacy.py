@@ -1,4 +1,4 @@
-"""Private training: the noise, what it spends, and refusals wherever that would be untrue."""
+"""Private training: its noise, and refusals wherever what it spends would be untrue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.messages import Ask
 
-_LOOKED_AT = 10_000_000  # clients times rounds
 _UNITS, _DEVIATIONS = 5.0, 8.0  # decision 0191
 
 
@@ -54,45 +53,6 @@ def with_noise(index: int, run: Run) -> Run:
     text = f"the count alone spends more with noise {run.private.counted_noise:g}; with noise"
     least = (0.5 + run.private.rounding[1]) * noise
     raise ScenarioError("uplink", f"{text} {noise:.4g} on all, give norm.noise above {least:.4g}")
-
-
-def spent(run: Run) -> str:
-    """Return what the rounds of a run spend, and with how much noise; empty if it is not private.
-
-    Clients that are away in some rounds spend less: the most is said where rounds decide that.
-    """
-    private = run.private
-    if private is None:
-        return ""
-    rounds, privacy, clip = run.ending.rounds, private.privacy, private.clip
-    text = f"'{run.label}' spends at most epsilon {private.epsilon(rounds):.4g} at delta"
-    norm = f"the norm {clip.start:g}" + (", at first" if clip.adaptive is not None else "")
-    noise = f"noise {private.multiplier:.5g} times {norm}"
-    unit = f"{private.cohort:,} of {private.clients:,} clients a round, {privacy.accountant}"
-    if private.tree is not None:
-        tree = f"a node of trees of {private.tree.length:,} rounds, no client again within"
-        noise = f"{noise}, {tree} {private.tree.separation:,}"
-    if private.in_shares:
-        uplink = run.uplink()
-        assert uplink is not None
-        noise = f"{noise}, in shares of {uplink.survivors:,} clients, nobody sampled"
-    there = "" if private.tree is not None else _there(run)
-    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){there}"
-
-
-def _there(run: Run) -> str:
-    """Return what a client spends that is away by round, where it is known who is there when."""
-    clients, rounds = run.federation.clients, run.ending.rounds
-    plain = not clients.groups and clients.by_round  # groups may go by time
-    if not plain or clients.count * rounds > _LOOKED_AT or run.private is None:
-        return ""
-    ids = np.arange(clients.count)
-    counts = sum(clients.available(ids, 0.0, t).astype(int) for t in range(1, rounds + 1))
-    most = int(np.max(counts))
-    if most == rounds:
-        return ""
-    spent = run.private.epsilon(most)
-    return f"; nobody is there in more than {most:,} of them, who spends {spent:.4g} at most"
 
 
 def _untrue(run: Run) -> str:

@@ -269,14 +269,11 @@ class _Seed:
 
     def _channel(self, algorithm: Algorithm) -> Channel:
         """Return what vectors go through on their way."""
-        study, own = self.study, (algorithm.uplink, algorithm.downlink)
-        up, down = (
-            whole if stages == "study" else stages or ()
-            for stages, whole in zip(own, (study.uplink, study.downlink), strict=True)
+        up, down, rule, privacy = (
+            getattr(self.study if getattr(algorithm, key) == "study" else algorithm, key)
+            for key in ("uplink", "downlink", "aggregate", "privacy")
         )
-        rule = study.aggregate if algorithm.aggregate == "study" else algorithm.aggregate
-        privacy = study.privacy if algorithm.privacy == "study" else algorithm.privacy
-        return Channel(up, down, rule, self.faults, privacy)
+        return Channel(up or (), down or (), rule, self.faults, privacy)
 
     def _training(self, index: int, algorithm: Algorithm) -> Training:
         """Return what is learned, by an algorithm that has met the clients."""

@@ -13,11 +13,12 @@ from pydantic import ValidationError
 from rayfed.core.arrays import Array
 from rayfed.core.entries import Damaged, check, entries
 from rayfed.core.errors import ScenarioError, clipped, listed
-from rayfed.core.files import read_arrays, read_json, reading
+from rayfed.core.files import read_arrays, reading
 from rayfed.core.rng import Key
 from rayfed.problems.base import STARTS, Problem
 from rayfed.problems.network.network import Network
 from rayfed.runs.files import store
+from rayfed.runs.files.outcome import record as record_of
 from rayfed.runs.modules import of_study
 from rayfed.study.scenario.invalid import complaint
 from rayfed.study.scenario.parts import ProblemSection
@@ -64,7 +65,7 @@ class Trained:
             If the run has no final model, was recorded by an older version, or names a module that
             is not trusted.
         """
-        record, x = _record(run), read_model(run)
+        record, x = record_of(run), read_model(run)
         data, scenario = record.get("data"), record.get("scenario")
         if data is None or scenario is None:
             text = "does not say of which shape its rows are; run it again with this version"
@@ -125,7 +126,7 @@ def final_model(run: Path, trust: bool = False) -> Any:
         If there is none.
     """
     x = read_model(run)
-    problem = (_record(run).get("scenario") or {}).get("problem") or {}
+    problem = (record_of(run).get("scenario") or {}).get("problem") or {}
     if problem.get("name") != Network.name:
         return x
     return Trained.read(run, trust).module
@@ -139,7 +140,7 @@ def read_model(run: Path) -> Array:
     ScenarioError
         If it has none, or not as it was written.
     """
-    path, record = run / MODEL, _record(run)
+    path, record = run / MODEL, record_of(run)
     entry = (record.get("files") or {}).get(MODEL)
     try:
         if entry is not None:
@@ -152,14 +153,6 @@ def read_model(run: Path) -> Array:
         raise ScenarioError(str(path), f"is not there; the run is {status}{why}")
     with reading(path, "a model"):
         return read_arrays(path)["x"]
-
-
-def _record(run: Path) -> dict[str, Any]:
-    try:
-        record: dict[str, Any] = read_json(run / "run.json")
-    except (OSError, ValueError):
-        return {}
-    return record
 
 
 def _write(file: Any, suffix: str, values: Mapping[str, Array]) -> None:

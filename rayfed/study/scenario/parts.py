@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from rayfed import measures
 from rayfed.channel.faults.base import Fault
 from rayfed.core.errors import Missing, ScenarioError
 from rayfed.core.names import numbered
@@ -25,13 +26,6 @@ from rayfed.core.plugins import name_of
 from rayfed.datasets.base import Dataset
 from rayfed.engine.stopping import Stop
 from rayfed.measures import Measure
-from rayfed.measures.appeal import Appeal
-from rayfed.measures.distance import Distance
-from rayfed.measures.fairness import Fairness
-from rayfed.measures.gradient import Gradient
-from rayfed.measures.heterogeneity import Heterogeneity
-from rayfed.measures.layers import Layers
-from rayfed.measures.skew import Skew
 from rayfed.population import Connection, Crash, Group, Population, Stragglers
 from rayfed.population.availability import Always, Availability
 from rayfed.population.delay import Constant, Delay
@@ -113,15 +107,15 @@ class Evaluate(Settings):
     def asked(self) -> dict[str, Measure]:
         """The measures by their places in the scenario, those with keys of their own first."""
         short = {
-            "fairness": Fairness() if self.fairness else None,
-            "skew": Skew(draws=self.skew_draws) if self.skew else None,
-            "distance": Distance() if self.distance else None,
-            "appeal": None if self.appeal is None else Appeal(steps=self.appeal),
-            "heterogeneity": Heterogeneity() if self.heterogeneity else None,
-            "layers": Layers() if self.layers else None,
-            "gradient": Gradient() if self.gradient else None,
+            "fairness": measures.Fairness(),
+            "skew": measures.Skew(draws=self.skew_draws),
+            "distance": measures.Distance(),
+            "appeal": measures.Appeal(steps=self.appeal or 1),
+            "heterogeneity": measures.Heterogeneity(),
+            "layers": measures.Layers(),
+            "gradient": measures.Gradient(),
         }
-        given = {f"evaluate.{key}": value for key, value in short.items() if value is not None}
+        given = {f"evaluate.{key}": value for key, value in short.items() if getattr(self, key)}
         return given | {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
 
     @model_validator(mode="after")
