@@ -41,7 +41,7 @@ def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:
 
     Examples
     --------
-    >>> title([{"status": "holds"}, {"status": "fails"}, {"status": "holds"}])
+    >>> claims_title([{"status": "holds"}, {"status": "fails"}, {"status": "holds"}])
     '2 of 3 claims of the source hold; failing: 1'
     """
     states = [claim["status"] for claim in claims]
