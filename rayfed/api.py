@@ -779,18 +779,19 @@ def execute(
             if failed:
                 text = "a failed trial counts as the worst, and later ones were chosen by that"
                 raise ScenarioError("--failed", f"{text}; mend the reason and sweep anew")
-            return _conduct(plan, folder, resume, watch, debug, accept_changes)
-        outcome = kept(plan, folder, failed=failed) if resume else {}
-        waiting = [run for run in plan.runs if run.folder not in outcome]
-        if profile:
-            waiting = [replace(run, profiled=True) for run in waiting]
-        with _started(plan, folder, watch, debug) if waiting else nullcontext() as backend:
-            if backend is not None:
-                outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
-            completed(plan, folder, outcome)
+            outcome = _conduct(plan, folder, resume, watch, debug, accept_changes)
+        else:
+            outcome = kept(plan, folder, failed=failed) if resume else {}
+            waiting = [run for run in plan.runs if run.folder not in outcome]
+            if profile:
+                waiting = [replace(run, profiled=True) for run in waiting]
+            with _started(plan, folder, watch, debug) if waiting else nullcontext() as backend:
+                if backend is not None:
+                    outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
+                completed(plan, folder, outcome)
         result = Result(folder, outcome)
         with full_disk_told(folder, outcome):
-            if page:
+            if page or plan.study.search:
                 with watch:
                     result.report(tell=watch.page)
     return result
@@ -820,17 +821,13 @@ def _conduct(
     watch: ProgressDisplay,
     debug: bool,
     accept_changes: bool,
-) -> Result:
-    """Run the trials of a sweep that have not ended, then write the page."""
+) -> dict[str, str]:
+    """Run the trials of a sweep that have not ended, and return the outcome of each run."""
     from rayfed.trials import SweepPlan, conduct  # here: it imports pandas
 
     assert isinstance(plan, SweepPlan)
     with _started(plan, folder, watch, debug) as backend:
-        outcome = conduct(plan, folder, backend.execute, resume, watch, accept_changes)
-    result = Result(folder, outcome)
-    with full_disk_told(folder, outcome), watch:
-        result.report(tell=watch.page)
-    return result
+        return conduct(plan, folder, backend.execute, resume, watch, accept_changes)
 
 
 @contextmanager

@@ -74,4 +74,4 @@ def _named(process: psutil.Process) -> str:
         return ""
     if words and words[0].startswith("ray::"):
         return str(words[0]).split()[0].removeprefix("ray::")
-    return "worker" if any("spawn_main" in word for word in words) else str(process.name())
+    return "worker" if "rayfed.runs.workers" in words else str(process.name())

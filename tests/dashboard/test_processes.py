@@ -49,3 +49,14 @@ def test_a_driver_in_a_process_of_its_own_is_named_by_its_run(tmp_path):
     with lease(run / LOCK):
         told = {int(row[0]): row[1] for row in table_of([tmp_path / "mnist"])[1]}
     assert told[os.getpid()] == "run fedavg-seed0"
+
+
+def test_a_worker_is_named_by_what_it_is(tmp_path):
+    words = [sys.executable, "-c", "input()", "-m", "rayfed.runs.workers"]
+    with (
+        lease(tmp_path / LOCK),
+        subprocess.Popen(words, stdin=subprocess.PIPE) as child,
+    ):
+        told = {int(row[0]): row[1] for row in table_of([tmp_path])[1]}
+        child.stdin.close()
+    assert told[child.pid] == "worker"
