@@ -1,4 +1,4 @@
-"""Which twelfth of the slow tests a commit runs: all of them within twelve commits."""
+"""Which of 24 parts of the slow tests a commit runs: all of them within 24 commits."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "part.sh"
-TWELFTHS = [f"{k}/12" for k in range(1, 13)]
+PARTS = [f"{k}/24" for k in range(1, 25)]
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
@@ -34,15 +34,15 @@ def repository(tmp_path, monkeypatch):
     return folder
 
 
-def test_twelve_commits_run_every_twelfth(repository):
+def test_as_many_commits_as_parts_run_every_part(repository):
     seen = []
-    for number in range(12):
+    for number in range(len(PARTS)):
         commit(repository, f"change {number}")
         seen.append(run("sh", SCRIPT, folder=repository))
-    assert seen == [*TWELFTHS[1:], TWELFTHS[0]]
+    assert seen == [*PARTS[1:], PARTS[0]]
 
 
-def test_shallow_clones_of_different_commits_run_different_twelfths(repository, tmp_path):
+def test_shallow_clones_of_different_commits_run_different_parts(repository, tmp_path):
     seen = set()
     for number in range(12):
         commit(repository, f"change {number}")
@@ -52,10 +52,10 @@ def test_shallow_clones_of_different_commits_run_different_twelfths(repository, 
         told = run("sh", SCRIPT, folder=clone)
         assert told == run("sh", SCRIPT, folder=clone)
         seen.add(told)
-    assert seen <= set(TWELFTHS)
+    assert seen <= set(PARTS)
     assert len(seen) > 4
 
 
-def test_without_git_there_is_a_twelfth_all_the_same(tmp_path, monkeypatch):
+def test_without_git_there_is_a_part_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert run("sh", SCRIPT, folder=tmp_path) in TWELFTHS
+    assert run("sh", SCRIPT, folder=tmp_path) in PARTS
