@@ -11,28 +11,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import cache
 from types import GenericAlias, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from annotated_types import Interval, Le
 from pydantic import (
     AfterValidator,
-    Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    Tag,
     TypeAdapter,
     ValidationInfo,
     create_model,
@@ -46,8 +35,8 @@ from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.own import Untrusted
 from rayfed.datasets.hub import SCHEME
-from rayfed.study.scenario.invalid import BRANCHES, short
-from rayfed.study.scenario.settings import Settings, fail, plain, settings_of
+from rayfed.study.scenario.invalid import short
+from rayfed.study.scenario.settings import Settings, fail, mistyped, plain, settings_of
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
 BESIDE = "x-beside"  # the keys that a section has in addition to the settings of its plug-in
@@ -163,7 +152,7 @@ class SettingsOf(_Built):
             return make(type(given), settings_of(given), info.context)
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
-            fail(f"found {short(given)}; give a mapping of {names}", given)
+            mistyped(f"a mapping of {names}", given)
         given = self._by_newer_names(given)
         if self.some:
             checked = model_of(self.cls).model_validate(dict(given), context=info.context)
@@ -218,7 +207,7 @@ def split(kind: str, given: Any, default: Any = None) -> tuple[type[Any], dict[s
     if isinstance(given, (str, type)):
         return _class(kind, given), {}
     if not isinstance(given, Mapping):
-        fail(f"found {short(given)}; give a name, or a mapping with a name and its settings", given)
+        mistyped("a name, or a mapping with a name and its settings", given)
     settings = dict(given)
     name = settings.pop("name", None)
     if name is not None:
@@ -262,10 +251,8 @@ def _model_of(cls: Any) -> type[Settings]:
         if field.init:
             default = _default(field)
             shown = ... if default is dataclasses.MISSING else default
-            columns[field.name] = (
-                _hint(bounded(hints[field.name], field.name), default),
-                Field(default=shown),
-            )
+            hint = _hint(hints[field.name], field.name, default)
+            columns[field.name] = (hint, Field(default=shown))
     made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
     made.origin = cls
     return made
@@ -337,39 +324,24 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default
 
 
-def bounded(hint: Any, name: str) -> Any:
-    """Return a type hint of a plug-in's setting whose whole numbers and seconds have bounds.
+def _hint(hint: Any, name: str, default: Any) -> Any:
+    """Return a type hint of a setting that pydantic can check.
 
-    Parameters
-    ----------
-    hint : type
-        May be annotated, a union, or a tuple.
-    name : str
-        Of the setting; those that end in ``_s`` are seconds.
+    Whole numbers have bounds, and so have seconds, of settings that end in ``_s``. Plug-ins and
+    other dataclasses are annotated; what pydantic does not know is left open.
     """
     if hint is int:
         return Seed if name == "seed" else Annotated[int, Le(LARGEST)]
     if hint is float and name.endswith("_s"):
         return Seconds
-    if get_origin(hint) is Annotated:
-        inner, *marks = get_args(hint)
-        return Annotated[bounded(inner, name), *marks]
-    if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(bounded(part, name) for part in get_args(hint))]  # noqa: UP007
-    if get_origin(hint) is tuple:
-        parts = get_args(hint)
-        return tuple[tuple(p if p is ... else bounded(p, name) for p in parts)]  # type: ignore[misc]
-    return hint
-
-
-def _hint(hint: Any, default: Any) -> Any:
-    """Return a type hint that pydantic can check: plug-ins annotated, the unknown left open."""
-    if get_origin(hint) in (Union, UnionType):
-        return _union(get_args(hint), default)
-    if get_origin(hint) is Annotated:
-        return _annotated(hint, default)
-    if get_origin(hint) is tuple and get_args(hint)[1:] == (...,):
-        return GenericAlias(tuple, (_hint(get_args(hint)[0], None), ...))
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):  # a word or a number is not looked for among plug-ins
+        parts = tuple(sorted(parts, key=dataclasses.is_dataclass))
+        return Union[tuple(_hint(part, name, default) for part in parts)]  # noqa: UP007
+    if origin is Annotated:
+        return _annotated(hint, name, default)
+    if origin is tuple:
+        return GenericAlias(tuple, tuple(p if p is ... else _hint(p, name, None) for p in parts))
     for kind in plugins.KINDS:
         if isinstance(hint, type) and issubclass(hint, plugins.base(kind)):
             shown = default if isinstance(default, hint) and settings_of(default) else None
@@ -383,56 +355,11 @@ def _hint(hint: Any, default: Any) -> Any:
     return hint
 
 
-def _annotated(hint: Any, default: Any) -> Any:
+def _annotated(hint: Any, name: str, default: Any) -> Any:
     """Return an annotated type hint that pydantic can check: what a mark of ours says, if any."""
     for mark in hint.__metadata__:
         if isinstance(mark, plugins.BesideScenario):
             return Annotated[hint, AfterValidator(absolute)]
         if isinstance(mark, plugins.SomeOf):
             return Annotated[Any, SettingsOf(plugins.load(mark.of), some=True)]
-    return Annotated[_hint(get_args(hint)[0], default), *hint.__metadata__]
-
-
-@dataclasses.dataclass(frozen=True)
-class _AnyOf:
-    """Annotation of a union whose branches may both hold, for the JSON schema."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Show the branches as alternatives, of which several may hold."""
-        shown = handler(schema)
-        return {"anyOf" if key == "oneOf" else key: value for key, value in shown.items()}
-
-
-def _union(parts: Iterable[Any], default: Any) -> Any:
-    """Return a union in which no other part complains of what is for one of them.
-
-    A mapping is for its dataclass, a list for the one type of lists. So is a name for a plug-in,
-    if the others are certain words.
-    """
-    made = {part: _hint(part, default) for part in parts}
-    mapped = [part for part in made if isinstance(part, type) and dataclasses.is_dataclass(part)]
-    kinds: Any = (Mapping, *mapped)
-    if not mapped:
-        mapped, kinds = [part for part in made if get_origin(part) is tuple], (list, tuple)
-    others: Any = tuple(hint for part, hint in made.items() if part not in mapped)
-    if len(mapped) != 1 or others in ((), (type(None),)):
-        return Union[tuple(made.values())]  # noqa: UP007
-    (cls,) = mapped
-    if list in kinds:  # what is neither is told of both
-        others = tuple(made.values())
-
-    plugin = any(isinstance(mark, Plugin) for mark in getattr(made[cls], "__metadata__", ()))
-    words = [word for part in made if get_origin(part) is Literal for word in get_args(part)]
-    named = plugin and all(
-        part in (cls, type(None)) or get_origin(part) is Literal for part in made
-    )
-
-    def which(given: Any) -> str:
-        name = named and isinstance(given, str) and given not in words
-        return BRANCHES[not (name or isinstance(given, kinds))]
-
-    first, second = map(Tag, BRANCHES)
-    tagged: Any = Union[Annotated[made[cls], first], Annotated[Union[others], second]]  # noqa: UP007
-    return Annotated[tagged, Discriminator(which), _AnyOf()]
+    return Annotated[_hint(get_args(hint)[0], name, default), *hint.__metadata__]

@@ -13,11 +13,11 @@ from rayfed.core.errors import ScenarioError, clipped
 
 Error = Mapping[str, Any]
 
-BRANCHES = ("(mapping)", "(other)")
-"""Our own names of the branches of a union, in the paths of pydantic's errors."""
 UNWRITTEN = ("kernels",)
 """Fields of parts of a study whose settings a scenario has one level higher."""
-_BRANCH_NAMES = (*BRANCHES, "bool", "float", "int", "none", "str")
+_BRANCH_NAMES = ("bool", "float", "int", "none", "str")
+_OUTSIDE = ("_type", "literal_error", "too_short")
+"""What pydantic also says of a value in which something is wrong, though that is all."""
 MOST_LINES = 20
 """Mistakes that are printed; the others are counted."""
 MISSING = "is missing; give it"
@@ -115,11 +115,7 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
     places: dict[str, list[Error]] = {}
     for one in error.errors(include_url=False):
         place = _place(one, raw)
-        inside = any(other.startswith(f"{place}.") for other in places)
-        if not (
-            inside and one["type"] == "too_short"
-        ):  # it is short only because an entry is wrong
-            places.setdefault(place, []).append(one)
+        places.setdefault(place, []).append(one)
     return together(
         ScenarioError(place, text)
         for place, group in places.items()
@@ -131,7 +127,7 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
 def _outside(errors: list[Error], place: str, places: Iterable[str]) -> bool:
     """Return whether a place only has the wrong type because something inside it is wrong."""
     inside = any(other.startswith(f"{place}.") for other in places)
-    return inside and all(str(error["type"]).endswith("_type") for error in errors)
+    return inside and all(str(error["type"]).endswith(_OUTSIDE) for error in errors)
 
 
 def _place(error: Error, raw: Any) -> str:
@@ -180,11 +176,13 @@ def _sentences(errors: list[Error]) -> list[str]:
     if first["type"] == "missing":
         return [MISSING]
     union = any(_is_branch(part) for error in errors for part in error["loc"])
-    if first["type"] == "scenario":
-        messages = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
+    messages = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
+    plain = [error for error in errors if error["type"] not in ("scenario", "mapping_type")]
+    if messages and not any(str(error["type"]).endswith("_parsing") for error in plain):
         return messages[:1] if union else list(dict.fromkeys(messages))
-    wanted = dict.fromkeys(_wanted(error) for error in errors)
-    return [f"found {short(first['input'])}; it should be {' or '.join(wanted)}"]
+    wanted = dict.fromkeys(map(_wanted, plain or errors))
+    verb = "it should be" if plain else "give"
+    return [f"found {short(first['input'])}; {verb} {' or '.join(wanted)}"]
 
 
 def _wanted(error: Error) -> str:
@@ -193,8 +191,6 @@ def _wanted(error: Error) -> str:
         bounds = error.get("ctx", {})
         shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
         return _WANTED[error["type"]].format(**shown)
-    if error["type"] == "scenario":  # of a branch that takes something else
-        return str(error["msg"]).rpartition("; give ")[2]
     text = str(error["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     return text.partition(", unable to parse")[0].partition(", got a number with")[0]
 

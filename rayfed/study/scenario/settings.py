@@ -46,6 +46,12 @@ def fail(text: str, found: Any, *place: str | int) -> NoReturn:
     refuse([ScenarioError(".".join(map(str, place)), text)], found)
 
 
+def mistyped(wanted: str, found: Any) -> NoReturn:
+    """Raise a pydantic error that a value is of another type, which it may be for a union."""
+    kind = PydanticCustomError("mapping_type", "{wanted}", {"wanted": wanted})
+    raise ValidationError.from_exception_data("scenario", [{"type": kind, "input": found}])
+
+
 def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
     """Raise a pydantic error with messages of our own, each at its dotted key."""
     details: list[InitErrorDetails] = []

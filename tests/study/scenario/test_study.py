@@ -531,6 +531,22 @@ class TestMistakes:
                 "algorithms.0.local.batch: found 'ful'; it should be a whole",
             ),
             (
+                "algorithms.0.local.lr=fast",
+                "algorithms.0.local.lr: found 'fast'; it should be a number",
+            ),
+            (
+                "algorithms.0.local.lr={name: cosin}",
+                "algorithms.0.local.lr.name: unknown schedule 'cosin'; did you mean 'cosine'?",
+            ),
+            (
+                "algorithms.0.aggregate=medin",
+                "algorithms.0.aggregate: unknown aggregator 'medin'; did you mean 'median'?",
+            ),
+            (
+                "algorithms.0.uplink=[{name: top-k, k: 0}]",
+                "algorithms.0.uplink.0.k: found 0; it should be at least 1",
+            ),
+            (
                 "algorithms.0.server_lr=0",
                 "algorithms.0.server_lr: found 0; it should be greater than 0",
             ),
