@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 LONGEST = 280
 """Largest length of an error message, in characters; `clipped` removes the middle."""
@@ -61,6 +62,23 @@ class ScenarioError(RayfedError):
 
     def __reduce__(self) -> tuple[type, tuple[str, str]]:
         return type(self), (self.place, self.problem)
+
+
+@contextmanager
+def under(place: str) -> Iterator[None]:
+    """Put the place of an error that is raised meanwhile below a dotted key of the scenario.
+
+    Examples
+    --------
+    >>> with under("clients"):
+    ...     raise ScenarioError("count", "is missing")
+    Traceback (most recent call last):
+    rayfed.core.errors.ScenarioError: clients.count: is missing
+    """
+    try:
+        yield
+    except ScenarioError as error:
+        raise error.under(place) from error
 
 
 class Missing(ScenarioError):

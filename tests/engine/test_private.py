@@ -20,7 +20,7 @@ from rayfed.engine.loop import Loop
 from rayfed.engine.works import Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
-from rayfed.study.forecast.privacy import _UNITS
+from rayfed.study.forecast.channel import _UNITS
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population
-from rayfed.study.forecast.channel import check_channel
+from rayfed.study.forecast.channel import Refusals, first, of_channel
 
 MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
@@ -27,66 +26,49 @@ MOST_LOOKS = 10**6
 _RARE = 1e-3
 _CLIENTS, _CHANGES = 4, 16  # that are looked at to know how long clients stay
 
-Refusals: TypeAlias = Iterator[tuple[str, str]]
-"""Dotted keys, and why what stands there is refused; a run is refused for the first."""
 
-
-def check_run(index: int, run: Run) -> None:
+def check_run(run: Run) -> None:
     """Refuse a run that cannot be run.
-
-    Parameters
-    ----------
-    index : int
-        Number of the algorithm in the scenario file.
 
     Raises
     ------
     ScenarioError
         If local steps cannot be counted or are too many, if clients are waited for in vain, if the
         algorithm asks for a client function that it does not have, or if only the clock ends the
-        run and no operation advances it.
+        run and no operation advances it. The place is a dotted key, see `Refusals`.
     """
-    for place, text in _before_asking(run):
-        raise ScenarioError(place, text)
-    ask = run.first_ask()
-    check_channel(index, run, ask)
-    for place, text in _of_asking(index, run, ask):
-        raise ScenarioError(place, text)
+    for place, text in _refusals(run):
+        if text:
+            raise ScenarioError(place, text)
 
 
-def _before_asking(run: Run) -> Refusals:
+def _refusals(run: Run) -> Refusals:
     yield from _statistics(run)
     yield from _minimum(run)
     yield from _cohorts(run)
     yield from _correction(run)
     yield from _shared_link(run)
     yield from _retries(run)
-    check_work(run)
+    yield from _work(run)
     yield from _waiting(run)
     yield from _breaks(run)
-
-
-def _of_asking(index: int, run: Run, ask: Ask | None) -> Refusals:
+    ask = run.first_ask()
+    yield from of_channel(run, ask)
     if run.training.algorithm.asynchronous:
-        yield from _asynchronous(index, run, ask)
+        yield from _asynchronous(run, ask)
     if ask is not None:
-        yield from _client_function(index, run, ask)
+        yield from _client_function(run, ask)
         yield from _late(run, ask)
         yield from _overlap(run, ask)
         yield from _end(run, ask)
 
 
-def check_work(run: Run) -> None:
+def _work(run: Run) -> Refusals:
     """Refuse local work that cannot be counted or is too much.
 
     Work for a time (``time_s``) is counted at the clients' mean speeds, and at those that they
-    exceed in one round of a thousand: some delays are arbitrarily short now and then.
-
-    Raises
-    ------
-    ScenarioError
-        If a client would take more than `MOST_STEPS` local steps in a round, or in a method's
-        further solver, such as the one that fine-tunes, or if the number cannot be computed.
+    exceed in one round of a thousand: some delays are arbitrarily short now and then. A method's
+    further solvers, such as one that fine-tunes, count as well.
     """
     algorithm, population = run.training.algorithm, run.federation.population
     ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
@@ -97,23 +79,20 @@ def check_work(run: Run) -> None:
     groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
         mine, solver = groups == group, run.training.solvers[group]
-        check_steps(solver, sizes[mine], pace[mine])
+        yield from of_steps(solver, sizes[mine], pace[mine])
         if (quick[mine] > 0).all():
-            check_steps(solver, sizes[mine], quick[mine], often="in one round of a thousand")
+            often = "in one round of a thousand"
+            yield from of_steps(solver, sizes[mine], quick[mine], often=often)
     for field in fields(algorithm):
         solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":
-            check_steps(solver, sizes, pace, place=field.name)
+            yield from of_steps(solver, sizes, pace, place=field.name)
 
 
-def check_steps(
-    solver: Solver,
-    sizes: Ints,
-    pace: Floats,
-    place: str = "local",
-    often: str = "in a round",
-) -> None:
-    """Refuse more local steps than a run can finish.
+def of_steps(
+    solver: Solver, sizes: Ints, pace: Floats, place: str = "local", often: str = "in a round"
+) -> Refusals:
+    """Refuse more than `MOST_STEPS` local steps, or a number that cannot be computed.
 
     Parameters
     ----------
@@ -126,21 +105,14 @@ def check_steps(
         Key of the solver.
     often : str
         How often a step takes so long, for the message.
-
-    Raises
-    ------
-    ScenarioError
-        If a client would take more than `MOST_STEPS` local steps in a round, or if the number
-        cannot be computed.
     """
     with np.errstate(over="ignore"):
-        steps = solver.step_counts(sizes, pace)
-    most = int(np.max(steps, initial=0))
+        most = int(np.max(solver.step_counts(sizes, pace), initial=0))
     if most > MOST_STEPS:
         given = [key for key in ("steps", "epochs", "time_s") if getattr(solver, key, None)]
         remedy = "use fewer, or a longer delay" if given == ["time_s"] else "use fewer"
         text = f"{most:.3g} local steps of a client {often}, more than {MOST_STEPS:,}"
-        raise ScenarioError(".".join([place, *given[:1]]), f"comes to {text}; {remedy}")
+        yield ".".join([place, *given[:1]]), f"comes to {text}; {remedy}"
 
 
 def _statistics(run: Run) -> Refusals:
@@ -187,9 +159,8 @@ def _correction(run: Run) -> Refusals:
         "late: stale gives replies other weights; give another late": participation.late == "stale",
         f"'{rule.name}' says itself who takes part; leave it out": rule.own_cohort,
     }
-    for text, holds in why.items():
-        if holds:
-            yield "participation.correct", f"found {kind}, but {text}"
+    if text := first(why):
+        yield "participation.correct", f"found {kind}, but {text}"
     if kind == "known" and (text := _unknown(run)):
         yield "participation.correct", f"found known, but {text}; give intervals"
 
@@ -198,19 +169,20 @@ def _unknown(run: Run) -> str:
     """Return why the probability that a client takes part is not known; empty if it is."""
     participation, population = run.participation, run.federation.population
     rule = participation.select
-    why = {
-        f"whom '{rule.name}' draws depends on losses": rule.asks or rule.listens,
-        "over_select prefers the fast": participation.over_select > 1.0,
-        "a deadline prefers the fast": participation.deadline_s is not None,
-        "time-outs and retries change it": participation.asks_again,
-        "replies that are lost on the way are not in the probability": population.lossy
-        or population.crashing,
-        "a minimum prefers times when many are there": participation.minimum > 1,
-        "an availability does not say how likely clients are there": (
-            population.chance(np.arange(1), 0.0, 1) is None
-        ),
-    }
-    return next((text for text, holds in why.items() if holds), "")
+    return first(
+        {
+            f"whom '{rule.name}' draws depends on losses": rule.asks or rule.listens,
+            "over_select prefers the fast": participation.over_select > 1.0,
+            "a deadline prefers the fast": participation.deadline_s is not None,
+            "time-outs and retries change it": participation.asks_again,
+            "replies that are lost on the way are not in the probability": population.lossy
+            or population.crashing,
+            "a minimum prefers times when many are there": participation.minimum > 1,
+            "an availability does not say how likely clients are there": (
+                population.chance(np.arange(1), 0.0, 1) is None
+            ),
+        }
+    )
 
 
 def _shared_link(run: Run) -> Refusals:
@@ -290,12 +262,12 @@ def _stay_s(population: Population, ids: Ints) -> float:
     return float(np.mean(stays)) if stays else math.inf
 
 
-def _client_function(index: int, run: Run, ask: Ask) -> Refusals:
+def _client_function(run: Run, ask: Ask) -> Refusals:
     """Refuse an Ask for a method that the algorithm does not have."""
     algorithm = run.training.algorithm
     if not callable(getattr(algorithm, ask.work, None)):
         found = f"'{algorithm.name}' asks for '{ask.work}', but has no such method; correct its Ask"
-        yield f"algorithms.{index}", found
+        yield "algorithm", found
 
 
 def _late(run: Run, ask: Ask) -> Refusals:
@@ -338,22 +310,22 @@ def _end(run: Run, ask: Ask) -> Refusals:
         yield "stop.time_s", found
 
 
-def _asynchronous(index: int, run: Run, ask: Ask | None) -> Refusals:
+def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
     """Refuse settings that have no meaning where there are no rounds, and Asks that need rounds."""
-    for place, found in _of_rounds(index, run):
+    for place, found in _of_rounds(run):
         yield place, f"{found}, but '{run.label}' is asynchronous and has no rounds"
-    algorithm, place = run.training.algorithm, f"algorithms.{index}"
+    algorithm = run.training.algorithm
     assert isinstance(algorithm, Asynchronous)
     if algorithm.overlap:
         for text in _no_overlap(run, algorithm):
-            yield f"{place}.overlap", f"found true, but {text}; leave it out"
+            yield "algorithm.overlap", f"found true, but {text}; leave it out"
     if ask is None:
         return
     if ask.clients is not None or ask.plain:
         text = f"the Ask of '{run.label}' names clients or plain sums; asynchronous methods cannot"
-        yield place, text
+        yield "algorithm", text
     if ask.vectors and not algorithm.sees_vectors:
-        yield place, f"'{ask.work}' asks for vectors; declare `sees_vectors`"
+        yield "algorithm", f"'{ask.work}' asks for vectors; declare `sees_vectors`"
 
 
 def _no_overlap(run: Run, algorithm: Asynchronous) -> Iterator[str]:
@@ -366,7 +338,7 @@ def _no_overlap(run: Run, algorithm: Asynchronous) -> Iterator[str]:
         yield "transfers that share the server's bandwidth follow one another"
 
 
-def _of_rounds(index: int, run: Run) -> Refusals:
+def _of_rounds(run: Run) -> Refusals:
     """Yield the settings that are of rounds: their place, what was found and what to do."""
     participation, selection = run.participation, run.participation.select
     if selection.asks or selection.listens or selection.needs_graphs:
@@ -388,4 +360,4 @@ def _of_rounds(index: int, run: Run) -> Refusals:
     if any(
         solver.varying is not None and solver.varying.listens for solver in run.training.solvers
     ):
-        yield f"algorithms.{index}.local", "the number of local steps follows the losses"
+        yield "algorithm.local", "the number of local steps follows the losses"

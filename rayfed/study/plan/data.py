@@ -18,7 +18,7 @@ from rayfed.channel.faulty import Faulty
 from rayfed.clients.setup import DataView, DataViews, with_table
 from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.errors import ScenarioError, under, unknown
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
 from rayfed.core.rng import Key
@@ -391,21 +391,17 @@ def drifting(data: SeedData, drift: Drift, population: Population) -> SeedData:
     if data.server is not None:
         text = "the server's own test rows belong to no client and would not drift"
         raise ScenarioError("problem.test", f"{text}; give the fraction that clients hold out")
-    try:
+    with under("drift"):
         who = _who(drift, population)
         shards = DriftingShards.of(data.shards, drift, population.seed, who)
-    except ScenarioError as error:
-        raise error.under("drift") from None
     return replace(data, shards=shards)
 
 
 def _who(drift: Drift, population: Population) -> Ints | float:
     """Return the ids of the clients that drift, ascending, or the share of them."""
     if isinstance(drift.clients, tuple):
-        try:
+        with under("clients"):
             ids = np.unique(np.array(numbered(drift.clients, population.names), dtype=np.int64))
-        except ScenarioError as error:
-            raise error.under("clients") from None
         if len(ids) < len(drift.clients):
             raise ScenarioError("clients", "lists a client twice; list each once")
         return ids

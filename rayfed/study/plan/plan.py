@@ -15,7 +15,7 @@ from rayfed.channel.faulty import faulty
 from rayfed.clients.solvers import Descent, Solver, block
 from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, under
 from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
@@ -40,10 +40,10 @@ from rayfed.runs.identity import Identities
 from rayfed.runs.modules import source_digests
 from rayfed.selection import All, Selection
 from rayfed.study import Study, plain
+from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import Choice, choose
-from rayfed.study.forecast.privacy import with_noise
 from rayfed.study.plan.data import (
     Loader,
     SeedData,
@@ -60,6 +60,7 @@ from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.study import OF_CHANNEL
 from rayfed.topology import Graphs
 from rayfed.topology.walks import Walk
 
@@ -242,7 +243,7 @@ class _Seed:
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study = self.study
         label, record = algorithm.label or algorithm.name, self._record(algorithm)
-        measures = self._measures(index, algorithm)
+        measures = self._measures(algorithm)
         algorithm = self._bound(index, algorithm)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
@@ -263,15 +264,15 @@ class _Seed:
             channel=self._channel(algorithm),
             record=record,
         )
-        check_run(index, run)
-        run = with_noise(index, run)
+        check_run(run)
+        run = with_noise(run)
         return replace(run, record={**run.record, "aim": of_aim(run)})
 
     def _channel(self, algorithm: Algorithm) -> Channel:
         """Return what vectors go through on their way."""
         up, down, rule, privacy = (
             getattr(self.study if getattr(algorithm, key) == "study" else algorithm, key)
-            for key in ("uplink", "downlink", "aggregate", "privacy")
+            for key in OF_CHANNEL
         )
         return Channel(up or (), down or (), rule, self.faults, privacy)
 
@@ -310,12 +311,10 @@ class _Seed:
         if algorithm.centralised:
             return Participation(select=All())
         part = self.study.participation_of(index)
-        try:
+        with under("participation.select"):
             selection: Selection = part.select.named(self.clients.names)
             if self.graphs is not None and selection.needs_graphs:
                 selection.check_graphs(self.graphs)
-        except ScenarioError as error:
-            raise error.under("participation.select") from error
         everyone = selection.own_cohort or isinstance(selection, All)
         cohort = None if everyone else part.cohort
         return replace(part, select=selection, cohort=cohort)
@@ -351,13 +350,11 @@ class _Seed:
         if not self.data.shards.classes:
             text = "found label, but the targets are numbers; leave it out"
             raise ScenarioError(place, text)
-        try:
+        with under(place):
             counts = label_counts(self.data.whole(self.tables))
-        except ScenarioError as error:
-            raise error.under(place) from None
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
 
-    def _measures(self, index: int, algorithm: Algorithm) -> dict[str, Measure]:
+    def _measures(self, algorithm: Algorithm) -> dict[str, Measure]:
         """Return the measures of a run by name, those of its algorithm last.
 
         Raises
@@ -367,7 +364,7 @@ class _Seed:
         """
         own = {f"{algorithm.name} {type(m).__name__}": m for m in algorithm.measures}
         asked = {name_of(m): (place, m) for place, m in self.study.evaluate.asked.items()}
-        asked |= {name: (f"algorithms.{index}", m) for name, m in own.items()}
+        asked |= {name: ("algorithm", m) for name, m in own.items()}
         measures: dict[str, Measure] = {}
         taken = {*names(algorithm.diagnostics), *TAKEN}
         for name, (place, measure) in asked.items():
@@ -379,10 +376,8 @@ class _Seed:
                 if column in taken:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")
                 taken.add(column)
-            try:
+            with under(place):
                 measures[name] = self._bound_measure(measure)
-            except ScenarioError as error:
-                raise error.under(place) from None
         return measures
 
     def _bound_measure(self, measure: Measure) -> Measure:
@@ -395,22 +390,17 @@ class _Seed:
         return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
 
     def _bound(self, index: int, algorithm: Algorithm) -> Algorithm:
-        """Return an algorithm that has met clients and problem.
-
-        Errors say which algorithm it is.
-        """
+        """Return an algorithm that has met clients and problem."""
         whole = self.data.whole(self.tables)
         known = (whole, self.clients, self.data.objective)
         selection = self.study.participation_of(index).select
-        try:
+        with under("algorithm"):
             bound = algorithm.bound(*known)
             weights = self._weights(algorithm, selection)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
             if bound.needs_walk and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound
-        except ScenarioError as error:
-            raise error.under(f"algorithms.{index}") from None
 
     def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
         """Return the local solver of clients in no group, then that of each group."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.core.errors import ScenarioError, clipped, listed, under
 from rayfed.study.scenario.dotted import Overrides, apply_overrides, matches, pairs, resolved
 from rayfed.study.scenario.fields import filled
 from rayfed.study.scenario.invalid import Mistakes, errors_of
@@ -137,10 +137,8 @@ def _read(path: Path, above: tuple[Path, ...]) -> tuple[Any, Sources]:
     for name in given:
         if not isinstance(name, str) or not name:
             raise ScenarioError(place, f"found {name!r}; give the path of a scenario file")
-        try:
+        with under(place):
             base = path.parent / Path(filled(name)).expanduser()
-        except ScenarioError as error:
-            raise error.under(place) from None
         if base.resolve() in (path.resolve(), *above) or len(above) > _DEEPEST:
             raise ScenarioError(place, f"'{name}' builds on this file itself; leave it out")
         held, sources = _read(base, (*above, path.resolve()))

@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema
 
 from rayfed import measures
 from rayfed.channel.faults.base import Fault
-from rayfed.core.errors import Missing, ScenarioError
+from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
 from rayfed.core.plugins import name_of
 from rayfed.datasets.base import Dataset
@@ -335,17 +335,17 @@ class Different(Settings):
         ids = self.ids
         if names is None and ids is not None:
             ids = tuple(i for i in ids if not isinstance(i, str))
-        try:
+        place = f"clients.groups.{index}"
+        with under(f"{place}.ids"):
             known = None if ids is None else numbered(ids, names or ())
-        except ScenarioError as error:
-            raise error.under(f"clients.groups.{index}.ids") from None
         changed = self.over(clients)
         there = changed.get("availability", self.availability)
+        delay = changed.get("delay", self.delay)
         if there is not None and names is not None:
             there = there.named(names)
-        delay = changed.get("delay", self.delay)
         if delay is not None and names is not None:
-            delay = _named(delay, names, f"clients.groups.{index}.delay")
+            with under(f"{place}.delay"):
+                delay = delay.named(names)
         return Group(
             self.name or f"group {index}", known, chosen,
             delay, self.network, there, self.crash,
@@ -408,7 +408,9 @@ class ClientsSection(Settings):
             raise ScenarioError("clients.count", "is missing; say how many clients there are")
         there, delay = self.availability, self.delay
         if names is not None:
-            there, delay = there.named(names), _named(delay, names, "clients.delay")
+            there = there.named(names)
+            with under("clients.delay"):
+                delay = delay.named(names)
         return Population(
             count, seed, delay, self.stragglers, self.network, there,
             tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
@@ -443,14 +445,6 @@ class ClientsSection(Settings):
         except ScenarioError as error:
             fail(error.problem, self, *error.place.split(".")[1:])
         return self
-
-
-def _named(delay: Delay, names: tuple[str, ...], place: str) -> Delay:
-    """Return the delay of clients with these names."""
-    try:
-        return delay.named(names)
-    except ScenarioError as error:
-        raise error.under(place) from None
 
 
 class ProblemSection(Settings):

@@ -19,7 +19,7 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver, override
 from rayfed.core.columns import names
-from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions import Partition
 from rayfed.engine.run import Participation
@@ -46,6 +46,8 @@ from rayfed.topology.base import Topology
 
 MOST_RUNS = 10_000
 """Runs of a study: settings of the grid times algorithms times seeds."""
+OF_CHANNEL = ("uplink", "downlink", "aggregate", "privacy")
+"""What vectors go through on their way, unless an algorithm says it in place of the study."""
 _NOT_SEARCHED = (
     "grid",
     "cases",
@@ -209,14 +211,20 @@ class Study(Settings):
         return replace(self.participation, **own)
 
     def blamed(self, index: int, error: ScenarioError) -> ScenarioError:
-        """Return an error about who takes part at the key of the algorithm, if that says so."""
+        """Return an error of a run at the key of the algorithm of that index, if that says so.
+
+        Keys below ``algorithm`` are the algorithm's. It may say who takes part, and what vectors go
+        through, in place of the study.
+        """
         head, _, rest = error.place.partition(".")
         algorithm, key = self.algorithms[index], rest.partition(".")[0]
-        if head != "participation":
-            return error
-        if key == "select" and algorithm.select is not None:
-            return ScenarioError(f"algorithms.{index}.{rest}", error.problem)
-        return error.under(f"algorithms.{index}") if key in algorithm.participation else error
+        its_select = algorithm.select is not None and (head, key) == ("participation", "select")
+        if head == "algorithm" or its_select:
+            return type(error)(rest, error.problem).under(f"algorithms.{index}")
+        own = key in algorithm.participation if head == "participation" else head in OF_CHANNEL
+        if own and getattr(algorithm, head) != "study":
+            return error.under(f"algorithms.{index}")
+        return error
 
     def check_cohort(self, count: int) -> None:
         """Refuse a cohort that a population of so many clients cannot give.
@@ -259,10 +267,8 @@ class Study(Settings):
             raise ScenarioError("participation.select", f"{text}, for example topology: ring")
         if cohort is None and not select.own_cohort:
             return
-        try:
+        with under("participation.select"):
             select.check(part.asked(count), count)
-        except ScenarioError as error:
-            raise error.under("participation.select") from error
         if cohort is not None and select.own_cohort:
             text = f"found {cohort}, but '{select.name}' says itself who takes part"
             raise ScenarioError("participation.cohort", f"{text}; leave it out")
