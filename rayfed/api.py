@@ -823,11 +823,11 @@ def _conduct(
     accept_changes: bool,
 ) -> dict[str, str]:
     """Run the trials of a sweep that have not ended, and return the outcome of each run."""
-    from rayfed.trials import SweepPlan, conduct  # here: it imports pandas
+    from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas
 
     assert isinstance(plan, SweepPlan)
     with _started(plan, folder, watch, debug) as backend:
-        return conduct(plan, folder, backend.execute, resume, watch, accept_changes)
+        return SweepDriver(plan, folder, backend.execute, resume, watch, accept_changes).conduct()
 
 
 @contextmanager

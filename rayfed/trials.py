@@ -172,15 +172,9 @@ class SweepGoal:
         return pd.DataFrame({"time_s": time_s[known], "value": value[known]})
 
 
-def conduct(
-    plan: SweepPlan,
-    folder: Path,
-    execute: Execute,
-    resume: bool,
-    watch: ProgressDisplay,
-    accept_changes: bool = False,
-) -> dict[str, str]:
-    """Run the trials of a sweep that have not ended, and return the outcome of each run.
+@dataclass
+class SweepDriver:
+    """Runs the trials of a sweep that have not ended.
 
     Parameters
     ----------
@@ -196,35 +190,38 @@ def conduct(
     accept_changes : bool
         Whether runs go on though what decides their results has changed.
 
-    Raises
-    ------
-    RayfedError
-        If this machine stopped a run: no further trial is proposed then.
+    Attributes
+    ----------
+    outcome : dict of str to str
+        Of each run that has ended, by its folder.
+    scores : dict of (int, int) to Score
+        By algorithm and number.
+    seen, told : list of Trial
+        Those whose scores are known, and those of earlier batches.
     """
-    return _Sweep(plan, folder, execute, resume, watch, accept_changes).conduct()
 
+    plan: SweepPlan
+    folder: Path
+    execute: Execute
+    resume: bool
+    watch: ProgressDisplay
+    accept_changes: bool = False
+    outcome: dict[str, str] = field(init=False, default_factory=dict)
+    scores: dict[tuple[int, int], Score] = field(init=False, default_factory=dict)
+    seen: list[Trial] = field(init=False, default_factory=list)
+    told: list[Trial] = field(init=False, default_factory=list)
 
-class _Sweep:
-    def __init__(
-        self,
-        plan: SweepPlan,
-        folder: Path,
-        execute: Execute,
-        resume: bool,
-        watch: ProgressDisplay,
-        accept_changes: bool,
-    ) -> None:
-        self.accept_changes = accept_changes
-        self.plan, self.folder, self.execute = plan, folder, execute
-        self.resume, self.watch = resume, watch
-        self.objective = SweepGoal.of(plan.study)
-        self.seeds = plan.study.seeds
-        self.outcome: dict[str, str] = {}
-        self.scores: dict[tuple[int, int], Score] = {}  # by algorithm and number
-        self.seen: list[Trial] = []  # whose scores are known
-        self.told: list[Trial] = []  # of earlier batches
+    def __post_init__(self) -> None:
+        self.objective, self.seeds = SweepGoal.of(self.plan.study), self.plan.study.seeds
 
     def conduct(self) -> dict[str, str]:
+        """Run trials batch by batch, and return the outcome of each run.
+
+        Raises
+        ------
+        RayfedError
+            If this machine stopped a run: no further trial is proposed then.
+        """
         search, batch = self.plan.search, list(self.plan.first)
         while batch:
             self._run([trial for trial in batch if trial.same_as is None])
