@@ -367,7 +367,7 @@ def load_claims(path: Path | str) -> Claims:
         If it cannot be read or is wrong; every mistake is a line with the file and the place.
     """
     path = Path(path)
-    raw = read_yaml(path)
+    raw, _ = read_yaml(path)
     if not isinstance(raw, Mapping):
         raise ScenarioError(str(path), "holds no mapping; write source, parts and claims")
     try:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rayfed.core.errors import ScenarioError, clipped, listed, under
 from rayfed.study.scenario.dotted import Overrides, apply_overrides, matches, pairs, resolved
 from rayfed.study.scenario.fields import filled
@@ -17,7 +19,7 @@ from rayfed.study.scenario.invalid import Mistakes, errors_of
 from rayfed.study.scenario.names import canonical
 from rayfed.study.scenario.schema import BASE
 from rayfed.study.scenario.study import Study
-from rayfed.study.scenario.yamlfile import KeyLines, read_with_lines
+from rayfed.study.scenario.yamlfile import lines_of, read_yaml
 
 _ABOUT = ("name", "description")  # what a study says of itself is not that of its base
 _DEEPEST = 20
@@ -97,18 +99,20 @@ class Sources:
 
     Parameters
     ----------
-    files : sequence of (path, lines)
+    files : sequence of (path, yaml.Node or None)
     """
 
-    files: Sequence[tuple[Path, KeyLines]]
+    files: Sequence[tuple[Path, yaml.Node | None]]
 
     def find(self, place: str) -> tuple[Path, int | None]:
-        """Return the file in which a dotted key stands, and its line; see `KeyLines.of`.
+        """Return the file in which a dotted key stands, and its line.
 
-        It is the one that has most of the key's parts; of several, the last.
+        It is the one that has most of the key's parts; of several, the last. The line is that of
+        what the key would stand in where it is in none, and None where nothing of it is.
         """
-        path, lines = max(self.files, key=lambda file: file[1].depth(place))
-        return path, lines.of(place)
+        found = [(path, lines_of(node, place)) for path, node in self.files]
+        path, lines = max(found, key=lambda each: len(each[1]))
+        return path, lines[-1] if lines else None
 
 
 def read(path: Path) -> tuple[Any, Sources]:
@@ -127,13 +131,13 @@ def read(path: Path) -> tuple[Any, Sources]:
 
 
 def _read(path: Path, above: tuple[Path, ...]) -> tuple[Any, Sources]:
-    raw, lines = read_with_lines(path)
+    raw, node = read_yaml(path)
+    files = [(path, node)]
     if not isinstance(raw, Mapping) or BASE not in raw:
-        return raw, Sources([(path, lines)])
-    place = f"{path}:{lines.of(BASE)}: {BASE}"
+        return raw, Sources(files)
+    place = f"{path}:{lines_of(node, BASE)[-1]}: {BASE}"
     given = raw[BASE] if isinstance(raw[BASE], list) else [raw[BASE]]
     merged: dict[str, Any] = {}
-    files: list[tuple[Path, KeyLines]] = [(path, lines)]
     for name in given:
         if not isinstance(name, str) or not name:
             raise ScenarioError(place, f"found {name!r}; give the path of a scenario file")

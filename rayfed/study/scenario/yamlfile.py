@@ -33,23 +33,24 @@ _AMBIGUOUS = re.compile(r".*:.*|[-+]?0[0-9_]+")
 """Base 60 and base 8 of YAML 1.1, such as ``1:30`` and ``010``."""
 
 _Fast: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast
-_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "merge")}
+_SCALARS = ("null", "bool", "int", "float", "str", "merge")
+_PLAIN = {
+    yaml.ScalarNode: {*(f"tag:yaml.org,2002:{name}" for name in _SCALARS), "!power"},
+    yaml.SequenceNode: {"tag:yaml.org,2002:seq"},
+    yaml.MappingNode: {"tag:yaml.org,2002:map"},
+}
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "!power"}
 
 
 class _Strict(_Fast):  # type: ignore[misc]
-    """The safe loader, for plain values only: no dates, no tags, no key given twice.
-
-    Files whose values would fill the memory are refused before they are constructed.
-    """
-
-    def get_single_node(self) -> yaml.Node | None:
-        node: yaml.Node | None = super().get_single_node()
-        if node is not None:
-            _measure(node, {}, 1)
-        return node
+    """The safe loader, for plain values only: no dates, no tags, no key given twice."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag not in _PLAIN[type(node)]:
+            tag = clipped(node.tag, 60)
+            raise yaml.constructor.ConstructorError(problem=tag, problem_mark=node.start_mark)
+        if node.tag in _NUMBERS:
+            _check_number(node)
         try:
             return super().construct_object(node, deep)
         except (ValueError, KeyError, AttributeError, OverflowError, IndexError) as error:
@@ -59,6 +60,8 @@ class _Strict(_Fast):  # type: ignore[misc]
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _wrong("a key is a list or a mapping; write a name", key)
             if key.value in seen:
                 raise _wrong(f"the key '{clipped(key.value, 40)}' is given twice; remove one", key)
             seen.add(key.value)
@@ -71,72 +74,17 @@ def _wrong(text: str, node: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
 
 
-def _measure(
-    node: yaml.Node, known: dict[int, tuple[int, int] | None], depth: int
-) -> tuple[int, int]:
-    """Return how many values a node holds, aliases expanded, and how deep it is.
-
-    ``known`` holds the nodes that were measured, and None for those that contain this one.
-    """
-    if id(node) in known:
-        held = known[id(node)]
-        if held is None:
-            raise _wrong("an alias stands within what it repeats; write the value", node)
-        return held
-    known[id(node)] = None
-    values, below = 1, 0
-    for inner in _check(node):
-        number, deep = _measure(inner, known, depth + 1) if depth <= DEEPEST else (0, DEEPEST)
-        values, below = values + number, max(below, deep)
-    if below >= DEEPEST:
-        raise _wrong(f"lists and mappings lie more than {DEEPEST} deep in each other", node)
-    if values > MOST_VALUES:
-        raise _wrong(f"more than {MOST_VALUES:,} values, aliases included", node)
-    known[id(node)] = (values, below + 1)
-    return values, below + 1
-
-
-def _check(node: yaml.Node) -> list[yaml.Node]:
-    """Return the nodes within a node.
-
-    Raises
-    ------
-    yaml.MarkedYAMLError
-        If a scenario cannot have its tag, one of its keys or so long a number.
-    """
-    if isinstance(node, yaml.ScalarNode):
-        if node.tag not in _PLAIN and node.tag != "!power":
-            raise _tagged(node)
-        if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
-            raise _wrong(f"a number of {len(node.value):,} characters; give fewer digits", node)
-        if node.tag in _NUMBERS and _AMBIGUOUS.fullmatch(node.value):
-            raise _wrong(_two_readings(node), node)
-        return []
-    if isinstance(node, yaml.SequenceNode):
-        if node.tag != "tag:yaml.org,2002:seq":
-            raise _tagged(node)
-        return list(node.value)
-    if node.tag != "tag:yaml.org,2002:map":
-        raise _tagged(node)
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise _wrong("a key is a list or a mapping; write a name", key)
-    return [inner for pair in node.value for inner in pair]
-
-
-def _two_readings(node: yaml.ScalarNode) -> str:
-    """Return why a number is refused that YAML 1.1 and 1.2 read differently."""
-    old = yaml.safe_load(node.value)
-    if ":" in node.value:
-        return f"'{node.value}' is {old} in YAML 1.1, in base 60, and a text in YAML 1.2; quote it"
-    new = int(node.value.replace("_", ""))
-    return f"'{node.value}' is {old} in YAML 1.1, in base 8, and {new} in YAML 1.2; write one"
-
-
-def _tagged(node: yaml.Node) -> yaml.constructor.ConstructorError:
-    return yaml.constructor.ConstructorError(
-        problem=clipped(node.tag, 60), problem_mark=node.start_mark
-    )
+def _check_number(node: yaml.Node) -> None:
+    """Refuse a number that is too long, or that YAML 1.1 and 1.2 read differently."""
+    text = node.value
+    if len(text) > MOST_DIGITS:
+        raise _wrong(f"a number of {len(text):,} characters; give fewer digits", node)
+    if not _AMBIGUOUS.fullmatch(text):
+        return
+    old = f"'{text}' is {yaml.safe_load(text)} in YAML 1.1, in base"
+    if ":" in text:
+        raise _wrong(f"{old} 60, and a text in YAML 1.2; quote it", node)
+    raise _wrong(f"{old} 8, and {int(text.replace('_', ''))} in YAML 1.2; write one", node)
 
 
 def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
@@ -172,11 +120,11 @@ def parse_yaml(text: str) -> Any:
     >>> parse_yaml("[2^-7, 2^3, '2^3', 2001-01-31]")
     [0.0078125, 8, '2^3', '2001-01-31']
     """
-    return parse_with_lines(text)[0]
+    return parse_with_nodes(text)[0]
 
 
-def parse_with_lines(text: str) -> tuple[Any, KeyLines]:
-    """Return what a text in YAML holds, and where in the text each of it stands.
+def parse_with_nodes(text: str) -> tuple[Any, yaml.Node | None]:
+    """Return what a text in YAML holds, and its node, for `lines_of`; None of an empty text.
 
     Raises
     ------
@@ -184,64 +132,63 @@ def parse_with_lines(text: str) -> tuple[Any, KeyLines]:
         If it is not YAML, or holds more than plain values.
     """
     try:
-        _scan(text)
+        _measure(text)
         loader = _Strict(text)
         try:
             node = loader.get_single_node()
-            value = None if node is None else loader.construct_document(node)
+            return None if node is None else loader.construct_document(node), node
         finally:
             loader.dispose()
     except UnicodeEncodeError as error:
         raise yaml.YAMLError("half of a character (a lone surrogate)") from error
-    return value, KeyLines(node)
 
 
-def _scan(text: str) -> None:
-    """Refuse a text that is too deep or too long, before anything recursive reads it."""
-    depth, count = 0, 0
+def _measure(text: str) -> None:
+    """Refuse a text whose values are too deep or too many, with those that aliases repeat.
+
+    That is known of its events alone, before anything recursive reads it or fills the memory.
+    """
+    values, heights = 0, [0]  # so far; how deep values lie in the text, and in what is begun
+    begun: list[tuple[str | None, int]] = []  # the anchors of collections, and the values before
+    known: dict[str | None, tuple[int, int]] = {}  # how many values an anchor has, and how deep
     for event in yaml.parse(text, Loader=_Fast):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        count += isinstance(event, yaml.NodeEvent)
-        if depth > DEEPEST:
+        if isinstance(event, yaml.CollectionEndEvent):
+            (anchor, before), height = begun.pop(), heights.pop() + 1
+            known[anchor] = (values - before, height)
+            heights[-1] = max(heights[-1], height)
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        more, height = 1, 0
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in dict(begun):
+                raise _wrong("an alias stands within what it repeats; write the value", event)
+            more, height = known.get(event.anchor, (1, 0))
+        elif isinstance(event, yaml.CollectionStartEvent):
+            begun.append((event.anchor, values))
+            heights.append(0)
+        values += more
+        heights[-1] = max(heights[-1], height)
+        if len(begun) + height > DEEPEST:
             raise _wrong(f"lists and mappings lie more than {DEEPEST} deep in each other", event)
-        if count > MOST_VALUES:
-            raise _wrong(f"more than {MOST_VALUES:,} values", event)
+        if values > MOST_VALUES:
+            raise _wrong(f"more than {MOST_VALUES:,} values, aliases included", event)
 
 
-class KeyLines:
-    """The lines of a YAML text on which its keys stand.
+def lines_of(node: yaml.Node | None, place: str) -> list[int]:
+    """Return the lines, from 1, of the parts of a dotted key, as far as they are in a text.
 
     Parameters
     ----------
-    node : yaml.Node, optional
-        Of the whole text; None of an empty one.
+    node : yaml.Node or None
+        Of the text; None of an empty one.
     """
-
-    def __init__(self, node: yaml.Node | None = None) -> None:
-        self._root = node
-
-    def of(self, place: str) -> int | None:
-        """Return the line, from 1, of a dotted key, or of what it would stand in.
-
-        None where not even the first of its parts is in the text.
-        """
-        lines = self._lines(place)
-        return lines[-1] if lines else None
-
-    def depth(self, place: str) -> int:
-        """Return how many parts of a dotted key, from its first, are in the text."""
-        return len(self._lines(place))
-
-    def _lines(self, place: str) -> list[int]:
-        """Return the lines of the parts of a dotted key, as far as they are in the text."""
-        node, lines = self._root, []
-        for part in place.split("."):
-            key, node = _below(node, part)
-            if key is None:
-                break
-            lines.append(key.start_mark.line + 1)
-        return lines
+    lines: list[int] = []
+    for part in place.split("."):
+        key, node = _below(node, part)
+        if key is None:
+            break
+        lines.append(key.start_mark.line + 1)
+    return lines
 
 
 def _below(node: yaml.Node | None, part: str) -> tuple[yaml.Node | None, yaml.Node | None]:
@@ -255,19 +202,8 @@ def _below(node: yaml.Node | None, part: str) -> tuple[yaml.Node | None, yaml.No
     return None, None
 
 
-def read_yaml(path: Path) -> Any:
-    """Return what a YAML file holds.
-
-    Raises
-    ------
-    ScenarioError
-        If it cannot be read, is not YAML, or holds more than plain values.
-    """
-    return read_with_lines(path)[0]
-
-
-def read_with_lines(path: Path) -> tuple[Any, KeyLines]:
-    """Return what a YAML file holds, and where in it each of it stands.
+def read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
+    """Return what a YAML file holds, and its node, as `parse_with_nodes` does.
 
     Raises
     ------
@@ -276,14 +212,14 @@ def read_with_lines(path: Path) -> tuple[Any, KeyLines]:
     """
     text = read_text(path)
     try:
-        return parse_with_lines(text)
-    except yaml.constructor.ConstructorError as error:
-        problem = "holds a value that is not plain YAML (a Python object?); remove its tag"
-        raise ScenarioError(_line(path, error), f"{problem}: {error.problem}") from error
+        return parse_with_nodes(text)
     except yaml.YAMLError as error:
-        raise ScenarioError(
-            _line(path, error), f"is not valid YAML: {problem_of(error)}"
-        ) from error
+        mark = getattr(error, "problem_mark", None)
+        place, problem = f"{path}:{mark.line + 1}" if mark else str(path), problem_of(error)
+        if isinstance(error, yaml.constructor.ConstructorError):
+            text = "holds a value that is not plain YAML (a Python object?); remove its tag"
+            raise ScenarioError(place, f"{text}: {problem}") from error
+        raise ScenarioError(place, f"is not valid YAML: {problem}") from error
 
 
 def problem_of(error: yaml.YAMLError) -> str:
@@ -313,11 +249,6 @@ def read_text(path: Path) -> str:
         except UnicodeDecodeError as error:
             problem = "is not text in UTF-8; is it a scenario file?"
             raise ScenarioError(str(path), problem) from error
-
-
-def _line(path: Path, error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"{path}:{mark.line + 1}" if mark else str(path)
 
 
 def check_values(raw: Mapping[str, Any]) -> None:

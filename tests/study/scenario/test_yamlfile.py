@@ -1,8 +1,10 @@
 """Numbers in scenario files: powers beside what YAML knows."""
 
 import pytest
+import yaml
 
 from rayfed.core.errors import ScenarioError
+from rayfed.study.scenario import yamlfile
 from rayfed.study.scenario.dotted import apply_overrides
 from rayfed.study.scenario.yamlfile import parse_yaml, read_yaml
 
@@ -44,3 +46,28 @@ def test_a_power_that_is_no_number_is_one_line(tmp_path, text):
     assert error.match(
         rf"s\.yaml:2: is not valid YAML: '{shown}' is too large or too small a number"
     )
+
+
+def chain(length):
+    """Return a text with lists in each other, by aliases alone."""
+    return "a0: &a0 [1]\n" + "".join(f"a{k}: &a{k} [*a{k - 1}]\n" for k in range(1, length))
+
+
+def test_aliases_repeat_values_as_deep_as_may_be():
+    found = parse_yaml(chain(49))["a48"]
+    for _ in range(49):
+        (found,) = found
+    assert found == 1
+    with pytest.raises(yaml.YAMLError, match="lists and mappings lie more than 50 deep"):
+        parse_yaml(chain(50))
+
+
+def test_aliases_count_as_the_values_that_they_repeat(monkeypatch):
+    monkeypatch.setattr(yamlfile, "MOST_VALUES", 15)  # one of which is the whole
+    assert parse_yaml("{a: &a [0, 1], b: [*a, *a]}")["b"] == [[0, 1], [0, 1]]  # 1 + 4 + 2 + 6
+    with pytest.raises(yaml.YAMLError, match="more than 15 values, aliases included"):
+        parse_yaml("{a: &a [0, 1], b: [*a, *a, *a]}")
+
+
+def test_a_merged_mapping():
+    assert parse_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")["b"] == {"x": 1, "y": 3}
