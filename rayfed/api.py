@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from rayfed.core.announced import run_folders
-from rayfed.core.arrays import Floats
-from rayfed.core.errors import RayfedError, ScenarioError, listed, many, unknown
+from rayfed.core.errors import RayfedError, ScenarioError, many
 from rayfed.core.files import reading
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
-from rayfed.report.result import RecordedResult
+from rayfed.result import Result
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.changes import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
@@ -35,14 +34,12 @@ from rayfed.runs.ray import imported as on_ray
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make
-from rayfed.study.plan.trained import Trained, final_model, read_model
 from rayfed.study.scenario.dotted import Overrides, pairs
 from rayfed.study.scenario.files import combined
 from rayfed.study.scenario.files import read as read_file
 from rayfed.study.scenario.names import run_folder
 
 if TYPE_CHECKING:
-    from rayfed.dashboard import Served
     from rayfed.runs.backend import Backend
 
 __all__ = [
@@ -72,120 +69,6 @@ __all__ = [
     "unsearched",
     "with_failures_said",
 ]
-
-
-class Result(RecordedResult):
-    """What a study recorded, and its final models.
-
-    It shows itself as a table that compares the algorithms. Frames are read when they are first
-    asked for; to see what a running study has recorded since, `load` its folder again.
-
-    Parameters
-    ----------
-    folder : Path
-        The result folder.
-    outcome : dict of str to str
-        "finished", "failed" or "running" for every run folder.
-
-    Examples
-    --------
-    >>> result = rayfed.load("results/quickstart")  # doctest: +SKIP
-    >>> result.rounds.groupby("label").loss.last()  # doctest: +SKIP
-    >>> result.figure("convergence", x="time_s", y="loss")  # doctest: +SKIP
-    """
-
-    def model(self, run: str | None = None, *, trust: bool = False) -> Any:
-        """Return the final model of a run.
-
-        Parameters
-        ----------
-        run : str, optional
-            A run folder such as ``"fedavg-seed0"``, or its part before ``-seed`` if there is one
-            seed; may be left out if there is only one run.
-        trust : bool
-            Whether a module that the scenario names is imported although the folder was not made
-            here by this user.
-
-        Returns
-        -------
-        torch.nn.Module or (p,) array
-            Of a network its module with the final weights, in evaluation mode; an array for all
-            other problems. Where clients keep layers of their own, these are as at the start.
-
-        Raises
-        ------
-        ScenarioError
-            If there is no such run, it has no final model, or a module would be imported that is
-            not trusted.
-
-        Examples
-        --------
-        >>> result.model("FedAvg-seed0").shape  # doctest: +SKIP
-        (118,)
-        """
-        return final_model(self._run(run), trust)
-
-    def weights(self, run: str | None = None) -> Floats:
-        """Return the final model of a run as an array (p,), of a network as well.
-
-        No module of the user's is imported. The other arguments and errors are those of `model`.
-        """
-        return read_model(self._run(run))
-
-    def export(self, path: str | Path, run: str | None = None, *, trust: bool = False) -> Path:
-        """Write the final model of a run by parameter names to a file.
-
-        Parameters
-        ----------
-        path : path
-            A file that ends in .safetensors, .npz or .pt (a state dict).
-        run, trust
-            As in `model`.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Raises
-        ------
-        ScenarioError
-            If there is no such run, it has no final model, a module would be imported that is not
-            trusted, or the file cannot be written.
-        """
-        Trained.read(self._run(run), trust).write(Path(path))
-        return Path(path)
-
-    def dashboard(self) -> Served:
-        """Serve the dashboard of the folder on this machine; shown in a notebook, it is inside.
-
-        Returns
-        -------
-        Served
-            Its ``address``; ``close()`` ends it, as does the end of the program.
-
-        Raises
-        ------
-        RayfedError
-            If Starlette or Uvicorn are missing (``rayfed[dashboard]``).
-        """
-        from rayfed.dashboard import start
-
-        return start([self.folder])
-
-    def _run(self, name: str | None) -> Path:
-        """Return the folder of a run, or of the only one."""
-        if name is None and len(self.outcome) == 1:
-            (name,) = self.outcome
-        if name is None:
-            text = f"holds {len(self.outcome)} runs; name one: {listed(self.outcome)}"
-            raise ScenarioError(str(self.folder), text)
-        of_label = [run for run in self.outcome if run.rpartition("-seed")[0] == name]
-        if name not in self.outcome and len(of_label) == 1:
-            (name,) = of_label
-        if name not in self.outcome:
-            raise ScenarioError("", unknown("run", name, self.outcome))
-        return self.folder / name
 
 
 def load(folder: str | Path) -> Result:

@@ -19,6 +19,7 @@ from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study, apply_overrides
 from rayfed.study.scenario.fields import model_of
+from rayfed.study.scenario.invalid import MISSING, complaint, errors_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -87,7 +88,8 @@ def of_plugin(keys):
                 try:
                     model.model_validate(keys)
                 except ValidationError as error:
-                    if any(one["type"] != "missing" for one in error.errors()):
+                    wrong = errors_of(complaint(error, keys))
+                    if any(one.problem != MISSING for one in wrong):
                         continue
                 return True
     return False

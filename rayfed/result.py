@@ -1,32 +1,152 @@
-"""Final models of recorded runs: as an array, as named parameters, as a module, in a file."""
+"""Results with the final models of their runs: as arrays, named parameters, modules, files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import ValidationError
 
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Floats
 from rayfed.core.entries import Damaged, check, entries
-from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.files import read_arrays, reading
 from rayfed.core.rng import Key
 from rayfed.problems.base import STARTS, Problem
 from rayfed.problems.network.network import Network
+from rayfed.report.result import RecordedResult
 from rayfed.runs.files import store
 from rayfed.runs.files.outcome import record as record_of
 from rayfed.runs.modules import of_study
-from rayfed.study.scenario.invalid import complaint
-from rayfed.study.scenario.parts import ProblemSection
+from rayfed.study import ProblemSection
+
+if TYPE_CHECKING:
+    from rayfed.dashboard import Served
 
 MODEL = "model.npz"
 """File of a run with its final model."""
 SUFFIXES = (".safetensors", ".npz", ".pt")
 """Kinds of files that `Trained.write` writes."""
+
+
+class Result(RecordedResult):
+    """What a study recorded, and its final models.
+
+    It shows itself as a table that compares the algorithms. Frames are read when they are first
+    asked for; to see what a running study has recorded since, `load` its folder again.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    outcome : dict of str to str
+        "finished", "failed" or "running" for every run folder.
+
+    Examples
+    --------
+    >>> result = rayfed.load("results/quickstart")  # doctest: +SKIP
+    >>> result.rounds.groupby("label").loss.last()  # doctest: +SKIP
+    >>> result.figure("convergence", x="time_s", y="loss")  # doctest: +SKIP
+    """
+
+    def model(self, run: str | None = None, *, trust: bool = False) -> Any:
+        """Return the final model of a run.
+
+        Parameters
+        ----------
+        run : str, optional
+            A run folder such as ``"fedavg-seed0"``, or its part before ``-seed`` if there is one
+            seed; may be left out if there is only one run.
+        trust : bool
+            Whether a module that the scenario names is imported although the folder was not made
+            here by this user.
+
+        Returns
+        -------
+        torch.nn.Module or (p,) array
+            Of a network its module with the final weights, in evaluation mode; an array for all
+            other problems. Where clients keep layers of their own, these are as at the start.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such run, it has no final model, or a module would be imported that is
+            not trusted.
+
+        Examples
+        --------
+        >>> result.model("FedAvg-seed0").shape  # doctest: +SKIP
+        (118,)
+        """
+        folder = self._run(run)
+        problem = (record_of(folder).get("scenario") or {}).get("problem") or {}
+        if problem.get("name") != Network.name:
+            return read_model(folder)
+        return Trained.read(folder, trust).module
+
+    def weights(self, run: str | None = None) -> Floats:
+        """Return the final model of a run as an array (p,), of a network as well.
+
+        No module of the user's is imported. The other arguments and errors are those of `model`.
+        """
+        return read_model(self._run(run))
+
+    def export(self, path: str | Path, run: str | None = None, *, trust: bool = False) -> Path:
+        """Write the final model of a run by parameter names to a file.
+
+        Parameters
+        ----------
+        path : path
+            A file that ends in .safetensors, .npz or .pt (a state dict).
+        run, trust
+            As in `model`.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such run, it has no final model, a module would be imported that is not
+            trusted, or the file cannot be written.
+        """
+        Trained.read(self._run(run), trust).write(Path(path))
+        return Path(path)
+
+    def dashboard(self) -> Served:
+        """Serve the dashboard of the folder on this machine; shown in a notebook, it is inside.
+
+        Returns
+        -------
+        Served
+            Its ``address``; ``close()`` ends it, as does the end of the program.
+
+        Raises
+        ------
+        RayfedError
+            If Starlette or Uvicorn are missing (``rayfed[dashboard]``).
+        """
+        from rayfed.dashboard import start
+
+        return start([self.folder])
+
+    def _run(self, name: str | None) -> Path:
+        """Return the folder of a run, or of the only one."""
+        if name is None and len(self.outcome) == 1:
+            (name,) = self.outcome
+        if name is None:
+            text = f"holds {len(self.outcome)} runs; name one: {listed(self.outcome)}"
+            raise ScenarioError(str(self.folder), text)
+        of_label = [run for run in self.outcome if run.rpartition("-seed")[0] == name]
+        if name not in self.outcome and len(of_label) == 1:
+            (name,) = of_label
+        if name not in self.outcome:
+            raise ScenarioError("", unknown("run", name, self.outcome))
+        return self.folder / name
 
 
 @dataclass(frozen=True)
@@ -72,7 +192,7 @@ class Trained:
             raise ScenarioError(str(run), text)
         key = Key(record["seed"], "init")
         with of_study(run.parent, trust):
-            task = _task(scenario["problem"])
+            task = ProblemSection(**scenario["problem"])
             init = None if task.init in (None, *STARTS) else Path(str(task.init))
             problem = task.kernels.bound(tuple(data["shape"]), data["classes"], key, init)
         return cls(problem, data["features"], data["classes"], x)
@@ -107,29 +227,6 @@ class Trained:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise ScenarioError(str(path), f"cannot be written ({why})") from error
-
-
-def _task(problem: Mapping[str, Any]) -> ProblemSection:
-    """Return the recorded problem; what is wrong with it is one line."""
-    try:
-        return ProblemSection.model_validate(problem, context={"root": ""})
-    except ValidationError as error:
-        raise complaint(error, problem) from None
-
-
-def final_model(run: Path, trust: bool = False) -> Any:
-    """Return the final model of a run folder: a network's module, an array (p,) of others.
-
-    Raises
-    ------
-    ScenarioError
-        If there is none.
-    """
-    x = read_model(run)
-    problem = (record_of(run).get("scenario") or {}).get("problem") or {}
-    if problem.get("name") != Network.name:
-        return x
-    return Trained.read(run, trust).module
 
 
 def read_model(run: Path) -> Array:
