@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.base import Algorithm, Weights
 from rayfed.channel.faulty import faulty
-from rayfed.clients.solvers import Descent, Solver, block
+from rayfed.clients.solvers import Descent, block
 from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, under
@@ -241,19 +241,23 @@ class _Seed:
             raise self.study.blamed(index, error) from error
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
-        study = self.study
-        label, record = algorithm.label or algorithm.name, self._record(algorithm)
-        measures = self._measures(algorithm)
-        algorithm = self._bound(index, algorithm)
+        study, label = self.study, self.study.labels[index]
+        record, measures = self._record(algorithm), self._measures(label, algorithm)
+        select = study.participation_of(index).select
+        uniform = select.size_weighted or algorithm.asynchronous
+        weights = algorithm.weights or ("uniform" if uniform else "size")
+        algorithm = self._bound(algorithm, select, weights)
+        groups = () if algorithm.centralised else study.group_solvers(index)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
             algorithm = replace(algorithm, concurrency=self._at_work(algorithm, participation))
+        solvers = (algorithm.local, *groups)
         run = Run(
             label=label,
             setting=self.setting,
             seed=self.seed,
             folder=run_folder(label, self.setting, self.seed),
-            training=self._training(index, algorithm),
+            training=Training(self.problem, algorithm, weights, solvers, self.x0),
             federation=self._federation(algorithm, participation.select),
             participation=participation,
             measuring=self._measuring(measures),
@@ -275,17 +279,6 @@ class _Seed:
             for key in OF_CHANNEL
         )
         return Channel(up or (), down or (), rule, self.faults, privacy)
-
-    def _training(self, index: int, algorithm: Algorithm) -> Training:
-        """Return what is learned, by an algorithm that has met the clients."""
-        solvers = self._solvers(index, algorithm)
-        weights = self._weights(algorithm, self.study.participation_of(index).select)
-        return Training(self.problem, algorithm, weights, solvers, self.x0)
-
-    def _weights(self, algorithm: Algorithm, selection: Selection) -> Literal["size", "uniform"]:
-        """Return the weights of the mean over participants."""
-        uniform = selection.size_weighted or algorithm.asynchronous
-        return algorithm.weights or ("uniform" if uniform else "size")
 
     def _federation(self, algorithm: Algorithm, selection: Selection) -> Federation:
         """Return the clients as a run of an algorithm sees them."""
@@ -354,7 +347,7 @@ class _Seed:
             counts = label_counts(self.data.whole(self.tables))
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
 
-    def _measures(self, algorithm: Algorithm) -> dict[str, Measure]:
+    def _measures(self, label: str, algorithm: Algorithm) -> dict[str, Measure]:
         """Return the measures of a run by name, those of its algorithm last.
 
         Raises
@@ -370,7 +363,6 @@ class _Seed:
         for name, (place, measure) in asked.items():
             if algorithm.asynchronous and "cohort" in measure.needs:
                 text = "is of the cohorts of rounds; leave it out, but"
-                label = algorithm.label or algorithm.name
                 raise ScenarioError(place, f"{text} '{label}' is asynchronous and has no rounds")
             for column in names(measure.columns):
                 if column in taken:
@@ -389,24 +381,15 @@ class _Seed:
         whole = data.whole(self.tables)
         return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
 
-    def _bound(self, index: int, algorithm: Algorithm) -> Algorithm:
+    def _bound(self, algorithm: Algorithm, selection: Selection, weights: Weights) -> Algorithm:
         """Return an algorithm that has met clients and problem."""
         whole = self.data.whole(self.tables)
-        known = (whole, self.clients, self.data.objective)
-        selection = self.study.participation_of(index).select
         with under("algorithm"):
-            bound = algorithm.bound(*known)
-            weights = self._weights(algorithm, selection)
+            bound = algorithm.bound(whole, self.clients, self.data.objective)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
             if bound.needs_walk and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound
-
-    def _solvers(self, index: int, algorithm: Algorithm) -> tuple[Solver, ...]:
-        """Return the local solver of clients in no group, then that of each group."""
-        if algorithm.centralised:
-            return (algorithm.local,)
-        return (algorithm.local, *self.study.group_solvers(index))
 
     def _block(self, algorithm: Algorithm) -> int:
         batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"

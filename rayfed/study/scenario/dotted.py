@@ -8,7 +8,8 @@ of a list. A place that a scenario leaves out is made on the way.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ import yaml
 
 from rayfed.core.errors import ScenarioError, clipped, listed
 from rayfed.study.scenario.yamlfile import DEEPEST, parse_yaml, problem_of
+
+_NUMBER = re.compile("[0-9]+")  # of any length: Python refuses to read thousands of digits
 
 Overrides = Mapping[str, Any] | Iterable[str | tuple[str, Any]]
 """Values for dotted keys, or texts ``dotted.key=value`` with a value in YAML."""
@@ -145,23 +148,30 @@ def _put(node: Any, parts: list[str], value: Any, key: str) -> Any:
     return {**settings, head: _put(settings.get(head), rest, value, key)}
 
 
-def _indices(node: list[Any] | tuple[Any, ...], head: str, key: str) -> range:
+def _indices(node: Sequence[Any], head: str, key: str) -> Sequence[int]:
     """Return which entries of a list a part of a key names."""
     if head == "*":
         return range(len(node))
-    named = _named(node, head)
+    index = _index(node, head)
+    if index is not None:
+        return (index,)
+    if _NUMBER.fullmatch(head):
+        text = f"found index {clipped(head, 20)} in a list of {len(node)}; count from 0"
+        raise ScenarioError(key, text)
+    known = [name for name in map(called, node) if name]
+    hint = f"; known: {listed(known)}" if known else ""
+    text = f"found '{clipped(head, 40)}' where a list is; give an index or *"
+    raise ScenarioError(key, text + hint)
+
+
+def _index(node: Sequence[Any], head: str) -> int | None:
+    """Return which entry of a list has a label, or else a name, or an index; None if none has."""
+    labels = [k for k, entry in enumerate(node) if called(entry) == head]
+    named = labels or [k for k, entry in enumerate(node) if _name(entry) == head]
     if len(named) == 1:
-        return range(named[0], named[0] + 1)
-    if not (head.isdecimal() and head.isascii()):
-        known = [name for name in map(called, node) if name]
-        hint = f"; known: {listed(known)}" if known else ""
-        text = f"found '{clipped(head, 40)}' where a list is; give an index or *"
-        raise ScenarioError(key, text + hint)
-    if int(head[:9]) >= len(node):
-        raise ScenarioError(
-            key, f"found index {clipped(head, 20)} in a list of {len(node)}; count from 0"
-        )
-    return range(int(head), int(head) + 1)
+        return named[0]
+    inside = _NUMBER.fullmatch(head) and len(head) < 10 and int(head) < len(node)
+    return int(head) if inside else None
 
 
 def resolved(raw: Any, key: str) -> str:
@@ -175,21 +185,12 @@ def resolved(raw: Any, key: str) -> str:
     parts, node = key.split("."), raw
     for k, part in enumerate(parts):
         if isinstance(node, (list, tuple)):
-            named = _named(node, part)
-            if len(named) == 1:
-                parts[k] = str(named[0])
-            index = parts[k]
-            inside = index.isdecimal() and index.isascii() and int(index[:9]) < len(node)
-            node = node[int(index)] if inside else None
+            index = _index(node, part)
+            parts[k] = part if index is None else str(index)
+            node = None if index is None else node[index]
         else:
             node = node.get(part) if isinstance(node, Mapping) else None
     return ".".join(parts)
-
-
-def _named(node: list[Any] | tuple[Any, ...], head: str) -> list[int]:
-    """Return the indices of the entries of a list that have a label, or else a name."""
-    labels = [k for k, entry in enumerate(node) if called(entry) == head]
-    return labels or [k for k, entry in enumerate(node) if _name(entry) == head]
 
 
 def called(entry: Any) -> str:

@@ -78,7 +78,7 @@ def check_runs(runs: Iterable[tuple[str, str, int, str]]) -> None:
     ------
     ScenarioError
         If two runs have the same label, setting and seed, or the same folder on a file system
-        that ignores case, or if the name of a folder is too long.
+        that ignores case.
     """
     owners: dict[str, tuple[str, str, int]] = {}
     for label, setting, seed, folder in runs:
@@ -87,9 +87,6 @@ def check_runs(runs: Iterable[tuple[str, str, int, str]]) -> None:
         if first is not run:
             text = f"{_title(first)} and {_title(run)} would share the folder '{folder}'"
             raise ScenarioError("algorithms", f"{text}; set label to tell them apart")
-        if _size(folder) > LONGEST_FOLDER_BYTES:
-            text = f"the folder of {_title(run)} would have a name of {_size(folder)} bytes"
-            raise ScenarioError("algorithms", f"{text}; set a shorter label")
 
 
 def distinct_settings(settings: Iterable[tuple[str, Mapping[str, Any], Any]]) -> list[str]:
