@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from rayfed.core.announced import run_folders
+from rayfed.core.dotted import Overrides, pairs
 from rayfed.core.errors import RayfedError, ScenarioError, many
 from rayfed.core.files import reading
 from rayfed.core.own import Names, resolving
@@ -34,7 +35,6 @@ from rayfed.runs.ray import imported as on_ray
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make
-from rayfed.study.scenario.dotted import Overrides, pairs
 from rayfed.study.scenario.files import combined
 from rayfed.study.scenario.files import read as read_file
 from rayfed.study.scenario.names import run_folder

@@ -8,6 +8,7 @@ from typing import Any
 
 from rayfed import api
 from rayfed.core.arrays import Array
+from rayfed.core.dotted import Overrides
 from rayfed.core.threads import one_thread
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import ProgressDisplay
@@ -16,7 +17,6 @@ from rayfed.runs.files.folder import locked
 from rayfed.runs.serial import interruptible
 from rayfed.study import Study
 from rayfed.study.plan.plan import Plan
-from rayfed.study.scenario.dotted import Overrides
 
 __all__ = ["Iteration", "Row", "iterate"]
 

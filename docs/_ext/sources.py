@@ -10,12 +10,12 @@ import rayfed
 from rayfed import messages
 from rayfed.cli.main import app as commands
 from rayfed.core import plugins
+from rayfed.core.yamlfile import MOST_VALUES
 from rayfed.reproduce.claims import SUFFIX, Claims, load_claims
 from rayfed.study import Study, load
 from rayfed.study.forecast.checks import MOST_STEPS
 from rayfed.study.scenario.fields import LARGEST, LARGEST_SEED, LONGEST_S
 from rayfed.study.scenario.study import MOST_RUNS
-from rayfed.study.scenario.yamlfile import MOST_VALUES
 
 __all__ = [
     "LARGEST",

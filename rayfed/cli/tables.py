@@ -94,7 +94,7 @@ def runs(plan: Any) -> Table:
 
 def cases(held: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return a line for every key that cases give, with its values in each."""
-    from rayfed.study.scenario.dotted import called, value_text
+    from rayfed.core.dotted import called, value_text
 
     def text(key: str, value: Any) -> str:
         return ", ".join(map(called, value)) if key == "algorithms" else value_text(value)

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history, level_with_best
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
 from rayfed.report.writing import replace
-from rayfed.study.scenario.dotted import setting_name
 
 PRUNED = "pruned"
 """The rule that ended a run of a sweep which was behind others."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from rayfed.core.distribution import Distribution
 from rayfed.report.best import Aim, Best, Candidate
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import searched
-from rayfed.study.scenario.search import Distribution
 
 GOOD = 0.25
 """Share of the trials that count as good ones."""

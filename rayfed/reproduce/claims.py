@@ -15,9 +15,9 @@ from annotated_types import Ge, Gt, Len
 from pydantic import Field, ValidationError, model_validator
 
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.yamlfile import read_yaml
 from rayfed.study.scenario.invalid import complaint, errors_of, together
 from rayfed.study.scenario.settings import Settings, fail
-from rayfed.study.scenario.yamlfile import read_yaml
 
 SUFFIX = ".claims.yaml"
 Length = Literal["short", "full"]

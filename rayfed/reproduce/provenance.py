@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from rayfed.core.arrays import Array
+from rayfed.core.dotted import value_text
 from rayfed.runs.files.run_json import versions
 from rayfed.study import Study
 from rayfed.study.plan.plan import Plan
-from rayfed.study.scenario.dotted import value_text
 
 _DIGEST_BYTES = 16
 _SAID = ("rounds", "problem")  # of a key, its first part: where it differs, a heading says so

@@ -4,10 +4,10 @@ Only this folder imports pydantic. Plug-ins are plain frozen dataclasses, so tha
 which gets their values, starts without it.
 """
 
+from rayfed.core.dotted import apply_overrides
 from rayfed.engine.run import Participation
 from rayfed.engine.stopping import Stop
 from rayfed.population import Connection, Crash, Server, Stragglers
-from rayfed.study.scenario.dotted import apply_overrides
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.files import load
 from rayfed.study.scenario.names import slug
@@ -19,8 +19,8 @@ from rayfed.study.scenario.parts import (
     Evaluate,
     ExecutorSection,
     ProblemSection,
+    Sweep,
 )
-from rayfed.study.scenario.search import Sweep
 from rayfed.study.scenario.settings import described, plain, summary
 from rayfed.study.scenario.study import Study
 

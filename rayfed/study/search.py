@@ -10,12 +10,13 @@ from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
 from rayfed.core.arrays import Floats
+from rayfed.core.distribution import Distribution
+from rayfed.core.dotted import put, resolved, setting_name
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.study.scenario.dotted import put, resolved, setting_name
 from rayfed.study.scenario.expansion import changed
 from rayfed.study.scenario.names import canonical, run_folder
-from rayfed.study.scenario.search import ADAPTIVE, Distribution, Sweep
+from rayfed.study.scenario.parts import ADAPTIVE, Sweep
 from rayfed.study.scenario.study import Study
 
 Recorded: TypeAlias = Mapping[tuple[int, int], Mapping[str, Any]]

@@ -5,6 +5,7 @@ import sys
 import pytest
 import yaml
 
+from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
@@ -13,7 +14,6 @@ from rayfed.report.page.report import page
 from rayfed.report.panels.search import coordinates, importance, trials
 from rayfed.report.read.results import Results
 from rayfed.report.searched import Searched
-from rayfed.study.scenario.search import Distribution
 
 LR = Distribution("log", (1e-4, 1.0))
 

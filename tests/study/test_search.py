@@ -10,9 +10,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
-from rayfed.study.scenario.search import ADAPTIVE, Distribution, Sweep
+from rayfed.study.scenario.parts import ADAPTIVE, Sweep
 from rayfed.study.search import Search, sampler
 
 LOCAL = {"steps": 2, "batch": 4, "lr": 0.1}

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Candidate
 from rayfed.report.figures import marks
@@ -28,7 +29,6 @@ from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Curve, curve, history
 from rayfed.report.searched import Searched, text_of
-from rayfed.study.scenario.search import Distribution
 
 HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.yamlfile import parse_yaml
 from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import sheets
 from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
@@ -19,7 +20,6 @@ from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column
 from rayfed.report.tables import TextColumn, summary, text_columns
 from rayfed.report.writing import make, replace
-from rayfed.study.scenario.yamlfile import parse_yaml
 
 _SIGNS = {
     "\\": r"\textbackslash{}",

@@ -17,6 +17,7 @@ from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import read_json
 from rayfed.core.leases import is_left
+from rayfed.core.yamlfile import read_text
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.run_files import (
     UNREADABLE,
@@ -29,7 +30,6 @@ from rayfed.report.read.run_files import (
 )
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 from rayfed.report.read.usage import Usage, by_speed
-from rayfed.study.scenario.yamlfile import read_text
 
 COMMUNICATIONS = "communications"
 MANY = 8

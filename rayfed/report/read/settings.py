@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from rayfed.study.scenario.dotted import case_setting, combinations, put, resolved, setting_name
-from rayfed.study.scenario.search import Distribution
-from rayfed.study.scenario.yamlfile import parse_yaml
+from rayfed.core.distribution import Distribution
+from rayfed.core.dotted import case_setting, combinations, put, resolved, setting_name
+from rayfed.core.yamlfile import parse_yaml
 
 _NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")
 _COUNTS = {"clients.count": "clients"}  # numbers that are shown with a noun

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rayfed.core.errors import ScenarioError
-from rayfed.study.scenario.dotted import (
+from rayfed.core.dotted import (
     case_setting,
     combinations,
     matches,
@@ -15,6 +14,7 @@ from rayfed.study.scenario.dotted import (
     resolved,
     setting_name,
 )
+from rayfed.core.errors import ScenarioError
 from rayfed.study.scenario.invalid import errors_of, together
 from rayfed.study.scenario.names import canonical, distinct_settings
 from rayfed.study.scenario.study import MOST_RUNS, Study

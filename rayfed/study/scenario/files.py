@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
+from rayfed.core.dotted import Overrides, apply_overrides, matches, pairs, resolved
 from rayfed.core.errors import ScenarioError, clipped, listed, under
-from rayfed.study.scenario.dotted import Overrides, apply_overrides, matches, pairs, resolved
+from rayfed.core.yamlfile import lines_of, read_yaml
 from rayfed.study.scenario.fields import filled
 from rayfed.study.scenario.invalid import Mistakes, errors_of
 from rayfed.study.scenario.names import canonical
 from rayfed.study.scenario.schema import BASE
 from rayfed.study.scenario.study import Study
-from rayfed.study.scenario.yamlfile import lines_of, read_yaml
 
 _ABOUT = ("name", "description")  # what a study says of itself is not that of its base
 _DEEPEST = 20

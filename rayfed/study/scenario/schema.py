@@ -8,8 +8,8 @@ from typing import Any
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.core import plugins
+from rayfed.core.yamlfile import POWER
 from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, model_of
-from rayfed.study.scenario.yamlfile import POWER
 
 BASE = "base"
 """The key under which a file names those that it builds on."""

@@ -19,7 +19,9 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver, override
 from rayfed.core.columns import names
+from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
+from rayfed.core.yamlfile import check_values
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions import Partition
 from rayfed.engine.run import Participation
@@ -37,11 +39,10 @@ from rayfed.study.scenario.parts import (
     Evaluate,
     ExecutorSection,
     ProblemSection,
+    Sweep,
 )
 from rayfed.study.scenario.schema import whole
-from rayfed.study.scenario.search import Distribution, Kind, Sweep
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
-from rayfed.study.scenario.yamlfile import check_values
 from rayfed.topology.base import Topology
 
 MOST_RUNS = 10_000

@@ -4,9 +4,7 @@ import copy
 
 import pytest
 
-from rayfed.core.errors import ScenarioError
-from rayfed.population.delay import Exponential
-from rayfed.study.scenario.dotted import (
+from rayfed.core.dotted import (
     apply_overrides,
     combinations,
     matches,
@@ -14,6 +12,8 @@ from rayfed.study.scenario.dotted import (
     resolved,
     setting_name,
 )
+from rayfed.core.errors import ScenarioError
+from rayfed.population.delay import Exponential
 
 RAW = {"a": {"b": 1, "c": [{"d": 1}, {"d": 2, "e": 3}]}, "f": "name"}
 

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
+from rayfed.core import yamlfile
+from rayfed.core.dotted import apply_overrides
 from rayfed.core.errors import ScenarioError
-from rayfed.study.scenario import yamlfile
-from rayfed.study.scenario.dotted import apply_overrides
-from rayfed.study.scenario.yamlfile import parse_yaml, read_yaml
+from rayfed.core.yamlfile import parse_yaml, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
-from rayfed.study.scenario.search import Distribution
 
 PLACES = st.floats(0, 1, exclude_max=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from rayfed.core.errors import ScenarioError, clipped, listed
-from rayfed.study.scenario.yamlfile import DEEPEST, parse_yaml, problem_of
+from rayfed.core.yamlfile import DEEPEST, parse_yaml, problem_of
 
 _NUMBER = re.compile("[0-9]+")  # of any length: Python refuses to read thousands of digits
 
