@@ -22,7 +22,6 @@ from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.run_files import Recorded
 from rayfed.report.read.series import targets
 from rayfed.runs.files.outcome import record
 
@@ -285,7 +284,7 @@ def _targets(study: StudyLine, column: str) -> dict[str, float]:
         values = [] if bests is None else [bests.values[0], bests.end]
         rows = np.column_stack([range(len(values)), np.asarray(values)])
         rounds = pd.DataFrame(rows, columns=["round", column])
-        return RunRecord(path, info, name, Recorded.of_rounds(path, info, rounds))
+        return RunRecord.of_rounds(path, info, name, rounds)
 
     try:
         infos = {study.folder / run.folder: run.as_read for run in study.runs}

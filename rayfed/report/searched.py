@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -55,7 +55,7 @@ class Searched:
     def winners(self) -> Results:
         """The runs of the best trial of each algorithm, which then goes by its label."""
         runs = [
-            replace(run, name=winner.best.algorithm)
+            run.renamed(winner.best.algorithm)
             for winner in self.best.winners
             for run in winner.best.runs
         ]

@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
-from rayfed.report.read.results import COMMUNICATIONS, Results
+from rayfed.report.read.results import Results
+from rayfed.report.read.run import COMMUNICATIONS
 from rayfed.report.read.series import EPSILON, Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 

@@ -17,8 +17,8 @@ from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import quoted
 from rayfed.report.read import units
 from rayfed.report.read.breakdown import class_names
+from rayfed.report.read.outputs import Fit, Pulls
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.run_files import Fit, Pulls
 
 HEIGHT = 420
 HOW = {

@@ -20,7 +20,7 @@ from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import breakdown, units
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.run_files import FIRST_EVENTS
+from rayfed.report.read.run import FIRST_EVENTS
 from rayfed.report.read.series import X_AXES
 from rayfed.report.read.units import short_number
 
@@ -439,7 +439,7 @@ def title(run: RunRecord) -> str:
 
 def _first_events(run: RunRecord) -> pd.DataFrame:
     """Return the first events of a run, with ``status`` as text."""
-    events = pd.DataFrame() if run.files is None else run.files.first_events
+    events = run.first_events
     return events.assign(status=events["status"].astype(str)) if len(events) else events
 
 
@@ -463,7 +463,7 @@ def events_of(run: RunRecord, client: int) -> dict[str, Any]:
 
     It is about its first `FIRST_EVENTS` events, which is all of nearly every client.
     """
-    found = pd.DataFrame() if run.files is None else run.files.events_of(client)
+    found = run.events_of(client)
     return _told(found, len(found), FIRST_EVENTS)
 
 

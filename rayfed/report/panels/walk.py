@@ -22,8 +22,8 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
+from rayfed.report.read.outputs import Walked
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.run_files import Walked
 from rayfed.report.read.series import thin
 from rayfed.report.read.units import count, number, short_number
 

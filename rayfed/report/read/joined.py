@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +167,6 @@ def _run(run: RunRecord, label: str, study: Mapping[str, str]) -> RunRecord:
     info = {key: value for key, value in run.info.items() if key != "trial"}
     info |= {"study": study, "setting": ", ".join(filter(None, (label, own)))}
     if not label:
-        return replace(run, info=info)
+        return run.renamed(run.name, info)
     name = f"{run.name[:-1]}, {label})" if run.name.endswith(")") else f"{run.name} ({label})"
-    return replace(run, info=info, name=name)
+    return run.renamed(name, info)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,25 +13,13 @@ import pandas as pd
 
 from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
-from rayfed.core.entries import Damaged, check, check_format, entries, intact
-from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import read_json
-from rayfed.core.leases import is_left
+from rayfed.core.errors import ScenarioError
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.compared import Compared
-from rayfed.report.read.run_files import (
-    UNREADABLE,
-    Fit,
-    LabelCounts,
-    Pulls,
-    Recorded,
-    Walked,
-    retried,
-)
+from rayfed.report.read.run import RunRecord, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
-from rayfed.report.read.usage import Usage, by_speed
 
-COMMUNICATIONS = "communications"
+__all__ = ["Results", "RunRecord", "Tell"]
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family, beside those of a case."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
@@ -39,170 +27,6 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 Tell = Callable[[int, int, str], object]
 """Is told how many steps are done, of how many, and what is done."""
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """One run: an algorithm under one seed.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the run.
-    info : dict
-        Content of its ``run.json``.
-    name : str
-        Name of the algorithm on the page: its label, with the setting if several settings share
-        a label.
-    files : Recorded, optional
-        What is in the folder; None if it is damaged.
-    """
-
-    folder: Path
-    info: dict[str, Any]
-    name: str
-    files: Recorded | None = None
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """Its table of rounds; empty if missing, as the other tables are."""
-        return pd.DataFrame() if self.files is None else self.files.rounds
-
-    @property
-    def columns(self) -> Mapping[str, Column]:
-        """Declarations of the columns of ``rounds``; missing in files of earlier versions."""
-        return {} if self.files is None else self.files.columns
-
-    @property
-    def events(self) -> pd.DataFrame:
-        """Its events, all of them: figures read its summary, or the first events."""
-        return pd.DataFrame() if self.files is None else self.files.events
-
-    @property
-    def clients(self) -> pd.DataFrame:
-        """Its clients."""
-        return pd.DataFrame() if self.files is None else self.files.clients
-
-    @property
-    def personal(self) -> pd.DataFrame:
-        """Evaluations of the clients' personal models; empty if there are none."""
-        return pd.DataFrame() if self.files is None else self.files.personal
-
-    @property
-    def away(self) -> pd.DataFrame | None:
-        """``client, start_s, end_s``: when clients were unavailable; None if not recorded."""
-        return None if self.files is None else self.files.away
-
-    @property
-    def fit(self) -> Fit | None:
-        """Predictions of the final model for some rows; None if there is no picture of it."""
-        return None if self.files is None else self.files.fit
-
-    @property
-    def pulls(self) -> Pulls | None:
-        """Where clients would take its model; None unless the measure ``path`` has told."""
-        return None if self.files is None else self.files.pulls
-
-    @property
-    def held(self) -> LabelCounts | None:
-        """Labels of the clients; None if targets are numbers, or they were not counted."""
-        return None if self.files is None else self.files.held
-
-    @property
-    def walk(self) -> Walked | None:
-        """The walk of its server; None if there is none, or the run has not ended."""
-        return None if self.files is None else self.files.walk
-
-    @cached_property
-    def client_names(self) -> dict[int, str]:
-        """Names of clients by id, with the fault of faulty ones.
-
-        Honest ones have none if the data do not name them.
-        """
-        names: dict[int, str] = {}
-        if "name" in self.clients:
-            names = dict(zip(self.clients["client"].tolist(), self.clients["name"], strict=True))
-        return names | {i: f"{names.get(i, i)} ({fault})" for i, fault in self.faults.items()}
-
-    @cached_property
-    def faults(self) -> dict[int, str]:
-        """The faults of clients by id; known when the run has ended."""
-        if "fault" not in self.clients:
-            return {}
-        faulty = self.clients[self.clients["fault"] != ""]
-        return dict(zip(faulty["client"].tolist(), faulty["fault"], strict=True))
-
-    @cached_property
-    def clients_by_speed(self) -> pd.DataFrame:
-        """A row a client that is known of, the fastest first; see `speeds.by_speed`."""
-        return by_speed(self.clients, self.usage.asked)
-
-    def called(self, clients: Iterable[Any]) -> list[int | str]:
-        """Return what clients are called: their names in the data, or their ids."""
-        return [self.client_names.get(int(client), int(client)) for client in clients]
-
-    def called_as(self, name: str) -> RunRecord:
-        """Return the same run by another name; what its clients did is worked out once."""
-        made = replace(self, name=name)
-        made.__dict__["usage"] = self.usage  # as `cached_property` keeps it
-        return made
-
-    @property
-    def label(self) -> str:
-        """The label of its algorithm."""
-        return str(self.info["label"])
-
-    @property
-    def setting(self) -> str:
-        """The name of its setting in a grid, its case or its trial; empty without."""
-        return _setting(self.info.get("setting"))
-
-    @property
-    def seed(self) -> int:
-        """The seed of the run."""
-        return int(self.info.get("seed", 0))
-
-    @property
-    def status(self) -> str:
-        """Return ``running``, ``finished`` or ``failed``."""
-        return str(self.info.get("status", "running"))
-
-    @cached_property
-    def state(self) -> str:
-        """Its status; ``interrupted`` if it has not ended and nobody writes it any more."""
-        left = self.status == "running" and is_left(self.folder)
-        return "interrupted" if left else self.status
-
-    @property
-    def baseline(self) -> bool:
-        """Whether it is a reference that is not ranked."""
-        return bool(self.info.get("baseline", False))
-
-    @cached_property
-    def history(self) -> pd.DataFrame:
-        """The rounds with the clocks as totals; see `series.history`."""
-        frame = self.rounds.copy()
-        if {"bytes_down", "bytes_up"} <= set(frame):
-            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
-        if COMMUNICATIONS not in frame and "bytes_up" in frame:
-            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
-        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
-        for source, total in totals:
-            if source in frame:
-                frame[total] = frame[source].fillna(0).cumsum()
-        return frame
-
-    @cached_property
-    def usage(self) -> Usage:
-        """What its clients' time, computing and traffic went into."""
-        summed = None if self.files is None else self.files.summed
-        return Usage(self.rounds, self.clients, summed, self.baseline)
-
-    @property
-    def asked(self) -> int:
-        """How many works its clients began; 0 if no events are recorded."""
-        asked = self.usage.asked
-        return int(asked["asked"].sum()) if len(asked) else 0
 
 
 @dataclass(frozen=True)
@@ -253,7 +77,7 @@ class Results:
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        return cls.of_runs(place, {path: _info(path) for path in folders}, _read_run, tell)
+        return cls.of_runs(place, {path: record_of(path) for path in folders}, RunRecord.read, tell)
 
     @classmethod
     def of_runs(
@@ -345,7 +169,7 @@ class Results:
     def _case(self, case: str) -> Results:
         """Return the runs of a case by their names in it."""
         runs = [run for run in self.runs_found if self.case_of[run.name] == case]
-        return Results(self.folder, tuple(run.called_as(self.within[run.name]) for run in runs))
+        return Results(self.folder, tuple(run.renamed(self.within[run.name]) for run in runs))
 
     @cached_property
     def within(self) -> dict[str, str]:
@@ -457,52 +281,10 @@ class Results:
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _read_run(folder: Path, info: dict[str, Any], name: str) -> RunRecord:
-    """Read one run; of a damaged one nothing but what it was, as a failed run."""
-    if not info.get("damaged"):
-        try:
-            check(folder, entries(info.get("files") or {}))
-            found = Recorded(folder, info)
-            found.read()
-            return RunRecord(folder, info, name, found)
-        except Damaged as error:
-            info = _as_damaged(info, str(error))
-        except UNREADABLE as error:
-            info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
-    return RunRecord(folder, info, name)
-
-
-def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
-    reason = f"damaged: {what}; rayfed resume mends it"
-    return info | {"status": "failed", "reason": reason, "damaged": True}
-
-
 def _better_by_name(column: str) -> Better | None:
     if column.endswith("accuracy"):
         return "higher"
     return "lower" if column.endswith(("loss", "loss_gap")) else None
-
-
-def _info(folder: Path) -> dict[str, Any]:
-    """Return what ``run.json`` says; that of a failed run where it is damaged."""
-
-    def read() -> dict[str, Any]:
-        found = read_json(folder / "run.json")
-        if not isinstance(found, dict):
-            raise ValueError("no record of a run")
-        check_format(found, folder / "run.json")
-        if not isinstance(found.get("status", "running"), str):
-            raise ValueError("no record of a run")
-        if not intact(found):
-            raise ValueError("the record of a run is not what was written")
-        return {"label": folder.name, **found, "seed": int(found.get("seed", 0))}
-
-    try:
-        return retried(read)
-    except (OSError, ValueError, TypeError):
-        label, _, seed = folder.name.rpartition("-seed")
-        known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}
-        return _as_damaged(known, "run.json is not what was written")
 
 
 def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
@@ -510,7 +292,7 @@ def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
 
     The setting is omitted if a label has only one; its text is what differs in the grid.
     """
-    texts = [_setting(info.get("setting")) for info in infos]
+    texts = [setting_of(info) for info in infos]
     if any(texts) and not has_cases(scenario):
         short = short_names(tried(scenario), [info.get("scenario") or {} for info in infos])
         texts = [short.get(text, text) for text in texts]
@@ -523,12 +305,6 @@ def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:
         template.format(label=label, text=text) if text and len(several[label]) > 1 else label
         for label, text in zip(labels, texts, strict=True)
     ]
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
-    return str(value) if value else ""
 
 
 def _by_value(name: str) -> list[str | float]:

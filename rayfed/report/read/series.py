@@ -13,7 +13,8 @@ import pandas as pd
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Better, Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
-from rayfed.report.read.results import COMMUNICATIONS, Results, RunRecord
+from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.run import COMMUNICATIONS
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 

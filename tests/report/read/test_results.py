@@ -11,7 +11,7 @@ from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
 from rayfed.report.panels.settings import endings_title
-from rayfed.report.read import run_files
+from rayfed.report.read import run as run_module
 from rayfed.report.read.results import Results
 
 
@@ -117,7 +117,7 @@ def test_an_empty_folder_is_one_clear_line(tmp_path):
 
 
 def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypatch):
-    monkeypatch.setattr(run_files, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(run_module, "_PAUSE_S", 0.0)
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     (run / "run.json").write_text('{"label": ')
     (broken,) = Results.read(tmp_path).damaged

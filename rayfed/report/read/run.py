@@ -1,0 +1,379 @@
+"""One run: what is in its folder, each table and array read when it is first asked for."""
+
+from __future__ import annotations
+
+import copy
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rayfed.core.announced import parts_of
+from rayfed.core.columns import Column
+from rayfed.core.entries import Damaged, check, check_format, entries, intact
+from rayfed.core.errors import clipped
+from rayfed.core.files import read_json
+from rayfed.core.leases import is_left
+from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_where
+from rayfed.core.summary import network_of
+from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
+from rayfed.report.read.usage import Summed, Usage, by_speed, summed
+
+COMMUNICATIONS = "communications"
+UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
+)  # fmt: skip
+"""What readers of files that are not what was written raise."""
+FIRST_EVENTS = 120_000
+"""So many events are told one by one."""
+_SUMMARY = ("usage.parquet", "density.parquet")
+_TRIES = 6
+_PAUSE_S = 0.05
+_TABLES = ("rounds", "events", "personal")
+_OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
+_EVENT = ["round", "ask", "client"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run: an algorithm under one seed.
+
+    What it did not record is empty, or None; of a damaged run that is everything.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    info : dict
+        Content of its ``run.json``.
+    name : str
+        Name of the algorithm on the page: its label, with the setting if several settings share
+        a label.
+    """
+
+    folder: Path
+    info: dict[str, Any]
+    name: str
+
+    @classmethod
+    def read(cls, folder: Path, info: dict[str, Any], name: str) -> RunRecord:
+        """Read a run, and all of it that is not known to be as it was written."""
+        if not info.get("damaged"):
+            try:
+                check(folder, entries(info.get("files") or {}))
+                run = cls(folder, info, name)
+                retried(lambda: run.rounds)
+                for other in () if "identity" in info else _OTHERS:
+                    getattr(run, other)
+                return run
+            except Damaged as error:
+                info = _as_damaged(info, str(error))
+            except UNREADABLE as error:
+                info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
+        return cls(folder, info, name)
+
+    @classmethod
+    def of_rounds(
+        cls, folder: Path, info: dict[str, Any], name: str, rounds: pd.DataFrame
+    ) -> RunRecord:
+        """Return a run of which these rounds are told and nothing else; no file is read."""
+        nothing = pd.DataFrame()
+        usage = Usage(rounds, nothing, None)
+        known = {"rounds": rounds, "columns": {}, "clients": nothing, "usage": usage}
+        return cls(folder, info, name)._with(known)
+
+    def renamed(self, name: str, info: dict[str, Any] | None = None) -> RunRecord:
+        """Return the same run by another name; what its clients did is worked out once."""
+        about = {"name": name, "info": self.info if info is None else info}
+        return copy.copy(self)._with({"usage": self.usage} | about)
+
+    def _with(self, known: Mapping[str, Any]) -> RunRecord:
+        """Keep some values as `cached_property` keeps them."""
+        self.__dict__.update(known)
+        return self
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """A row a round."""
+        return _frame(self._rounds, ["round"])
+
+    @cached_property
+    def columns(self) -> Mapping[str, Column]:
+        """Declarations of the columns of ``rounds``; none in files of earlier versions."""
+        return {} if self._rounds is None else columns_in(self._rounds.schema)
+
+    @cached_property
+    def _rounds(self) -> pa.Table | None:
+        return self._parts("rounds")
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """A row for each client and Ask: figures read its summary, or the first events."""
+        return _frame(self._parts("events"), _EVENT)
+
+    @cached_property
+    def first_events(self) -> pd.DataFrame:
+        """The first `FIRST_EVENTS` events, or a few more."""
+        if "events" in self.__dict__:  # they are read already
+            return self.events
+        return _frame(self._parts("events", lambda parts: read_first(parts, FIRST_EVENTS)), _EVENT)
+
+    def events_of(self, client: int) -> pd.DataFrame:
+        """Return ``round, ask, client, status`` of all events of a client; empty without any."""
+
+        def of(parts: list[Path]) -> pa.Table | None:
+            return read_where(parts, "client", client, [*_EVENT, "status"])
+
+        return _frame(self._parts("events", of), _EVENT)
+
+    @cached_property
+    def personal(self) -> pd.DataFrame:
+        """Evaluations of the clients' personal models."""
+        return _frame(self._parts("personal"), ["round", "client"])
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """A row for each client that took part."""
+        return _frame(self._output("clients.parquet"), ["client"])
+
+    @cached_property
+    def away(self) -> pd.DataFrame | None:
+        """``client, start_s, end_s``: when clients were unavailable, recorded at the end."""
+        away = _frame(self._output("away.parquet"), ["client", "start_s"])
+        return away if "client" in away else None
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        """Predictions of the final model for some rows; None if there is no picture of it."""
+        return self._values(Fit, "fit.npz", "the fit of a run")
+
+    @cached_property
+    def pulls(self) -> Pulls | None:
+        """Where clients would take its model; None unless the measure ``path`` has told."""
+        if "model_0" not in self.rounds:
+            return None
+        return self._values(Pulls, "model.npz", "the model of a run", "measure.path.")
+
+    @cached_property
+    def held(self) -> LabelCounts | None:
+        """Labels of the clients; None if targets are numbers, or they were not counted."""
+        return self._values(LabelCounts, "labels.npz", "the labels of clients")
+
+    @cached_property
+    def walk(self) -> Walked | None:
+        """The walk of its server; None if there is none, or the run has not ended."""
+        found = self._values(Walked, "walk.npz", "the walk of a run")
+        if found is None:
+            return None
+        return replace(found, links=np.searchsorted(found.clients, found.links))
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What its clients' time, computing and traffic went into."""
+        return Usage(self.rounds, self.clients, self._summed(), self.baseline)
+
+    def _summed(self) -> Summed | None:
+        if not len(self.rounds):
+            return None
+        if all(self._is_whole(name) for name in _SUMMARY):
+            return Summed(*(_frame(read(self.folder / name), ()) for name in _SUMMARY))
+        return summed(self.rounds, self.events, self.clients, self.away, network_of(self.info))
+
+    @cached_property
+    def _paths(self) -> dict[str, list[Path]]:
+        return {} if self.info.get("damaged") else parts_of(self.folder, _TABLES, self.info)
+
+    def _parts(
+        self, table: str, of: Callable[[list[Path]], pa.Table | None] = read_parts
+    ) -> pa.Table | None:
+        def once() -> pa.Table | None:
+            try:
+                parts = self._paths.get(table)
+                return of(parts) if parts else None
+            except (OSError, ValueError):  # they were replaced by others
+                self.__dict__.pop("_paths", None)
+                raise
+
+        return retried(once)
+
+    def _is_whole(self, name: str) -> bool:
+        """Return whether a summary is there: of a run that ended it is among its files."""
+        files = self.info.get("files")
+        if files:
+            return name in files
+        try:
+            pq.read_metadata(self.folder / name)
+        except UNREADABLE:
+            return False
+        return True
+
+    def _path(self, name: str) -> Path | None:
+        """Return a file that is written at the end of a run, if the run has announced it.
+
+        Those of versions that noted no identity may have more than they list.
+        """
+        files = self.info.get("files") or {}
+        ended = self.status != "running" and not self.info.get("damaged")
+        path = self.folder / name
+        announced = ended and (name in files or "identity" not in self.info)
+        return path if announced and path.is_file() else None
+
+    def _output(self, name: str) -> pa.Table | None:
+        path = self._path(name)
+        return None if path is None else read(path)
+
+    def _values(self, kind: type[_T], name: str, what: str, prefix: str = "") -> _T | None:
+        path = self._path(name)
+        return None if path is None else read_as(kind, path, what, prefix)
+
+    @cached_property
+    def client_names(self) -> dict[int, str]:
+        """Names of clients by id, with the fault of faulty ones.
+
+        Honest ones have none if the data do not name them.
+        """
+        names: dict[int, str] = {}
+        if "name" in self.clients:
+            names = dict(zip(self.clients["client"].tolist(), self.clients["name"], strict=True))
+        return names | {i: f"{names.get(i, i)} ({fault})" for i, fault in self.faults.items()}
+
+    @cached_property
+    def faults(self) -> dict[int, str]:
+        """The faults of clients by id; known when the run has ended."""
+        if "fault" not in self.clients:
+            return {}
+        faulty = self.clients[self.clients["fault"] != ""]
+        return dict(zip(faulty["client"].tolist(), faulty["fault"], strict=True))
+
+    @cached_property
+    def clients_by_speed(self) -> pd.DataFrame:
+        """A row a client that is known of, the fastest first; see `usage.by_speed`."""
+        return by_speed(self.clients, self.usage.asked)
+
+    def called(self, clients: Iterable[Any]) -> list[int | str]:
+        """Return what clients are called: their names in the data, or their ids."""
+        return [self.client_names.get(int(client), int(client)) for client in clients]
+
+    @property
+    def label(self) -> str:
+        """The label of its algorithm."""
+        return str(self.info["label"])
+
+    @property
+    def setting(self) -> str:
+        """The name of its setting in a grid, its case or its trial; empty without."""
+        return setting_of(self.info)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.info.get("seed", 0))
+
+    @property
+    def status(self) -> str:
+        """Return ``running``, ``finished`` or ``failed``."""
+        return str(self.info.get("status", "running"))
+
+    @cached_property
+    def state(self) -> str:
+        """Its status; ``interrupted`` if it has not ended and nobody writes it any more."""
+        left = self.status == "running" and is_left(self.folder)
+        return "interrupted" if left else self.status
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is a reference that is not ranked."""
+        return bool(self.info.get("baseline", False))
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """The rounds with the clocks as totals; see `series.history`."""
+        frame = self.rounds.copy()
+        if {"bytes_down", "bytes_up"} <= set(frame):
+            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
+        if COMMUNICATIONS not in frame and "bytes_up" in frame:
+            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
+        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
+        for source, total in totals:
+            if source in frame:
+                frame[total] = frame[source].fillna(0).cumsum()
+        return frame
+
+    @property
+    def asked(self) -> int:
+        """How many works its clients began; 0 if no events are recorded."""
+        asked = self.usage.asked
+        return int(asked["asked"].sum()) if len(asked) else 0
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """Return what ``run.json`` says; that of a failed run where it is damaged."""
+
+    def once() -> dict[str, Any]:
+        found = read_json(folder / "run.json")
+        if not isinstance(found, dict):
+            raise ValueError("no record of a run")
+        check_format(found, folder / "run.json")
+        if not isinstance(found.get("status", "running"), str):
+            raise ValueError("no record of a run")
+        if not intact(found):
+            raise ValueError("the record of a run is not what was written")
+        return {"label": folder.name, **found, "seed": int(found.get("seed", 0))}
+
+    try:
+        return retried(once)
+    except (OSError, ValueError, TypeError):
+        label, _, seed = folder.name.rpartition("-seed")
+        known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}
+        return _as_damaged(known, "run.json is not what was written")
+
+
+def setting_of(info: Mapping[str, Any]) -> str:
+    """Return the name of a run's setting; earlier versions listed its keys and values."""
+    value = info.get("setting")
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    return str(value) if value else ""
+
+
+def _as_damaged(info: dict[str, Any], what: str) -> dict[str, Any]:
+    reason = f"damaged: {what}; rayfed resume mends it"
+    return info | {"status": "failed", "reason": reason, "damaged": True}
+
+
+def _frame(table: pa.Table | None, keys: Sequence[str]) -> pd.DataFrame:
+    """Return a table as a frame sorted by keys, keeping the last row of duplicates.
+
+    Earlier versions did not announce parts: while theirs are compacted, a row may exist twice.
+    """
+    if table is None:
+        return pd.DataFrame()
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    present = [key for key in keys if key in frame]
+    if not present:
+        return frame
+    first = frame[present[0]]
+    if len(present) == 1 and first.is_unique and first.is_monotonic_increasing:
+        return frame
+    frame = frame.drop_duplicates(present, keep="last")
+    return frame.sort_values(present, kind="stable").reset_index(drop=True)
+
+
+def retried(read: Callable[[], _T]) -> _T:
+    """Retry reading if a part is renamed or deleted meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except (Damaged, OSError, ValueError):  # Arrow's are among these
+            time.sleep(_PAUSE_S)
+    return read()
