@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rayfed import api
 from rayfed.core import shipped
@@ -22,6 +22,7 @@ from rayfed.engine.columns import PRIVATE
 from rayfed.engine.evaluation import MANY
 from rayfed.engine.measuring import evaluated
 from rayfed.engine.state import COUNTS
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.reproduce.claims import (
     SUFFIX,
     Claim,
@@ -33,7 +34,7 @@ from rayfed.reproduce.claims import (
     runs_of,
 )
 from rayfed.reproduce.provenance import shortened
-from rayfed.reproduce.values import Recorded
+from rayfed.reproduce.values import chosen, key, why_failed
 from rayfed.reproduce.verdicts import Verdict, judge
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files.store import publish_text
@@ -42,6 +43,8 @@ from rayfed.study import Study, expand, slug
 from rayfed.study.plan.plan import Plan
 from rayfed.study.scenario.invalid import Mistakes, together
 
+RecordedRuns: TypeAlias = Mapping[str, Sequence[RunRecord]]
+"""The runs of the parts that were run."""
 CLAIMS = "claims.json"
 """What came of the claims, in the folder of a study and in those of its parts."""
 
@@ -279,7 +282,7 @@ def conclude(
         Fingerprints of what parts loaded.
     """
     recorded = {
-        part: Recorded.read(study.folder(part))
+        part: Results.read(study.folder(part)).runs_found
         for part, scenario in study.studies.items()
         if part not in missing and _complete(scenario, study.folder(part))
     }
@@ -301,7 +304,7 @@ def recorded_s(study: Published) -> float:
 
 
 def _verdict(
-    study: Published, claim: Claim, recorded: Mapping[str, Recorded], missing: Mapping[str, str]
+    study: Published, claim: Claim, recorded: RecordedRuns, missing: Mapping[str, str]
 ) -> Verdict:
     claim = claim.model_copy(update={"part": study.every.part_of(claim)})
     if not study.every.counts(claim, study.length):
@@ -312,26 +315,31 @@ def _verdict(
     if lacking:
         why = (missing.get(part, f"part {part} was not run") for part in lacking)
         return Verdict(claim, None, "; ".join(why))
-    words = (word for part in needs for word in (*recorded[part].notes, *study.rests_on(part)))
+    words = (word for part in needs for word in (*_notes(recorded[part]), *study.rests_on(part)))
     return replace(judge(study.claims, claim, recorded), rests_on=tuple(dict.fromkeys(words)))
 
 
+def _notes(runs: Sequence[RunRecord]) -> list[str]:
+    """Return what the data say of themselves: that they are a subset, for example."""
+    return [str(run.info["data_note"]) for run in runs if run.info.get("data_note")]
+
+
 def _failures(
-    study: Published, verdicts: Iterable[Verdict], recorded: Mapping[str, Recorded]
+    study: Published, verdicts: Iterable[Verdict], recorded: RecordedRuns
 ) -> dict[str, str]:
     expected = {
-        (part, key)
+        run.folder
         for verdict in verdicts
         if verdict.holds
         for where in verdict.claim.check.diverges or ()
         for part in (study.claims.part_of(verdict.claim, where),)
-        for key in recorded[part].of(where)
+        for run in chosen(recorded[part], where)
     }
     return {
-        f"{part}: {' '.join(str(word) for word in key if word != '')}": why
+        f"{part}: {' '.join(str(word) for word in key(run) if word != '')}": why
         for part, runs in recorded.items()
-        for key, (_, why) in runs.runs.items()
-        if why is not None and (part, key) not in expected
+        for run in runs
+        if (why := why_failed(run)) is not None and run.folder not in expected
     }
 
 

@@ -12,8 +12,17 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Floats
 from rayfed.engine.loop import NOT_FINITE
+from rayfed.report.read.results import RunRecord
 from rayfed.reproduce.claims import Check, Claim, Claims, Close, Mark, Where, runs_of
-from rayfed.reproduce.values import Recorded, Source, Unmeasured, measure, number, text
+from rayfed.reproduce.values import (
+    Source,
+    Unmeasured,
+    chosen,
+    measure,
+    number,
+    text,
+    why_failed,
+)
 
 _SLACK = 1e-12  # 1.1 is within 0.1 of 1, though 1.1 - 1 > 0.1 in floating point
 
@@ -102,7 +111,7 @@ def _plain(values: Sequence[float]) -> list[float | str]:
     return [v if math.isfinite(v) else number(v) for v in values]
 
 
-def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Recorded]) -> Verdict:
+def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Sequence[RunRecord]]) -> Verdict:
     """Return whether a claim holds in what the parts recorded.
 
     Parameters
@@ -111,12 +120,12 @@ def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Recorded]) -> Ver
         What the claim is one of.
     claim : Claim
         What is judged.
-    recorded : mapping of str to Recorded
-        What the parts left; all that the claim reads.
+    recorded : mapping of str to sequence of RunRecord
+        The runs of the parts; of all that the claim reads.
     """
 
-    def source(where: Where) -> Recorded:
-        return recorded[claims.part_of(claim, where)]
+    def source(where: Where, seed: int | None = None) -> Sequence[RunRecord]:
+        return chosen(recorded[claims.part_of(claim, where)], where, seed)
 
     whole = _judged(claim, source)
     alone = {seed: _judged(claim, source, seed) for seed in _seeds(claim.check, source)}
@@ -142,10 +151,10 @@ def _seeds(check: Check, source: Source) -> list[int]:
     if all(where.seed is not None for where in wheres):
         return sorted({where.seed for where in wheres if where.seed is not None})
     try:
-        runs = [source(where).of(where) for where in wheres if where.seed is None]
+        runs = [source(where, None) for where in wheres if where.seed is None]
     except Unmeasured:
         return []
-    return sorted(set.intersection(*({seed for _, _, seed in each} for each in runs)))
+    return sorted(set.intersection(*({run.seed for run in each} for each in runs)))
 
 
 def agrees(mark: Mark, verdict: Verdict) -> bool:
@@ -241,7 +250,7 @@ def _close(close: Close, measured: Floats, wanted: Floats) -> npt.NDArray[np.boo
 
 def _diverges(claim: Claim, source: Source, seed: int | None) -> Verdict:
     wheres = claim.check.diverges or ()
-    reasons = [why for where in wheres for _, why in source(where).of(where, seed).values()]
+    reasons = [why_failed(run) for where in wheres for run in source(where, seed)]
     calm = [why for why in reasons if why is None or NOT_FINITE not in why]
     if not calm:
         return Verdict(claim, True, "; ".join(str(why).partition(";")[0] for why in reasons))

@@ -1,14 +1,15 @@
 """Every kind of check on tables made by hand, once where it holds and once where it does not."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from rayfed.engine.loop import NOT_FINITE
+from rayfed.report.read.results import RunRecord
 from rayfed.reproduce.claims import Check, Claim, Claims
-from rayfed.reproduce.values import Recorded
 from rayfed.reproduce.verdicts import judge
 
 NAN = math.nan
@@ -21,23 +22,26 @@ def rows(loss, accuracy=None):
     return table if accuracy is None else table.assign(accuracy=accuracy)
 
 
+def run(label, seed, rounds, why=None, setting="", folder=Path()):
+    """A run that ended, or failed for a reason."""
+    about = {"label": label, "setting": setting, "seed": seed, "reason": why}
+    status = "finished" if why is None else "failed"
+    return RunRecord.of_rounds(folder, {**about, "status": status}, label, rounds)
+
+
 RECORDED = {
-    "main": Recorded(
-        {
-            ("slow", "", 0): (rows([8.0, NAN, 6.0, NAN, 4.0], [0.1, NAN, 0.5, NAN, 0.6]), None),
-            ("slow", "", 1): (rows([8.0, NAN, 4.0, NAN, 2.0], [0.1, NAN, 0.7, NAN, 0.8]), None),
-            ("fast", "", 0): (rows([8.0, 4.0, 2.0, 1.0, 0.5]), None),
-            ("fast", "", 1): (rows([8.0, 2.0, 1.0, 0.5, 0.25]), None),
-            ("wild", "", 0): (rows([8.0, NAN]), f"round 1: the loss {NOT_FINITE}; likely ..."),
-            ("lost", "", 0): (rows([8.0]), "the disk is full"),
-        }
-    ),
-    "grid": Recorded(
-        {
-            ("a", "lr=1", 0): (rows([3.0, 2.0]), None),
-            ("a", "lr=2", 0): (rows([3.0, 1.0]), None),
-        }
-    ),
+    "main": [
+        run("slow", 0, rows([8.0, NAN, 6.0, NAN, 4.0], [0.1, NAN, 0.5, NAN, 0.6])),
+        run("slow", 1, rows([8.0, NAN, 4.0, NAN, 2.0], [0.1, NAN, 0.7, NAN, 0.8])),
+        run("fast", 0, rows([8.0, 4.0, 2.0, 1.0, 0.5])),
+        run("fast", 1, rows([8.0, 2.0, 1.0, 0.5, 0.25])),
+        run("wild", 0, rows([8.0, NAN]), f"round 1: the loss {NOT_FINITE}; likely ..."),
+        run("lost", 0, rows([8.0]), "the disk is full"),
+    ],
+    "grid": [
+        run("a", 0, rows([3.0, 2.0]), setting="lr=1"),
+        run("a", 0, rows([3.0, 1.0]), setting="lr=2"),
+    ],
 }
 
 
@@ -275,11 +279,13 @@ RAW_CLAIM = {"says": "x", "where": "y"}
 
 
 def test_parameters_are_those_of_the_final_model_and_a_mean_over_seeds(tmp_path):
-    models = {}
+    runs = []
     for seed, x in enumerate(([1.0, 2.0, 3.0], [3.0, 2.0, 5.0])):
-        models["fast", "", seed] = tmp_path / f"{seed}.npz"
-        np.savez(models["fast", "", seed], x=x)
-    recorded = {"main": Recorded(RECORDED["main"].runs, models)}
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        np.savez(folder / "model.npz", x=x)
+        runs.append(run("fast", seed, rows([8.0, 4.0]), folder=folder))
+    recorded = {"main": runs}
 
     def judged(check):
         raw = {"says": "x", "where": "y", "check": check}
