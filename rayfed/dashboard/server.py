@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import plotly.offline
 from jinja2 import ChoiceLoader, Environment, PackageLoader
@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rayfed.core.errors import RayfedError
+from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
@@ -47,6 +47,11 @@ LOOK_S = 1.0
 """Seconds between two looks at the folders while anybody watches."""
 _KEEP_S = 15.0
 _VIEWS = ("overview", *VIEWS, LOG)
+_DATA: dict[str, tuple[str, Callable[[Any], str | bytes]]] = {
+    "csv": ("text/csv", lambda frame: frame.to_csv(index=False)),
+    "parquet": ("application/octet-stream", lambda frame: frame.to_parquet(index=False)),
+}
+_T = TypeVar("_T")
 
 
 @cache
@@ -152,6 +157,7 @@ class Dashboard:
                 Route("/{view}.json", self.view_json),
                 Route("/{view}", self.view),
             ],
+            exception_handlers={RayfedError: self.refused},
             middleware=[Middleware(Guard, host=host, port=port, token=token)],
             lifespan=lifespan,
         )
@@ -176,84 +182,55 @@ class Dashboard:
 
     async def view(self, request: Request) -> Response:
         """Send panels of the page over some runs."""
-        name = request.path_params["view"]
-        if name not in _VIEWS:
-            return HTMLResponse(self._trouble(name, "there is no such view"), 404)
-        await self.watch.look()
-        chosen = Chosen.of(request.query_params)
-        try:
-            made = await run_in_threadpool(self._shown, name, chosen)
-        except RayfedError as error:
-            return HTMLResponse(self._trouble(name, str(error)), 404)
+        name, made = await self._view(request)
         return HTMLResponse(self._page(f"{_template(name)}.html", name, **made))
 
     async def view_json(self, request: Request) -> Response:
         """Send what a view shows now."""
-        name = request.path_params["view"]
-        if name not in _VIEWS:
-            return JSONResponse({"error": "there is no such view"}, 404)
-        await self.watch.look()
-        try:
-            made = await run_in_threadpool(self._shown, name, Chosen.of(request.query_params))
-        except RayfedError as error:
-            return JSONResponse({"error": str(error)}, 404)
+        name, made = await self._view(request)
         main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
         parts = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(parts | {"title": made["tab"]})
 
+    async def _view(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """Return which view is asked for, and what it shows."""
+        name = _named(request, (*VIEWS, LOG))
+        made = await self._of_runs(request, partial(self._shown, name))
+        return name, made | {"query": Chosen.of(request.query_params).query}
+
     async def client_json(self, request: Request) -> Response:
         """Send what a client did in a run."""
-        query = request.query_params
-        await self.watch.look()
-        try:
-            found = Chosen.of(query).found(self.catalogue)
-            made = await run_in_threadpool(client_of, found, int(query.get("client", "")))
-        except (RayfedError, ValueError) as error:
-            return JSONResponse({"error": str(error)}, 404)
-        return JSONResponse(made)
+        client = request.query_params.get("client", "")
+        if not client.isdecimal():
+            raise ScenarioError("client", f"found '{client}'; give the number of a client")
+        return JSONResponse(await self._of_runs(request, partial(client_of, client=int(client))))
 
     async def save(self, request: Request) -> Response:
         """Send a view as a page in one file."""
+        name = _named(request, VIEWS)
         opening = request.query_params.get("at", "")
-
-        def made(view: str, found: Found) -> Response:
-            return HTMLResponse(saved(view, found, self.kinds, opening))
-
-        return await self._sent(request, "html", made)
+        text = await self._of_runs(request, lambda found: saved(name, found, self.kinds, opening))
+        return HTMLResponse(text, headers=_as_file(f"{name}.html"))
 
     async def data(self, request: Request) -> Response:
         """Send the rows that a view draws, as CSV or Parquet."""
-        kind = request.path_params["kind"]
+        name, kind = _named(request, VIEWS), request.path_params["kind"]
+        if kind not in _DATA:
+            raise ScenarioError("", "data come as csv or parquet")
+        media, text_of = _DATA[kind]
+        text = await self._of_runs(
+            request, lambda found: text_of(frame_of(name, results_of(found)))
+        )
+        return Response(text, media_type=media, headers=_as_file(f"{name}.{kind}"))
 
-        def made(view: str, found: Found) -> Response:
-            frame = frame_of(view, results_of(found))
-            if kind == "csv":
-                return Response(frame.to_csv(index=False), media_type="text/csv")
-            return Response(frame.to_parquet(index=False), media_type="application/octet-stream")
-
-        if kind not in ("csv", "parquet"):
-            return HTMLResponse(self._trouble("", "data come as csv or parquet"), 404)
-        return await self._sent(request, kind, made)
-
-    async def _sent(
-        self, request: Request, suffix: str, make: Callable[[str, Found], Response]
-    ) -> Response:
-        """Return a file that is made of the runs of a view."""
-        name = request.path_params["view"]
-        if name not in VIEWS:
-            return HTMLResponse(self._trouble(name, "there is no such view"), 404)
+    async def _of_runs(self, request: Request, make: Callable[[Found], _T]) -> _T:
+        """Return what is made of the runs that a request names, as they are now."""
         await self.watch.look()
-        try:
-            found = Chosen.of(request.query_params).found(self.catalogue)
-            answer = await run_in_threadpool(make, name, found)
-        except RayfedError as error:
-            return HTMLResponse(self._trouble(name, str(error)), 404)
-        answer.headers["Content-Disposition"] = f'attachment; filename="{name}.{suffix}"'
-        return answer
+        found = Chosen.of(request.query_params).found(self.catalogue)
+        return await run_in_threadpool(make, found)
 
-    def _shown(self, name: str, chosen: Chosen) -> dict[str, Any]:
-        found = chosen.found(self.catalogue)
-        about = {"studies": sorted(study.key for study, _ in found), "query": chosen.query}
+    def _shown(self, name: str, found: Found) -> dict[str, Any]:
+        about = {"studies": sorted(study.key for study, _ in found)}
         runs = [study.by_folder[run] for study, names in found for run in names]
         if name == LOG:
             made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
@@ -261,6 +238,13 @@ class Dashboard:
         results = results_of(found)
         made = shown(name, results, self.kinds, found) | {"columns": over_rounds(name, results)}
         return made | about | {"tab": titled(results.study, runs)}
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """Say why something cannot be shown: as JSON to who asked for that, else as a page."""
+        if request.url.path.endswith(".json"):
+            return JSONResponse({"error": str(error)}, 404)
+        view = request.path_params.get("view", "")
+        return HTMLResponse(self._page("trouble.html", view, text=str(error)), 404)
 
     def _page(self, template: str, view: str, query: str = "", **made: Any) -> str:
         values: dict[str, Any] = {"view": view, "query": query} | made
@@ -272,9 +256,6 @@ class Dashboard:
             live=Markup(own_asset("live.js")),
             **values,
         )  # fmt: skip
-
-    def _trouble(self, view: str, text: str) -> str:
-        return self._page("trouble.html", view, text=text)
 
     async def steer(self, request: Request) -> Response:
         """Stop, resume or extend a study; only with `control`."""
@@ -299,6 +280,19 @@ class Dashboard:
         return Response(
             text, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"}
         )
+
+
+def _named(request: Request, views: Collection[str]) -> str:
+    """Return the view that an address names."""
+    name = str(request.path_params["view"])
+    if name not in views:
+        raise ScenarioError("", "there is no such view")
+    return name
+
+
+def _as_file(name: str) -> dict[str, str]:
+    """Return headers by which a browser keeps an answer as a file."""
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
 def _template(view: str) -> str:

@@ -103,7 +103,7 @@ def _read(value: RecordedValue, run: RunRecord) -> Floats:
     if value.rounds_to is not None:
         [(column, target)] = value.rounds_to.items()
         good = series >= target if column.endswith("accuracy") else series <= target
-        return np.array([float(series.index[np.argmax(good)]) if good.any() else NEVER])
+        return np.array([float(series.index.to_numpy()[np.argmax(good)]) if good.any() else NEVER])
     if value.reduce is not None:
         first, last = value.over or (series.index[0], series.index[-1])
         kept = series.loc[first:last]
@@ -115,7 +115,7 @@ def _read(value: RecordedValue, run: RunRecord) -> Floats:
     for round in value.rounds:
         if round not in series.index:
             raise Unmeasured(f"{lacks} at round {round}")
-    return series.loc[list(value.rounds)].to_numpy(np.float64)
+    return np.asarray(series.loc[list(value.rounds)])
 
 
 def _coordinates(places: Sequence[int], name: str, path: Path) -> Floats:
