@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from rayfed.core import own
@@ -117,13 +116,11 @@ OTHER_NAMES = {
     ("selections", "random"): "it is uniform",
 }
 """What the literature calls what has another name here, by kind, in letters and digits alone."""
-_DECLARED = re.compile(
-    r'^class (\w+)(?:(?!^class ).)*?^    name: ClassVar\[str\] = "([^"]+)"', re.M | re.S
-)
+_DECLARED = re.compile(r'^class (?P<cls>\w+)|^    name: ClassVar\[str\] = "(?P<name>[^"]+)"', re.M)
 _NAMELESS: dict[str, tuple[Any, ...]] = {}
 """Classes and functions that no import finds, by the names that studies have for them."""
-_LATE = {"rayfed.problems.network.kernels", "rayfed.problems.network.models"}
-"""Folders that are not searched: they import torch, which most studies do not need."""
+_MODELS = "rayfed.problems.network.models"
+"""Folder of the networks that the problem ``network`` names; they are no plug-ins."""
 
 
 def load(path: str) -> Any:
@@ -223,18 +220,15 @@ def base(kind: str) -> type[Any]:
     return cls
 
 
-@cache
 def declared(kind: str) -> tuple[str, ...]:
-    """Return the names that `find` finds, sorted, without importing anything.
-
-    They are read from the sources, for shells that complete them at once.
+    """Return the names of the plug-ins of a kind, sorted, without importing anything.
 
     Examples
     --------
-    >>> declared("availability") == tuple(find("availability"))
-    True
+    >>> declared("availability")[:2]
+    ('always', 'bernoulli')
     """
-    return tuple(sorted(name for name, _, _ in _definitions(kind)))
+    return tuple(_definitions(kind))
 
 
 @cache
@@ -249,8 +243,7 @@ def classes(kind: str) -> dict[str, str]:
     'rayfed.datasets.partitions.dirichlet'
     """
     module, _, parent = ALL_KINDS[kind].base.partition(":")
-    found = {cls: home for _, cls, home in _definitions(kind)}
-    return dict(sorted({**found, parent: module}.items()))
+    return dict(sorted([*_definitions(kind).values(), (parent, module)]))
 
 
 def exported(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -268,17 +261,25 @@ def exported(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     return get, lambda: list(classes(kind))
 
 
-def _definitions(kind: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, class and module of the plug-ins of a kind, as their sources declare them."""
+@cache
+def _definitions(kind: str) -> dict[str, tuple[str, str]]:
+    """Return class and module of the plug-ins of a kind by name, as their sources declare them.
+
+    Nothing is imported for it: the files of a kind take up to half a second together.
+    """
     root = Path(__file__).resolve().parents[2]
     homes = {each.home: root / each.home.replace(".", "/") for each in ALL_KINDS.values()}
-    others = {root / late.replace(".", "/") for late in _LATE} | set(homes.values())
+    others = {root / _MODELS.replace(".", "/"), *homes.values()}
     home = homes[ALL_KINDS[kind].home]
-    paths = _sources(home, others) if home.is_dir() else [home.with_suffix(".py")]
-    for path in paths:
+    found = {}
+    for path in _sources(home, others) if home.is_dir() else [home.with_suffix(".py")]:
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-        for cls, name in _DECLARED.findall(path.read_text(encoding="utf-8")):
-            yield name, cls, module
+        cls = ""
+        for match in _DECLARED.finditer(path.read_text(encoding="utf-8")):
+            cls = match["cls"] or cls
+            if match["name"]:
+                found[match["name"]] = cls, module
+    return dict(sorted(found.items()))
 
 
 def _sources(folder: Path, others: Set[Path]) -> Iterator[Path]:
@@ -301,42 +302,7 @@ def find(kind: str) -> dict[str, type[Any]]:
     >>> list(find("availability"))[:2]
     ['always', 'bernoulli']
     """
-    plugins: dict[str, type[Any]] = {}
-    for module in _modules(ALL_KINDS[kind].home):
-        plugins |= _in(module, kind)
-    return dict(sorted(plugins.items()))
-
-
-def _in(module: ModuleType, kind: str) -> dict[str, type[Any]]:
-    """Return the plug-ins of a kind that a module defines, by name."""
-    parent = base(kind)
-    plugins: dict[str, type[Any]] = {}
-    for item in vars(module).values():
-        named = isinstance(item, type) and issubclass(item, parent) and "name" in vars(item)
-        if named and item.__module__ == module.__name__:
-            plugins[str(item.name)] = item
-    return plugins
-
-
-def _modules(home: str) -> Iterator[ModuleType]:
-    """Yield a module, or a package and all modules below it.
-
-    Folders that belong to other kinds are skipped.
-    """
-    package = importlib.import_module(home)
-    yield package
-    others = ({kind.home for kind in ALL_KINDS.values()} | _LATE) - {home}
-    for stem in _stems(home):
-        inner = f"{home}.{stem}"
-        if inner not in others:
-            yield from _modules(inner)
-
-
-@cache
-def _stems(home: str) -> tuple[str, ...]:
-    """Return the names of the modules in a package, none of a module."""
-    package = importlib.import_module(home)
-    return tuple(entry.name for entry in pkgutil.iter_modules(getattr(package, "__path__", [])))
+    return {name: resolve(kind, name) for name in declared(kind)}
 
 
 def resolve(kind: str, name: str) -> type[Any]:
@@ -355,16 +321,14 @@ def resolve(kind: str, name: str) -> type[Any]:
             raise ScenarioError(name, f"is not a subclass of {base(kind).__name__}{others}")
         _check_decorated(name, item)
         return item
-    found = _by_file(kind, name)
-    if found is not None:
-        return found
-    known = find(kind)
-    if name not in known:
-        raise ScenarioError("", _unknown(kind, name, known))
-    return known[name]
+    if name not in _definitions(kind):
+        raise ScenarioError("", _unknown(kind, name))
+    cls, module = _definitions(kind)[name]
+    found: type[Any] = getattr(importlib.import_module(module), cls)
+    return found
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def _unknown(kind: str, name: str) -> str:
     """Return the message for a name that a kind lacks; it may be of another kind."""
     what = f"unknown {singular(kind)} '{clipped(name, 40)}'"
     plain = "".join(filter(str.isalnum, name.lower()))
@@ -373,26 +337,12 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     others = [other for other in KINDS if other != kind and name in declared(other)]
     if others:
         return f"{what}; it is of another kind: {', '.join(map(singular, others))}"
-    return unknown(singular(kind), name, known)
+    return unknown(singular(kind), name, declared(kind))
 
 
 def singular(kind: str) -> str:
     """Return what one plug-in of a kind is called."""
     return _SINGULAR.get(kind, kind[:-1]).replace("_", " ")
-
-
-def _by_file(kind: str, name: str) -> type[Any] | None:
-    """Return the plug-in that a file or folder of its own name defines; None if none does.
-
-    The other files are not imported: those of a kind take up to half a second together.
-    """
-    home = ALL_KINDS[kind].home
-    for stem in _stems(home):
-        if stem in (name.replace("-", "_"), name.replace("-", "")):
-            for module in _modules(f"{home}.{stem}"):
-                if name in (found := _in(module, kind)):
-                    return found[name]
-    return None
 
 
 def _check_decorated(name: str, cls: type[Any]) -> None:
