@@ -6,15 +6,15 @@ from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.datasets.partitions.base import Partition as Partition
-    from rayfed.datasets.partitions.column import Column as Column
-    from rayfed.datasets.partitions.contiguous import Contiguous as Contiguous
-    from rayfed.datasets.partitions.dirichlet import Dirichlet as Dirichlet
-    from rayfed.datasets.partitions.dirichlet_equal import DirichletEqual as DirichletEqual
-    from rayfed.datasets.partitions.iid import IID as IID
-    from rayfed.datasets.partitions.label_shards import LabelShards as LabelShards
-    from rayfed.datasets.partitions.labels import Labels as Labels
-    from rayfed.datasets.partitions.sized import Sizes as Sizes
-    from rayfed.datasets.partitions.sized import Sorted as Sorted
-    from rayfed.datasets.partitions.writers import Writers as Writers
+    from rayfed.datasets.partitions.blocks import IID as IID
+    from rayfed.datasets.partitions.blocks import Contiguous as Contiguous
+    from rayfed.datasets.partitions.blocks import Sizes as Sizes
+    from rayfed.datasets.partitions.blocks import Sorted as Sorted
+    from rayfed.datasets.partitions.classes import Dirichlet as Dirichlet
+    from rayfed.datasets.partitions.classes import DirichletEqual as DirichletEqual
+    from rayfed.datasets.partitions.classes import Labels as Labels
+    from rayfed.datasets.partitions.classes import LabelShards as LabelShards
+    from rayfed.datasets.partitions.named import Column as Column
+    from rayfed.datasets.partitions.named import Writers as Writers
 else:
     __getattr__, __dir__ = exported("partitions")

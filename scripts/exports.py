@@ -37,7 +37,9 @@ def text(kind: str) -> str:
     head = module(kind).read_text("utf-8").partition(MARK)[0].rstrip()
     if "exported" not in head:
         head = re.sub(r'(?<=""")$', _IMPORTS.rstrip(), head, count=1)
-    found = sorted(classes(kind).items(), key=lambda item: (item[1], not item[0].isupper(), item))
+    found = sorted(
+        classes(kind).items(), key=lambda item: (item[1], not item[0].isupper(), item[0].lower())
+    )
     lines = [f"    from {home} import {cls} as {cls}" for cls, home in found]
     return "\n".join(
         [head, "", MARK, *lines, "else:", f'    __getattr__, __dir__ = exported("{kind}")', ""]

@@ -240,7 +240,7 @@ def classes(kind: str) -> dict[str, str]:
     Examples
     --------
     >>> classes("partitions")["Dirichlet"]
-    'rayfed.datasets.partitions.dirichlet'
+    'rayfed.datasets.partitions.classes'
     """
     module, _, parent = ALL_KINDS[kind].base.partition(":")
     return dict(sorted([*_definitions(kind).values(), (parent, module)]))

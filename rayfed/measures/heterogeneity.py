@@ -14,7 +14,8 @@ from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.measures.local import LocalWork, coming_work, squares
 from rayfed.messages import Reply, State
-from rayfed.population.availability import Availability, Cyclic
+from rayfed.population.availability import Availability
+from rayfed.population.availability.cyclic import Cyclic
 from rayfed.problems.layers import Layer
 
 BY_GROUP = (

@@ -71,7 +71,7 @@ def examples(cls: type[Any], folder: Path) -> list[Any]:
 
     Examples
     --------
-    >>> from rayfed.population.availability import Bernoulli
+    >>> from rayfed.availability import Bernoulli
     >>> examples(Bernoulli, Path())
     [Bernoulli(p=0.5, period_s=None), Bernoulli(p=0.5, period_s=0.5)]
     """

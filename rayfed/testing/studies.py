@@ -11,6 +11,8 @@ from typing import Any
 from unittest import mock
 
 from rayfed.core.plugins import name_of
+from rayfed.engine.loop import Loop
+from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.outcome import reason
@@ -142,6 +144,14 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
     ended = Driver(run, folder, SerialExecutor(plan.tables)).execute(resume)
     if ended != "finished":
         raise AssertionError(f"{run.folder} {ended}: {reason(folder / run.folder)}")
+
+
+def loops(plan: Plan) -> Iterator[tuple[Run, Loop]]:
+    """Yield the runs of a plan, each with its loop in this process, which has not begun."""
+    for run in plan.runs:
+        executor = SerialExecutor(plan.tables)
+        executor.open(run.folder, run.setup())
+        yield run, Loop(run, executor)
 
 
 def stop_after(plan: Plan, folder: Path, rounds: int, *, block: int | None = None) -> None:

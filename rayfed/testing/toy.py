@@ -174,8 +174,12 @@ def tiny_run(out: str | Path, *algorithms: Any, **changes: Any) -> api.Result:
     >>> bool(loss.iloc[-1] < loss.iloc[0])
     True
     """
-    plan = api.prepare(api.read(toy_scenario(*algorithms, **changes)))
-    folder = Path(out)
+    return run_here(toy_scenario(*algorithms, **changes), Path(out))
+
+
+def run_here(scenario: Mapping[str, Any], folder: Path) -> api.Result:
+    """Run a scenario in this process; an AssertionError says why a run fails."""
+    plan = api.prepare(api.read(scenario))
     outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
     for run, ended in outcome.items():
         if ended != "finished":

@@ -24,7 +24,7 @@ def each(kind):
 @given(u=st.lists(st.floats(1e-12, 1 - 1e-12), min_size=1, max_size=40))
 def test_delays(cls, u, tmp_path):
     for delay in examples(cls, tmp_path):
-        delays.same_answers(delay, u)
+        delays.check_pure(delay, u)
 
 
 @each("availability")
@@ -32,7 +32,7 @@ def test_delays(cls, u, tmp_path):
 @given(questions=st.lists(st.tuples(seconds, rounds), min_size=1, max_size=8))
 def test_availability(cls, questions, tmp_path):
     for value in examples(cls, tmp_path):
-        availability.same_answers(value, questions)
+        availability.check_pure(value, questions)
 
 
 @each("availability")
@@ -48,7 +48,7 @@ def test_availability_changes_when_it_says(cls, time_s, round, tmp_path):
 @given(times=st.lists(st.floats(0, 3000), min_size=1, max_size=5))
 def test_mobilities(cls, times, tmp_path):
     for mobility in examples(cls, tmp_path):
-        mobilities.same_positions(mobility, times)
+        mobilities.check_pure(mobility, times)
 
 
 @each("topologies")
@@ -56,12 +56,12 @@ def test_mobilities(cls, times, tmp_path):
 @given(moments=st.lists(st.tuples(st.integers(1, 200), st.floats(0, 2000)), min_size=1, max_size=4))
 def test_topologies(cls, moments, tmp_path):
     for topology in topologies.variants(cls, tmp_path):
-        topologies.same_graphs(topology, moments)
+        topologies.check_pure(topology, moments)
 
 
 @each("walks")
 @some
 @given(questions=st.lists(st.tuples(st.integers(0, COUNT - 1), rounds), min_size=1, max_size=20))
 def test_walks(cls, questions, tmp_path):
-    for walk in walks.resolved(cls, tmp_path):
-        walks.same_moves(walk, questions)
+    for walk in walks.variants(cls, tmp_path):
+        walks.check_pure(walk, questions)

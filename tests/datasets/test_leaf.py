@@ -9,9 +9,10 @@ import pytest
 from rayfed.core.errors import DataMissing, ScenarioError
 from rayfed.datasets.base import Source
 from rayfed.datasets.femnist import FEMNIST
-from rayfed.datasets.partitions import IID, Writers
+from rayfed.datasets.partitions import IID
 from rayfed.datasets.shakespeare import CHARACTERS, Shakespeare
 from rayfed.datasets.split import split
+from rayfed.partitions import Writers
 from rayfed.testing import tiny_run
 
 LINE = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer woe"

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from rayfed.datasets.mnist import MNIST, FashionMNIST, parse_idx
-from rayfed.datasets.partitions import Writers
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows
+from rayfed.partitions import Writers
 
 
 @pytest.fixture(scope="module")

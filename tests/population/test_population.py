@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rayfed.availability import Bernoulli, Cyclic
 from rayfed.core.errors import ScenarioError
+from rayfed.delays import Exponential
 from rayfed.population import Connection, Group, Population, Stragglers
-from rayfed.population.availability import Always, Bernoulli, Cyclic
-from rayfed.population.delay import Constant, Exponential
+from rayfed.population.availability import Always
+from rayfed.population.delay import Constant
 
 
 def test_without_groups_everybody_is_in_group_zero():

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from rayfed import api
+from rayfed.availability import Cyclic, Diurnal, Markov, Outages
 from rayfed.population import Population
-from rayfed.population.availability import Always, Cyclic, Diurnal, Markov, Outages
+from rayfed.population.availability import Always
 from rayfed.runs import outputs
 from rayfed.runs.outputs import MOST_INTERVALS, MOST_STEPS, away
 from rayfed.testing.toy import tiny_run, toy_scenario

@@ -10,24 +10,16 @@ import pytest
 from annotated_types import Gt
 
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.availability import Bernoulli, Cyclic
 from rayfed.clients.solvers import SGD
-from rayfed.population.availability import Bernoulli, Cyclic
-from rayfed.population.delay import Exponential, Lognormal
+from rayfed.delays import Exponential, Lognormal
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import Uniform
 from rayfed.testing.checks import (
     Skipped,
-    algorithms,
-    availability,
     checks,
     common,
     datasets,
-    delays,
-    problems,
-    selections,
-    solvers,
-    topologies,
-    walks,
 )
 from rayfed.testing.examples import example, examples
 from rayfed.topology.named import Ring
@@ -166,32 +158,32 @@ class Generous(Metropolis):
 
 
 MISTAKES = [
-    (delays.check_mean, WrongMean, "states the mean 0.8 s, but .* integrates to"),
-    (delays.check_quantile, Falling, "the quantile falls"),
-    (delays.check_pure, Neighbourly, "waits differently"),
-    (availability.check_pure, Forgetful, "another answer to the same question"),
-    (availability.check_next_change, Late, "changes before"),
-    (availability.check_somebody, Never, r"clients \[11\] are never available"),
-    (problems.check_gradient, WrongGradient, "gradient is off by"),
-    (problems.check_stacks, Averaging, "value of client 0"),
-    (solvers.check_budget, Impatient, "somebody gets 0 steps"),
-    (solvers.check_descent, Uphill, "the objectives went from"),
-    (solvers.check_wide, Signs, "610 numbers end elsewhere"),
-    (algorithms.check_state, InPlace, "read-only"),
-    (algorithms.check_bits, Stacked, "differ"),
-    (algorithms.check_paper, Stacked, "shows no example"),
-    (selections.check_cohorts, Fixed, "are not available"),
-    (topologies.check_pure, Loop, "another process, another graph"),
-    (walks.check_probabilities, Generous, "does not sum to 1"),
+    ("delays", "check_mean", WrongMean, "states the mean 0.8 s, but .* integrates to"),
+    ("delays", "check_quantile", Falling, "the quantile falls"),
+    ("delays", "check_pure", Neighbourly, "waits differently"),
+    ("availability", "check_pure", Forgetful, "another answer to the same question"),
+    ("availability", "check_next_change", Late, "changes before"),
+    ("availability", "check_somebody", Never, r"clients \[11\] are never available"),
+    ("problems", "check_gradient", WrongGradient, "gradient is off by"),
+    ("problems", "check_stacks", Averaging, "value of client 0"),
+    ("solvers", "check_budget", Impatient, "somebody gets 0 steps"),
+    ("solvers", "check_descent", Uphill, "the objectives went from"),
+    ("solvers", "check_wide", Signs, "610 numbers end elsewhere"),
+    ("algorithms", "check_state", InPlace, "read-only"),
+    ("algorithms", "check_bits", Stacked, "differ"),
+    ("algorithms", "check_paper", Stacked, "shows no example"),
+    ("selections", "check_cohorts", Fixed, "are not available"),
+    ("topologies", "check_pure", Loop, "another process, another graph"),
+    ("walks", "check_probabilities", Generous, "does not sum to 1"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("check", "cls", "said"), MISTAKES, ids=lambda value: getattr(value, "__name__", "")
+    ("kind", "check", "cls", "said"), MISTAKES, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_mistake_is_found(check, cls, said, tmp_path):
+def test_a_mistake_is_found(kind, check, cls, said, tmp_path):
     with pytest.raises((AssertionError, ValueError), match=said):
-        check(cls, tmp_path)
+        checks(kind)[check](cls, tmp_path)
 
 
 def test_what_is_no_frozen_dataclass_is_refused(tmp_path):

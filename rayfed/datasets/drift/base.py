@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import numpy as np
 from annotated_types import Ge, Interval
 
-from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards
 
@@ -69,7 +68,7 @@ class Drift:
 
         Examples
         --------
-        >>> from rayfed.datasets.drift import LabelsSwap
+        >>> from rayfed.drifts import LabelsSwap
         >>> gradual = LabelsSwap(at=3, over=2, recurs=3)
         >>> [gradual.level(round) for round in range(10)]
         [0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 0.5, 0.0, 0.0, 0.5]
@@ -118,13 +117,3 @@ class Drift:
             and the level is neither 0 nor 1.
         """
         return X, y
-
-
-def changed_rows(y: Array, level: float, u: Floats | None) -> Bools:
-    """Return which rows (K, B) have changed at a level: those whose u is below it.
-
-    Without u all have, or none at level 0.
-    """
-    if u is None:
-        return np.full(y.shape, level > 0)
-    return np.asarray(u < level)

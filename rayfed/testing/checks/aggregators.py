@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from rayfed.channel.aggregators.base import Aggregator
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.examples import examples
 
 _K, _P = 9, 6
 
 
-def check_outcome(cls: type[Aggregator], folder: Path) -> None:
+def check_outcome(rule: Aggregator) -> None:
     """Check that it returns a vector of the same size and type, and changes nothing it is given."""
-    for rule in examples(cls, folder):
-        for dtype in (np.float32, np.float64):
-            vectors, weights = _vectors(dtype), np.ones(_K)
-            before, state = vectors.copy(), dict(rule.init(_P))
-            kept = frozen_copies({**state, "vectors": vectors, "weights": weights})
-            found, after = rule.robust(vectors, weights, state)
-            require(found.shape == (_P,), f"{rule}: {found.shape} comes of {vectors.shape}")
-            require(found.dtype == dtype, f"{rule}: {vectors.dtype} becomes {found.dtype}")
-            require_equal(vectors, before, f"{rule} changes the vectors")
-            for name, rows in state.items():
-                require_equal(rows, kept[name], f"{rule} changes its state '{name}' in place")
-            require(set(after) == set(state), f"{rule}: other state than `init` says: {set(after)}")
-            again, _ = rule.robust(vectors, weights, state)
-            require_equal(again, found, f"{rule} twice")
+    for dtype in (np.float32, np.float64):
+        vectors, weights = _vectors(dtype), np.ones(_K)
+        before, state = vectors.copy(), dict(rule.init(_P))
+        kept = frozen_copies({**state, "vectors": vectors, "weights": weights})
+        found, after = rule.robust(vectors, weights, state)
+        require(found.shape == (_P,), f"{rule}: {found.shape} comes of {vectors.shape}")
+        require(found.dtype == dtype, f"{rule}: {vectors.dtype} becomes {found.dtype}")
+        require_equal(vectors, before, f"{rule} changes the vectors")
+        for name, rows in state.items():
+            require_equal(rows, kept[name], f"{rule} changes its state '{name}' in place")
+        require(set(after) == set(state), f"{rule}: other state than `init` says: {set(after)}")
+        again, _ = rule.robust(vectors, weights, state)
+        require_equal(again, found, f"{rule} twice")
 
 
-def check_agreement(cls: type[Aggregator], folder: Path) -> None:
+def check_agreement(rule: Aggregator) -> None:
     """Check that vectors that are all the same, and few, are what comes out in the end."""
     vector = 0.01 * _vectors(np.float64)[0]
-    for rule in examples(cls, folder):
-        for count in (1, 2, _K):
-            state = rule.init(_P)
-            for _ in range(100):
-                found, state = rule.robust(np.tile(vector, (count, 1)), np.ones(count), state)
-            close = np.allclose(found, vector, rtol=1e-6, atol=1e-9)
-            require(close, f"{rule}: {count} times {vector} becomes {found}")
+    for count in (1, 2, _K):
+        state = rule.init(_P)
+        for _ in range(100):
+            found, state = rule.robust(np.tile(vector, (count, 1)), np.ones(count), state)
+        close = np.allclose(found, vector, rtol=1e-6, atol=1e-9)
+        require(close, f"{rule}: {count} times {vector} becomes {found}")
 
 
-def check_not_finite(cls: type[Aggregator], folder: Path) -> None:
+def check_not_finite(rule: Aggregator) -> None:
     """Check that one vector of NaN leaves the outcome finite."""
-    for rule in examples(cls, folder):
-        vectors = _vectors(np.float64)
-        vectors[4] = np.nan
-        found, _ = rule.robust(vectors, np.ones(_K), rule.init(_P))
-        require(np.isfinite(found), f"{rule}: a vector of NaN makes {found}")
+    vectors = _vectors(np.float64)
+    vectors[4] = np.nan
+    found, _ = rule.robust(vectors, np.ones(_K), rule.init(_P))
+    require(np.isfinite(found), f"{rule}: a vector of NaN makes {found}")
 
 
 def _vectors(dtype: type[np.floating]) -> np.ndarray:

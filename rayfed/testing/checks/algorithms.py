@@ -13,13 +13,16 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.files.outcome import reason
-from rayfed.runs.serial import SerialStudy
-from rayfed.testing.checks.common import Skipped, frozen_copies, require, require_equal
+from rayfed.testing.checks.common import Skipped, require, require_unchanged
 from rayfed.testing.compare import assert_same_results
-from rayfed.testing.studies import assert_same_bits, drive, mixed_for, on_network, tensors_alone
+from rayfed.testing.studies import (
+    assert_same_bits,
+    drive,
+    mixed_for,
+    on_network,
+    tensors_alone,
+)
+from rayfed.testing.toy import run_here
 
 _SELDOM = {"every_s": 60.0}
 """Checkpoints of runs that nothing interrupts; otherwise each round leaves one."""
@@ -50,7 +53,7 @@ def check_learns(cls: type[Algorithm], folder: Path) -> None:
     scenario["clients"] |= {"availability": "always"}
     if cls.asynchronous:  # a reply alone, of a client that differs from others, is a long step
         scenario["algorithms"][0]["local"]["lr"] = 0.02
-    rows = _run(scenario, folder).rounds
+    rows = run_here(scenario, folder).rounds
     first, last = rows.loss.iloc[0], rows.loss.iloc[-1]
     require(last < first, f"{cls.__qualname__}: the loss went from {first:g} to {last:g}")
     for column in names(cls.diagnostics):
@@ -60,7 +63,7 @@ def check_learns(cls: type[Algorithm], folder: Path) -> None:
 
 def check_float32(cls: type[Algorithm], folder: Path) -> None:
     """Check that a model of float32 stays float32."""
-    result = _run(mixed_for(cls, dtype="float32", rounds=3, checkpoint=_SELDOM), folder)
+    result = run_here(mixed_for(cls, dtype="float32", rounds=3, checkpoint=_SELDOM), folder)
     (run,) = result.outcome
     dtype = result.weights(run).dtype
     require(dtype == np.float32, f"{cls.__qualname__}: a float32 model became {dtype}")
@@ -68,7 +71,7 @@ def check_float32(cls: type[Algorithm], folder: Path) -> None:
 
 def check_seeds(cls: type[Algorithm], folder: Path) -> None:
     """Check that another seed gives another run."""
-    rounds = _run(mixed_for(cls, seeds=[0, 1], rounds=3, checkpoint=_SELDOM), folder).rounds
+    rounds = run_here(mixed_for(cls, seeds=[0, 1], rounds=3, checkpoint=_SELDOM), folder).rounds
     losses = rounds.groupby("seed").loss.last()
     require(losses[0] != losses[1], f"{cls.__qualname__}: two seeds end with the same loss")
 
@@ -76,17 +79,7 @@ def check_seeds(cls: type[Algorithm], folder: Path) -> None:
 def check_state(cls: type[Algorithm], folder: Path) -> None:
     """Check that a round changes neither the server's state in place nor what it was sent."""
     plan = api.prepare(api.read(mixed_for(cls)))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
-    now, _ = loop.start()
-    for _ in range(3):
-        before = frozen_copies(now.state)
-        after, _, _ = loop.step(now)
-        for name, array in before.items():
-            require_equal(now.state[name], array, f"{cls.__qualname__} changed '{name}' in place")
-        now = after
+    require_unchanged(plan, cls.__qualname__, lambda now: [now.state])
 
 
 def check_network(cls: type[Algorithm], folder: Path) -> None:
@@ -108,11 +101,3 @@ def check_network(cls: type[Algorithm], folder: Path) -> None:
         for block in (1, 7):
             drive(plan, folder / str(block), block=block)
     assert_same_results(folder / "1", folder / "7")
-
-
-def _run(scenario: dict[str, object], folder: Path) -> api.Result:
-    plan = api.prepare(api.read(scenario))
-    outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
-    for run, ended in outcome.items():
-        require(ended == "finished", f"{run} {ended}: {reason(folder / run)}")
-    return api.Result(folder, outcome)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from rayfed.population.availability import Availability, PopulationInfo
 from rayfed.testing.checks.common import require, require_equal
-from rayfed.testing.examples import COUNT, examples
+from rayfed.testing.examples import COUNT
 
 Question: TypeAlias = tuple[float, int]
 """A virtual second and a round, from 1."""
@@ -29,58 +28,8 @@ QUESTIONS: tuple[Question, ...] = (
 )  # fmt: skip
 
 
-def check_pure(cls: type[Availability], folder: Path) -> None:
+def check_pure(availability: Availability, questions: Sequence[Question] = QUESTIONS) -> None:
     """Check that any question, in any order, gets the same answer and changes nothing."""
-    for availability in examples(cls, folder):
-        same_answers(availability, QUESTIONS)
-
-
-def check_next_change(cls: type[Availability], folder: Path) -> None:
-    """Check that nothing changes before `next_change`, and that something does then."""
-    for availability in examples(cls, folder):
-        for time_s, round in QUESTIONS[:-1]:
-            changes_when_it_says(availability, time_s, round)
-
-
-def check_own_times(cls: type[Availability], folder: Path) -> None:
-    """Check that clients can be asked about at times of their own, where that is declared."""
-    times = np.array([time_s for time_s, _ in QUESTIONS[:-1]])
-    ids = IDS[: len(times)]
-    for availability in (value for value in examples(cls, folder) if value.own_times):
-        together = availability.next_change(ids, times, POPULATION)
-        alone = [
-            availability.next_change(ids[k : k + 1], time_s, POPULATION)[0]
-            for k, time_s in enumerate(times.tolist())
-        ]
-        require_equal(together, np.array(alone), f"{availability}: the others' times matter")
-
-
-def check_chance(cls: type[Availability], folder: Path) -> None:
-    """Check that probabilities, where they are known, are some, and are no others' concern."""
-    for availability in examples(cls, folder):
-        for time_s, round in QUESTIONS:
-            chance = availability.chance(IDS, time_s, round, POPULATION)
-            if chance is None:
-                continue
-            require((chance >= 0) & (chance <= 1), f"{availability}: the chances are {chance}")
-            few = availability.chance(IDS[:3], time_s, round, POPULATION)
-            require_equal(few, chance[:3], f"{availability}: the other clients matter")
-            there = availability.available(IDS, time_s, round, POPULATION)
-            require(chance[there] > 0, f"{availability}: somebody is there with chance 0")
-
-
-def check_somebody(cls: type[Availability], folder: Path) -> None:
-    """Check that everybody is available at some time: rounds and a week of hours are tried."""
-    for availability in examples(cls, folder):
-        seen = np.zeros(COUNT, dtype=bool)
-        for k in range(1, 200):
-            time_s = 3600.0 * k * _GOLDEN  # in step with no period
-            seen |= availability.available(IDS, time_s, k, POPULATION)
-        require(seen, f"{availability}: clients {IDS[~seen].tolist()} are never available")
-
-
-def same_answers(availability: Availability, questions: Sequence[Question]) -> None:
-    """Ask the same questions forwards, backwards, and for a few clients; refuse a difference."""
     availability.check(POPULATION)
     forwards = [availability.available(IDS, t, r, POPULATION) for t, r in questions]
     changes = [availability.next_change(IDS, t, POPULATION) for t, _ in questions]
@@ -96,6 +45,48 @@ def same_answers(availability: Availability, questions: Sequence[Question]) -> N
         later = availability.next_change(IDS, time_s, POPULATION)
         require_equal(later, changes[k], f"{text}: another next change")
         require(later > time_s, f"{text}: the next change is not later")
+
+
+def check_next_change(availability: Availability) -> None:
+    """Check that nothing changes before `next_change`, and that something does then."""
+    for time_s, round in QUESTIONS[:-1]:
+        changes_when_it_says(availability, time_s, round)
+
+
+def check_own_times(availability: Availability) -> None:
+    """Check that clients can be asked about at times of their own, where that is declared."""
+    if not availability.own_times:
+        return
+    times = np.array([time_s for time_s, _ in QUESTIONS[:-1]])
+    ids = IDS[: len(times)]
+    together = availability.next_change(ids, times, POPULATION)
+    alone = [
+        availability.next_change(ids[k : k + 1], time_s, POPULATION)[0]
+        for k, time_s in enumerate(times.tolist())
+    ]
+    require_equal(together, np.array(alone), f"{availability}: the others' times matter")
+
+
+def check_chance(availability: Availability) -> None:
+    """Check that probabilities, where they are known, are some, and are no others' concern."""
+    for time_s, round in QUESTIONS:
+        chance = availability.chance(IDS, time_s, round, POPULATION)
+        if chance is None:
+            continue
+        require((chance >= 0) & (chance <= 1), f"{availability}: the chances are {chance}")
+        few = availability.chance(IDS[:3], time_s, round, POPULATION)
+        require_equal(few, chance[:3], f"{availability}: the other clients matter")
+        there = availability.available(IDS, time_s, round, POPULATION)
+        require(chance[there] > 0, f"{availability}: somebody is there with chance 0")
+
+
+def check_somebody(availability: Availability) -> None:
+    """Check that everybody is available at some time: rounds and a week of hours are tried."""
+    seen = np.zeros(COUNT, dtype=bool)
+    for k in range(1, 200):
+        time_s = 3600.0 * k * _GOLDEN  # in step with no period
+        seen |= availability.available(IDS, time_s, k, POPULATION)
+    require(seen, f"{availability}: clients {IDS[~seen].tolist()} are never available")
 
 
 def changes_when_it_says(availability: Availability, time_s: float, round: int) -> None:

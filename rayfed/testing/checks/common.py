@@ -6,16 +6,20 @@ import importlib
 import inspect
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
+from rayfed.engine.state import RunState
+from rayfed.study.plan.plan import Plan
 from rayfed.testing.examples import examples
+from rayfed.testing.studies import loops
 
 Check: TypeAlias = Callable[[type[Any], Path], None]
 
@@ -42,7 +46,7 @@ def require(condition: Any, message: str) -> None:
         raise AssertionError(message)
 
 
-def require_equal(actual: npt.ArrayLike, expected: npt.ArrayLike, message: str) -> None:
+def require_equal(actual: npt.ArrayLike | None, expected: npt.ArrayLike, message: str) -> None:
     """Raise an AssertionError unless two arrays have the same shape, type and bytes."""
     left, right = np.asarray(actual), np.asarray(expected)
     same = left.shape == right.shape and left.dtype == right.dtype
@@ -58,6 +62,31 @@ def frozen_copies(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: np.copy(array) for name, array in state.items()}
 
 
+def require_unchanged(
+    plan: Plan, who: str, states: Callable[[RunState], Sequence[Mapping[str, Any]]]
+) -> None:
+    """Raise an AssertionError if a round changes states in place that it was begun with.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a single run.
+    who : str
+        Whose mistake it would be.
+    states : callable
+        Returns the states, as named arrays, of what a run is between two rounds.
+    """
+    ((_, loop),) = loops(plan)
+    now, _ = loop.start()
+    for _ in range(4):
+        kept = [frozen_copies(state) for state in states(now)]
+        after, *_ = loop.step(now)
+        for state, copies in zip(states(now), kept, strict=True):
+            for name, array in copies.items():
+                require_equal(state[name], array, f"{who} changed '{name}' in place")
+        now = after
+
+
 def checks(kind: str) -> dict[str, Check]:
     """Return the checks of a kind by name, those of every kind first.
 
@@ -68,11 +97,30 @@ def checks(kind: str) -> dict[str, Check]:
     """
     own = importlib.import_module(f"rayfed.testing.checks.{kind}")
     common = importlib.import_module(__name__)
-    every = _found(common) | _found(own)
-    return {name: check for name, check in every.items() if name not in getattr(own, "EXEMPT", ())}
+    exempt, variants = getattr(own, "EXEMPT", ()), getattr(own, "variants", examples)
+    every = {name: _of_class(check, examples) for name, check in _found(common).items()}
+    every |= {name: _of_class(check, variants) for name, check in _found(own).items()}
+    return {name: check for name, check in every.items() if name not in exempt}
 
 
-def _found(module: ModuleType) -> dict[str, Check]:
+def _of_class(check: Callable[..., None], variants: Callable[..., Iterable[Any]]) -> Check:
+    """Return a check of a class; one of values is made of all examples that are of their type."""
+    (argument, wanted), *_ = get_type_hints(check).items()
+    if argument == "cls":
+        return check
+
+    @wraps(check)
+    def of_examples(cls: type[Any], folder: Path) -> None:
+        values = [value for value in variants(cls, folder) if isinstance(value, wanted)]
+        if not values:
+            raise Skipped(f"it is no {wanted.__name__}")
+        for value in values:
+            check(value)
+
+    return of_examples
+
+
+def _found(module: ModuleType) -> dict[str, Callable[..., None]]:
     return {
         name: value
         for name, value in sorted(vars(module).items())

@@ -3,57 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rayfed.population.delay import Delay
 from rayfed.testing.checks.common import require, require_equal
-from rayfed.testing.examples import examples
 
 _TOLERANCE = 1e-6
 U = np.linspace(1e-9, 1 - 1e-9, 1001)
 
 
-def check_mean(cls: type[Delay], folder: Path) -> None:
-    """Check that the stated mean is the integral of the quantile over (0, 1)."""
-    for delay in examples(cls, folder):
-        integral = _integral(delay)
-        require(
-            abs(integral - delay.mean()) <= _TOLERANCE * abs(integral),
-            f"{delay} states the mean {delay.mean():g} s, but its quantile integrates to "
-            f"{integral:g} s",
-        )
-
-
-def check_quantile(cls: type[Delay], folder: Path) -> None:
-    """Check that the quantile rises, is finite and never negative."""
-    for delay in examples(cls, folder):
-        seconds = delay.quantile(U)
-        require(
-            seconds.shape == U.shape, f"{delay}: quantile returns {seconds.shape} for {U.shape}"
-        )
-        require(np.isfinite(seconds), f"{delay}: a quantile is not finite")
-        require(seconds >= 0, f"{delay}: a quantile is below 0 s")
-        require(np.diff(seconds) >= 0, f"{delay}: the quantile falls somewhere")
-        require(delay.random or np.ptp(seconds) == 0, f"{delay} is random but says it is not")
-
-
-def check_pure(cls: type[Delay], folder: Path) -> None:
+def check_pure(delay: Delay, u: Sequence[float] | Any = U[::50]) -> None:
     """Check that a client's seconds do not depend on neighbours or on earlier questions."""
-    for delay in examples(cls, folder):
-        same_answers(delay, U[::50])
-
-
-def same_answers(delay: Delay, u: Sequence[float] | Any) -> None:
-    """Ask a delay for many quantiles at once, backwards, and one by one; refuse a difference."""
     asked = np.asarray(u, dtype=np.float64)
     asked.flags.writeable = False
     whole = delay.quantile(asked)
     require_equal(delay.quantile(asked[::-1])[::-1], whole, f"{delay}: the order matters")
     alone = np.array([delay.quantile(asked[k : k + 1])[0] for k in range(len(asked))])
     require_equal(alone, whole, f"{delay}: a client alone waits differently")
+
+
+def check_mean(delay: Delay) -> None:
+    """Check that the stated mean is the integral of the quantile over (0, 1)."""
+    integral = _integral(delay)
+    require(
+        abs(integral - delay.mean()) <= _TOLERANCE * abs(integral),
+        f"{delay} states the mean {delay.mean():g} s, but its quantile integrates to "
+        f"{integral:g} s",
+    )
+
+
+def check_quantile(delay: Delay) -> None:
+    """Check that the quantile rises, is finite and never negative."""
+    seconds = delay.quantile(U)
+    require(seconds.shape == U.shape, f"{delay}: quantile returns {seconds.shape} for {U.shape}")
+    require(np.isfinite(seconds), f"{delay}: a quantile is not finite")
+    require(seconds >= 0, f"{delay}: a quantile is below 0 s")
+    require(np.diff(seconds) >= 0, f"{delay}: the quantile falls somewhere")
+    require(delay.random or np.ptp(seconds) == 0, f"{delay} is random but says it is not")
 
 
 def _integral(delay: Delay) -> float:

@@ -24,55 +24,8 @@ _PARTS = ("train", "test")
 _ROWS = 220  # so that sizes differ
 
 
-def check_pure(cls: type[Drift], folder: Path) -> None:
+def check_pure(drift: Drift, rounds: Sequence[int] = ROUNDS) -> None:
     """Check that the rows of a round are the same whatever was asked for before."""
-    for drift in _variants(cls, folder):
-        same_rows(drift, ROUNDS)
-
-
-def check_neighbours(cls: type[Drift], folder: Path) -> None:
-    """Check that the rows of a client do not depend on who else is asked for."""
-    for drift in _variants(cls, folder):
-        for round in ROUNDS:
-            shards = changed(drift).at(round)
-            for part in _PARTS:
-                X, y = _rows(shards, _EVERYBODY, part)
-                few_X, few_y = _rows(changed(drift).at(round), _SOME, part)
-                require_equal(few_X, X[_SOME], f"{drift}: neighbours change features")
-                require_equal(few_y, y[_SOME], f"{drift}: neighbours change targets")
-                sizes = shards.sizes(_EVERYBODY, part)
-                padding = np.arange(X.shape[1]) >= sizes[:, None]
-                require(X[padding] == 0, f"{drift}: padded rows are not zero")
-                require(y[padding] == 0, f"{drift}: padded targets are not zero")
-                require(sizes >= (part == "train"), f"{drift}: somebody has no rows to {part} on")
-
-
-def check_take(cls: type[Drift], folder: Path) -> None:
-    """Check that minibatches are made of the rows that evaluations see."""
-    for drift in _variants(cls, folder):
-        for round in ROUNDS:
-            shards = changed(drift).at(round)
-            index = np.arange(3) * (shards.sizes(_SOME)[:, None] - 1) // 2
-            X, y = shards.take(_SOME, index)
-            all_X, all_y = _rows(shards, _SOME, "train")
-            place = np.arange(len(_SOME))[:, None]
-            require_equal(X, all_X[place, index], f"{drift}: `take` gives other features")
-            require_equal(y, all_y[place, index], f"{drift}: `take` gives other targets")
-
-
-def check_nobody(cls: type[Drift], folder: Path) -> None:
-    """Check that clients that do not drift keep their rows, to the byte."""
-    for drift in _variants(cls, folder):
-        shards = changed(replace(drift, clients=0.0)).at(400)
-        for part in _PARTS:
-            kept, before = (_rows(which, _EVERYBODY, part) for which in (shards, _base()))
-            text = f"{drift}: rows of clients change that do not drift"
-            require_equal(kept[0], before[0], text)
-            require_equal(kept[1], before[1], text)
-
-
-def same_rows(drift: Drift, rounds: Sequence[int]) -> None:
-    """Ask for rows in the order of some rounds, and afresh; refuse a difference."""
     shards = changed(drift)
     for round in rounds:
         for part in _PARTS:
@@ -81,6 +34,44 @@ def same_rows(drift: Drift, rounds: Sequence[int]) -> None:
             text = f"{drift} in round {round}: earlier questions matter"
             require_equal(now[0], fresh[0], text)
             require_equal(now[1], fresh[1], text)
+
+
+def check_neighbours(drift: Drift) -> None:
+    """Check that the rows of a client do not depend on who else is asked for."""
+    for round in ROUNDS:
+        shards = changed(drift).at(round)
+        for part in _PARTS:
+            X, y = _rows(shards, _EVERYBODY, part)
+            few_X, few_y = _rows(changed(drift).at(round), _SOME, part)
+            require_equal(few_X, X[_SOME], f"{drift}: neighbours change features")
+            require_equal(few_y, y[_SOME], f"{drift}: neighbours change targets")
+            sizes = shards.sizes(_EVERYBODY, part)
+            padding = np.arange(X.shape[1]) >= sizes[:, None]
+            require(X[padding] == 0, f"{drift}: padded rows are not zero")
+            require(y[padding] == 0, f"{drift}: padded targets are not zero")
+            require(sizes >= (part == "train"), f"{drift}: somebody has no rows to {part} on")
+
+
+def check_take(drift: Drift) -> None:
+    """Check that minibatches are made of the rows that evaluations see."""
+    for round in ROUNDS:
+        shards = changed(drift).at(round)
+        index = np.arange(3) * (shards.sizes(_SOME)[:, None] - 1) // 2
+        X, y = shards.take(_SOME, index)
+        all_X, all_y = _rows(shards, _SOME, "train")
+        place = np.arange(len(_SOME))[:, None]
+        require_equal(X, all_X[place, index], f"{drift}: `take` gives other features")
+        require_equal(y, all_y[place, index], f"{drift}: `take` gives other targets")
+
+
+def check_nobody(drift: Drift) -> None:
+    """Check that clients that do not drift keep their rows, to the byte."""
+    shards = changed(replace(drift, clients=0.0)).at(400)
+    for part in _PARTS:
+        kept, before = (_rows(which, _EVERYBODY, part) for which in (shards, _base()))
+        text = f"{drift}: rows of clients change that do not drift"
+        require_equal(kept[0], before[0], text)
+        require_equal(kept[1], before[1], text)
 
 
 def changed(drift: Drift, seed: int = 3) -> DriftingShards:
@@ -100,7 +91,7 @@ def _base() -> TableShards:
     return TableShards.of(Rows.of(table, dtype="float32", intercept=True), parts, 3)
 
 
-def _variants(cls: type[Drift], folder: Path) -> list[Drift]:
+def variants(cls: type[Drift], folder: Path) -> list[Drift]:
     """Return examples of a drift, sudden, gradual and recurring, of some clients."""
     made = examples(cls, folder)
     half = replace(made[0], clients=0.5)

@@ -10,42 +10,39 @@ from rayfed.channel.base import Draws
 from rayfed.channel.faults.base import Collusion, Fault, Knowledge, UploadFault
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.examples import examples
 
 _K, _P = 4, 6
 
 
-def check_uploads(cls: type[Fault], folder: Path) -> None:
+def check_uploads(fault: UploadFault) -> None:
     """Check that an upload keeps size and type, and has the same bits alone and with others."""
-    for fault in (each for each in examples(cls, folder) if isinstance(each, UploadFault)):
-        rng = np.random.default_rng(3)
-        v = rng.standard_normal((_K, _P)).astype(np.float32)
-        kept = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
-        draws = Draws(Key(1, "fault"), np.arange(_K), 2)
-        frozen_copies({"v": v, "kept": kept})
-        found, after = fault.sent(v, draws, kept, fault.start)
-        same = found.shape == v.shape and found.dtype == v.dtype
-        require(same, f"{fault}: {found.dtype} {found.shape} is sent for {v.dtype} {v.shape}")
-        require(after.shape == kept.shape, f"{fault}: keeps {after.shape}, not {kept.shape}")
-        for k in range(_K):
-            one = np.array([k])
-            alone, _ = fault.sent(v[one], draws.part(one), kept[one], fault.start)
-            require_equal(alone[0], found[k], f"{fault}: row {k} alone and with others")
+    rng = np.random.default_rng(3)
+    v = rng.standard_normal((_K, _P)).astype(np.float32)
+    kept = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
+    draws = Draws(Key(1, "fault"), np.arange(_K), 2)
+    frozen_copies({"v": v, "kept": kept})
+    found, after = fault.sent(v, draws, kept, fault.start)
+    same = found.shape == v.shape and found.dtype == v.dtype
+    require(same, f"{fault}: {found.dtype} {found.shape} is sent for {v.dtype} {v.shape}")
+    require(after.shape == kept.shape, f"{fault}: keeps {after.shape}, not {kept.shape}")
+    for k in range(_K):
+        one = np.array([k])
+        alone, _ = fault.sent(v[one], draws.part(one), kept[one], fault.start)
+        require_equal(alone[0], found[k], f"{fault}: row {k} alone and with others")
 
 
-def check_collusion(cls: type[Fault], folder: Path) -> None:
+def check_collusion(fault: Collusion) -> None:
     """Check that what is sent together is one vector, and the state keeps its names."""
-    for fault in (each for each in examples(cls, folder) if isinstance(each, Collusion)):
-        v = np.random.default_rng(4).standard_normal((_K, _P))
-        state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
-        ids, rows = np.arange(3, 3 + _K), v if fault.sees_vectors else None
-        known = Knowledge(v.mean(0), (v * v).mean(0), _K, 2, rows, ids)
-        before = frozen_copies(state)
-        found, after = fault.sent(known, state)
-        require(found.shape == (_P,), f"{fault}: {found.shape} is sent, not one vector")
-        require(set(after) == set(state), f"{fault}: {set(after)} is remembered, not {set(state)}")
-        for name, rows in state.items():
-            require_equal(rows, before[name], f"{fault} changes '{name}' in place")
+    v = np.random.default_rng(4).standard_normal((_K, _P))
+    state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
+    ids, rows = np.arange(3, 3 + _K), v if fault.sees_vectors else None
+    known = Knowledge(v.mean(0), (v * v).mean(0), _K, 2, rows, ids)
+    before = frozen_copies(state)
+    found, after = fault.sent(known, state)
+    require(found.shape == (_P,), f"{fault}: {found.shape} is sent, not one vector")
+    require(set(after) == set(state), f"{fault}: {set(after)} is remembered, not {set(state)}")
+    for name, rows in state.items():
+        require_equal(rows, before[name], f"{fault} changes '{name}' in place")
 
 
 def check_kind(cls: type[Fault], folder: Path) -> None:

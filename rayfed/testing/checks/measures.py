@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from rayfed import api
 from rayfed.core.columns import Column
 from rayfed.core.parquet import read, values
 from rayfed.engine.columns import TAKEN
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Measure
 from rayfed.study.plan.plan import Plan
-from rayfed.testing.checks.common import frozen_copies, require, require_equal
+from rayfed.testing.checks.common import require, require_unchanged
 from rayfed.testing.examples import example
 from rayfed.testing.studies import assert_same_bits, drive, mixed
 
@@ -50,20 +47,9 @@ def check_bits(cls: type[Measure], folder: Path) -> None:
 
 def check_state(cls: type[Measure], folder: Path) -> None:
     """Check that it changes neither its own state nor the server's in place."""
-    plan = _plan(cls, folder)
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
-    now, _ = loop.start()
-    for _ in range(4):
-        states: list[Any] = [now.state, *now.measured.values()]
-        before = [frozen_copies(dict(state)) for state in states]
-        after, *_ = loop.step(now)
-        for state, copies in zip(states, before, strict=True):
-            for name, array in copies.items():
-                require_equal(state[name], array, f"{cls.__qualname__} changed '{name}' in place")
-        now = after
+    require_unchanged(
+        _plan(cls, folder), cls.__qualname__, lambda now: [now.state, *now.measured.values()]
+    )
 
 
 def _plan(cls: type[Measure], folder: Path) -> Plan:

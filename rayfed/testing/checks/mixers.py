@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from rayfed.channel.mixers.base import Mixer
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import require, require_equal
-from rayfed.testing.examples import examples
 
 _K, _P = 9, 6
 
 
-def check_mixed(cls: type[Mixer], folder: Path) -> None:
+def check_mixed(mixer: Mixer) -> None:
     """Check that vectors stay vectors of their type, and what is given stays as it is."""
-    for mixer in examples(cls, folder):
-        vectors = np.random.default_rng(7).standard_normal((_K, _P)).astype(np.float32)
-        before = vectors.copy()
-        vectors.flags.writeable = False
-        mixed = mixer.mixed(vectors)
-        require(mixed.ndim == 2 and mixed.shape[1] == _P, f"{mixer}: {mixed.shape} comes out")
-        require(mixed.dtype == vectors.dtype, f"{mixer}: {vectors.dtype} becomes {mixed.dtype}")
-        require_equal(vectors, before, f"{mixer} changes the vectors")
+    vectors = np.random.default_rng(7).standard_normal((_K, _P)).astype(np.float32)
+    before = vectors.copy()
+    vectors.flags.writeable = False
+    mixed = mixer.mixed(vectors)
+    require(mixed.ndim == 2 and mixed.shape[1] == _P, f"{mixer}: {mixed.shape} comes out")
+    require(mixed.dtype == vectors.dtype, f"{mixer}: {vectors.dtype} becomes {mixed.dtype}")
+    require_equal(vectors, before, f"{mixer} changes the vectors")
 
 
-def check_labels(cls: type[Mixer], folder: Path) -> None:
+def check_labels(mixer: Mixer) -> None:
     """Check that one that needs sums alone labels every client, by the key alone."""
     ids = np.arange(3, 3 + _K)
-    for mixer in examples(cls, folder):
-        labels = mixer.labels(ids, Key(1, "round"))
-        require((labels is None) == mixer.sees_vectors, f"{mixer}: labels are {labels}")
-        if labels is not None:
-            right = labels.shape == (_K,) and labels.dtype == np.int64 and labels.min() >= 0
-            require(right, f"{mixer}: labels {labels} are not K integers from 0 on")
-            require_equal(mixer.labels(ids, Key(1, "round")), labels, f"{mixer} twice")
-            count = len(np.unique(labels))
-            require(count == mixer.count(_K), f"{mixer}: {count} groups, not {mixer.count(_K)}")
-            most = mixer.together(_K)
-            require(np.bincount(labels).max() == most, f"{mixer}: no group of {most}, or a larger")
+    labels = mixer.labels(ids, Key(1, "round"))
+    require((labels is None) == mixer.sees_vectors, f"{mixer}: labels are {labels}")
+    if labels is not None:
+        right = labels.shape == (_K,) and labels.dtype == np.int64 and labels.min() >= 0
+        require(right, f"{mixer}: labels {labels} are not K integers from 0 on")
+        require_equal(mixer.labels(ids, Key(1, "round")), labels, f"{mixer} twice")
+        count = len(np.unique(labels))
+        require(count == mixer.count(_K), f"{mixer}: {count} groups, not {mixer.count(_K)}")
+        most = mixer.together(_K)
+        require(np.bincount(labels).max() == most, f"{mixer}: no group of {most}, or a larger")

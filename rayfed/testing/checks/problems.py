@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +15,6 @@ from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.problems.base import Batch, Problem
 from rayfed.testing.checks.common import require, require_equal
-from rayfed.testing.examples import examples
 from rayfed.testing.toy import clients_of
 
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 3}
@@ -79,111 +77,104 @@ SECOND_ORDER = ("hessian", "hvp")
 OF_REPRESENTATIONS = ("representation", "value with a term", "gradient with a term")
 
 
-def check_gradient(cls: type[Problem], folder: Path) -> None:
+def check_gradient(problem: Problem) -> None:
     """Check that the gradient is that of the value, by central differences."""
-    for problem in examples(cls, folder):
-        case = case_of(problem)
-        expected = differences(KERNELS["value"], case)
-        _require_close(KERNELS["gradient"](case), expected, f"{problem}: gradient")
+    case = case_of(problem)
+    expected = differences(KERNELS["value"], case)
+    _require_close(KERNELS["gradient"](case), expected, f"{problem}: gradient")
 
 
-def check_hessian(cls: type[Problem], folder: Path) -> None:
+def check_hessian(problem: Problem) -> None:
     """Check that the Hessian and its products are those of the gradient, or that it has none."""
-    for problem in examples(cls, folder):
-        case = case_of(problem)
-        for name in SECOND_ORDER:
-            if name not in _kernels(cls):
-                _require_refused(case, name, "has no Hessian")
-        if not problem.has_hvp:
-            continue
-        expected = differences(KERNELS["gradient"], case)
-        product = (expected @ case.v[:, :, None])[:, :, 0]
-        _require_close(KERNELS["hvp"](case), product, f"{problem}: Hessian times a vector")
-        if cls.has_hessian:
-            hessian = KERNELS["hessian"](case)
-            _require_close(hessian, expected, f"{problem}: Hessian")
-            symmetric = f"{problem}: the Hessian is not symmetric"
-            require_equal(hessian, hessian.swapaxes(1, 2), symmetric)
+    case = case_of(problem)
+    for name in SECOND_ORDER:
+        if name not in _kernels(problem):
+            _require_refused(case, name, "has no Hessian")
+    if not problem.has_hvp:
+        return
+    expected = differences(KERNELS["gradient"], case)
+    product = (expected @ case.v[:, :, None])[:, :, 0]
+    _require_close(KERNELS["hvp"](case), product, f"{problem}: Hessian times a vector")
+    if problem.has_hessian:
+        hessian = KERNELS["hessian"](case)
+        _require_close(hessian, expected, f"{problem}: Hessian")
+        symmetric = f"{problem}: the Hessian is not symmetric"
+        require_equal(hessian, hessian.swapaxes(1, 2), symmetric)
 
 
-def check_representation(cls: type[Problem], folder: Path) -> None:
+def check_representation(problem: Problem) -> None:
     """Check that functions of the representations have their gradients, or that there are none."""
-    for problem in examples(cls, folder):
-        case = case_of(problem)
-        if not cls.has_representation:
-            for name in OF_REPRESENTATIONS:
-                _require_refused(case, name, "has no representation")
-            continue
-        value, gradient = (KERNELS[name](case) for name in OF_REPRESENTATIONS[1:])
-        both = KERNELS["value"](case) + term(KERNELS["representation"](case))[0]
-        _require_close(value, both, f"{problem}: value with a term")
-        expected = differences(KERNELS["value with a term"], case)
-        _require_close(gradient, expected, f"{problem}: gradient with a term")
+    case = case_of(problem)
+    if not problem.has_representation:
+        for name in OF_REPRESENTATIONS:
+            _require_refused(case, name, "has no representation")
+        return
+    value, gradient = (KERNELS[name](case) for name in OF_REPRESENTATIONS[1:])
+    both = KERNELS["value"](case) + term(KERNELS["representation"](case))[0]
+    _require_close(value, both, f"{problem}: value with a term")
+    expected = differences(KERNELS["value with a term"], case)
+    _require_close(gradient, expected, f"{problem}: gradient with a term")
 
 
-def check_stacks(cls: type[Problem], folder: Path) -> None:
+def check_stacks(problem: Problem) -> None:
     """Check that a client alone has the bits that it has in a stack of seven, in both dtypes."""
-    for problem in examples(cls, folder):
-        for dtype in (np.float64, np.float32):
-            case = case_of(problem, dtype)
-            for name, kernel in _kernels(cls).items():
-                stacked = kernel(case)
-                text = f"{problem}, {np.dtype(dtype)}: {name}"
-                wanted = case.batch.y.dtype if name == "predict" else dtype
-                require(stacked.dtype == wanted, f"{text} is {stacked.dtype}")
-                for k in range(len(SIZES)):
-                    require_equal(kernel(case.alone(k))[0], stacked[k], f"{text} of client {k}")
+    for dtype in (np.float64, np.float32):
+        case = case_of(problem, dtype)
+        for name, kernel in _kernels(problem).items():
+            stacked = kernel(case)
+            text = f"{problem}, {np.dtype(dtype)}: {name}"
+            wanted = case.batch.y.dtype if name == "predict" else dtype
+            require(stacked.dtype == wanted, f"{text} is {stacked.dtype}")
+            for k in range(len(SIZES)):
+                require_equal(kernel(case.alone(k))[0], stacked[k], f"{text} of client {k}")
 
 
-def check_pure(cls: type[Problem], folder: Path) -> None:
+def check_pure(problem: Problem) -> None:
     """Check that kernels leave their arguments alone and answer twice alike."""
-    for problem in examples(cls, folder):
-        case = case_of(problem)
-        for array in (case.x, case.v, case.batch.X, case.batch.y, case.batch.w):
-            array.flags.writeable = False
-        for name, kernel in _kernels(cls).items():
-            require_equal(kernel(case), kernel(case), f"{problem}: {name} asked twice")
+    case = case_of(problem)
+    for array in (case.x, case.v, case.batch.X, case.batch.y, case.batch.w):
+        array.flags.writeable = False
+    for name, kernel in _kernels(problem).items():
+        require_equal(kernel(case), kernel(case), f"{problem}: {name} asked twice")
 
 
-def check_padding(cls: type[Problem], folder: Path) -> None:
+def check_padding(problem: Problem) -> None:
     """Check that rows of weight zero do not count."""
-    for problem in examples(cls, folder):
-        case = case_of(problem)
-        b = case.batch
-        padded = Batch(_doubled(b.X), _doubled(b.y), _doubled(b.w), b.ridge)
-        for name in ("value", "gradient"):
-            found = KERNELS[name](replace(case, batch=padded))
-            _require_close(found, KERNELS[name](case), f"{problem}: {name} with padding")
+    case = case_of(problem)
+    b = case.batch
+    padded = Batch(_doubled(b.X), _doubled(b.y), _doubled(b.w), b.ridge)
+    for name in ("value", "gradient"):
+        found = KERNELS[name](replace(case, batch=padded))
+        _require_close(found, KERNELS[name](case), f"{problem}: {name} with padding")
 
 
-def check_start(cls: type[Problem], folder: Path) -> None:
+def check_start(problem: Problem) -> None:
     """Check that the first model has the right size and depends on the seed alone."""
-    for problem in examples(cls, folder):
-        problem, classes = _bound(problem), CLASSES[problem.task]
-        p = problem.size(40, classes)
-        if "zeros" in cls.starts:
-            zeros = problem.initial("zeros", 40, classes, Key(0, "init"))
-            require(zeros.shape == (p,) and not zeros.any(), f"{problem}: 'zeros' is not p zeros")
-        for kind in (kind for kind in cls.starts if kind not in ("zeros", "ones")):
-            first, again, other = (
-                problem.initial(kind, 40, classes, Key(seed, "init")) for seed in (0, 0, 1)
-            )
-            require(first.shape == (p,), f"{problem}: a '{kind}' start has {first.shape}, not {p}")
-            require_equal(first, again, f"{problem}: a '{kind}' start of the same seed")
-            require((first != other).any(), f"{problem}: a '{kind}' start ignores the seed")
+    problem, classes = _bound(problem), CLASSES[problem.task]
+    p = problem.size(40, classes)
+    if "zeros" in problem.starts:
+        zeros = problem.initial("zeros", 40, classes, Key(0, "init"))
+        require(zeros.shape == (p,) and not zeros.any(), f"{problem}: 'zeros' is not p zeros")
+    for kind in (kind for kind in problem.starts if kind not in ("zeros", "ones")):
+        first, again, other = (
+            problem.initial(kind, 40, classes, Key(seed, "init")) for seed in (0, 0, 1)
+        )
+        require(first.shape == (p,), f"{problem}: a '{kind}' start has {first.shape}, not {p}")
+        require_equal(first, again, f"{problem}: a '{kind}' start of the same seed")
+        require((first != other).any(), f"{problem}: a '{kind}' start ignores the seed")
 
 
-def check_layers(cls: type[Problem], folder: Path) -> None:
+def check_layers(problem: Problem) -> None:
     """Check that the layers have names of their own and cover the model, one after the other."""
-    for problem in map(_bound, examples(cls, folder)):
-        layers = problem.layers(40, CLASSES[problem.task])
-        at = 0
-        for layer in layers:
-            require(layer.start == at < layer.stop, f"{problem}: {layer} does not begin at {at}")
-            at = layer.stop
-        require(at == problem.size(40, CLASSES[problem.task]), f"{problem}: layers end at {at}")
-        names = [layer.name for layer in layers]
-        require(len(set(names)) == len(names), f"{problem}: two layers have one name")
+    problem = _bound(problem)
+    layers = problem.layers(40, CLASSES[problem.task])
+    at = 0
+    for layer in layers:
+        require(layer.start == at < layer.stop, f"{problem}: {layer} does not begin at {at}")
+        at = layer.stop
+    require(at == problem.size(40, CLASSES[problem.task]), f"{problem}: layers end at {at}")
+    names = [layer.name for layer in layers]
+    require(len(set(names)) == len(names), f"{problem}: two layers have one name")
 
 
 def case_of(problem: Problem, dtype: npt.DTypeLike = np.float64) -> Case:
@@ -235,11 +226,11 @@ def term(z: Array, which: slice = slice(None)) -> tuple[Array, Array]:
     return xp.sum(xp.cos(total), axis=-1), slope
 
 
-def _kernels(cls: type[Problem]) -> dict[str, Kernel]:
+def _kernels(problem: Problem) -> dict[str, Kernel]:
     missing: list[str] = []
-    if not cls.has_hessian:
-        missing += SECOND_ORDER[:1] if cls.has_products else SECOND_ORDER
-    if not cls.has_representation:
+    if not problem.has_hessian:
+        missing += SECOND_ORDER[:1] if problem.has_products else SECOND_ORDER
+    if not problem.has_representation:
         missing += OF_REPRESENTATIONS
     return {name: kernel for name, kernel in KERNELS.items() if name not in missing}
 

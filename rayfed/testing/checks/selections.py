@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.engine.loop import Loop
-from rayfed.engine.run import Run
 from rayfed.engine.works import events_of
-from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import Selection
-from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.studies import assert_same_bits, mixed_under
+from rayfed.study.plan.plan import Plan
+from rayfed.testing.checks.common import require, require_unchanged
+from rayfed.testing.studies import assert_same_bits, loops, mixed_under
 
 
 def check_bits(cls: type[Selection], folder: Path) -> None:
     """Check that the bits depend neither on stacks of 1 or 7 clients, nor on a stop on the way."""
-    assert_same_bits(api.prepare(api.read(mixed_under(cls))), folder, rounds=4)
+    assert_same_bits(_plan(cls), folder, rounds=4)
 
 
 def check_cohorts(cls: type[Selection], folder: Path) -> None:
     """Check that it names clients that are there, each once, and in time more than one cohort."""
-    ((run, loop),) = _loops(cls)
+    ((run, loop),) = loops(_plan(cls))
     now, _ = loop.start()
     seen: list[int] = []
     for number in range(1, 7):
@@ -43,15 +40,7 @@ def check_cohorts(cls: type[Selection], folder: Path) -> None:
 
 def check_state(cls: type[Selection], folder: Path) -> None:
     """Check that a round never changes the selection's state in place."""
-    ((_, loop),) = _loops(cls)
-    now, _ = loop.start()
-    for _ in range(3):
-        before = frozen_copies(now.selection)
-        after, _, _ = loop.step(now)
-        for name, array in before.items():
-            changed = f"{cls.__qualname__} changed '{name}' in place"
-            require_equal(now.selection[name], array, changed)
-        now = after
+    require_unchanged(_plan(cls), cls.__qualname__, lambda now: [now.selection])
 
 
 def check_algorithms(cls: type[Selection], folder: Path) -> None:
@@ -62,7 +51,7 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
         for name, cls in found
         if not (cls.centralised or cls.layered or cls.asynchronous or cls.needs_everyone)
     ]
-    for run, loop in _loops(cls, algorithms=[{"name": name} for name in names]):
+    for run, loop in loops(_plan(cls, algorithms=[{"name": name} for name in names])):
         now, _ = loop.start()
         for _ in range(2):
             now, row, _ = loop.step(now)
@@ -70,9 +59,5 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
         require(row["participants"] > 0, f"{run.label}: nobody takes part")
 
 
-def _loops(cls: type[Selection], **changes: object) -> Iterator[tuple[Run, Loop]]:
-    plan = api.prepare(api.read(mixed_under(cls, **changes)))
-    for run in plan.runs:
-        executor = SerialExecutor(plan.tables)
-        executor.open(run.folder, run.setup())
-        yield run, Loop(run, executor)
+def _plan(cls: type[Selection], **changes: object) -> Plan:
+    return api.prepare(api.read(mixed_under(cls, **changes)))

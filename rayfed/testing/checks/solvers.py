@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 
@@ -13,7 +11,6 @@ from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.testing.checks.common import require, require_equal
-from rayfed.testing.examples import examples
 from rayfed.testing.toy import clients_of
 
 SIZES = np.array([6, 3, 1, 5, 6, 2, 4])
@@ -22,69 +19,64 @@ _STEPS = np.array([9, 4, 12, 1, 9, 9, 3])  # of the wide models
 _ROUNDING = 1e-10
 
 
-def check_budget(cls: type[Solver], folder: Path) -> None:
+def check_budget(solver: Solver) -> None:
     """Check that everybody gets a whole number of steps, at least 1, whoever else is asked."""
-    for solver in examples(cls, folder):
-        ids = np.arange(len(SIZES))
-        steps = solver.step_counts(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
-        require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
-        require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
-        alone = [
-            solver.step_counts(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
-            for k in range(7)
-        ]
-        require_equal(np.array(alone), steps, f"{solver}: neighbours change the steps")
+    ids = np.arange(len(SIZES))
+    steps = solver.step_counts(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
+    require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
+    require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
+    alone = [
+        solver.step_counts(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
+        for k in range(7)
+    ]
+    require_equal(np.array(alone), steps, f"{solver}: neighbours change the steps")
 
 
-def check_stacks(cls: type[Solver], folder: Path) -> None:
+def check_stacks(solver: Solver) -> None:
     """Check that a client alone ends at the bits that it ends at in a stack of seven."""
-    for solver in examples(cls, folder):
-        for dtype in (np.float64, np.float32):
-            clients = _clients(solver, dtype)
-            x = _start(clients, dtype)
-            whole = clients.solve(x)
-            require(whole.x.dtype == dtype, f"{solver}: {np.dtype(dtype)} became {whole.x.dtype}")
-            for k in range(len(SIZES)):
-                alone = clients.only(k).solve(x[k : k + 1])
-                text = f"{solver}, {np.dtype(dtype)}: client {k} alone"
-                require_equal(alone.x[0], whole.x[k], f"{text} ends elsewhere")
-                require_equal(alone.loss[0], whole.loss[k], f"{text} has another loss")
+    for dtype in (np.float64, np.float32):
+        clients = _clients(solver, dtype)
+        x = _start(clients, dtype)
+        whole = clients.solve(x)
+        require(whole.x.dtype == dtype, f"{solver}: {np.dtype(dtype)} became {whole.x.dtype}")
+        for k in range(len(SIZES)):
+            alone = clients.only(k).solve(x[k : k + 1])
+            text = f"{solver}, {np.dtype(dtype)}: client {k} alone"
+            require_equal(alone.x[0], whole.x[k], f"{text} ends elsewhere")
+            require_equal(alone.loss[0], whole.loss[k], f"{text} has another loss")
 
 
-def check_pure(cls: type[Solver], folder: Path) -> None:
+def check_pure(solver: Solver) -> None:
     """Check that the first model is not written to, and that the same steps end alike."""
-    for solver in examples(cls, folder):
-        clients = _clients(solver)
-        x = _start(clients)
-        x.flags.writeable = False
-        first, again = clients.solve(x), clients.solve(x)
-        require_equal(again.x, first.x, f"{solver}: the same steps end elsewhere")
-        require((first.x != x).any(), f"{solver} does not move")
+    clients = _clients(solver)
+    x = _start(clients)
+    x.flags.writeable = False
+    first, again = clients.solve(x), clients.solve(x)
+    require_equal(again.x, first.x, f"{solver}: the same steps end elsewhere")
+    require((first.x != x).any(), f"{solver} does not move")
 
 
-def check_descent(cls: type[Solver], folder: Path) -> None:
+def check_descent(solver: Solver) -> None:
     """Check that local steps lower every client's objective, summed over clients."""
-    for solver in examples(cls, folder):
-        clients = _clients(solver)
-        x = _start(clients)
-        before, after = clients.value(x).sum(), clients.value(clients.solve(x).x).sum()
-        require(after < before, f"{solver}: the objectives went from {before:g} to {after:g}")
+    clients = _clients(solver)
+    x = _start(clients)
+    before, after = clients.value(x).sum(), clients.value(clients.solve(x).x).sum()
+    require(after < before, f"{solver}: the objectives went from {before:g} to {after:g}")
 
 
-def check_wide(cls: type[Solver], folder: Path) -> None:
+def check_wide(solver: Solver) -> None:
     """Check that wide linear models end where steps on all their columns end.
 
     Some solvers may work by the Gram matrix of linear models there; asked to show the model
     after every step, none does.
     """
-    for solver in examples(cls, folder):
-        clients = _wide(solver)
-        x = _start(clients)
-        local = clients.solve(x)
-        shown = clients.solve(x, after_step=lambda now, who: None)
-        off = np.abs(local.x - shown.x).max() / np.abs(shown.x).max()
-        require(off < _ROUNDING, f"{solver}: {clients.p} numbers end elsewhere, {off:.1e} off")
-        np.testing.assert_allclose(local.loss, shown.loss, rtol=_ROUNDING)
+    clients = _wide(solver)
+    x = _start(clients)
+    local = clients.solve(x)
+    shown = clients.solve(x, after_step=lambda now, who: None)
+    off = np.abs(local.x - shown.x).max() / np.abs(shown.x).max()
+    require(off < _ROUNDING, f"{solver}: {clients.p} numbers end elsewhere, {off:.1e} off")
+    np.testing.assert_allclose(local.loss, shown.loss, rtol=_ROUNDING)
 
 
 def _wide(solver: Solver) -> Clients:

@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from rayfed.clients.step_counts import StepCount
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
-from rayfed.testing.examples import COUNT, examples
+from rayfed.testing.examples import COUNT
 
 IDS = np.arange(COUNT)
 _DEVIATIONS = 5.0
 
 
-def check_numbers(cls: type[StepCount], folder: Path) -> None:
+def check_numbers(length: StepCount) -> None:
     """Check that every client gets a whole number of at least 1."""
-    for length in examples(cls, folder):
-        for round in (1, 2, 50):
-            drawn = length.draw(IDS, seed=0, draw=round)
-            text = f"{length} in round {round}"
-            require(drawn.shape == IDS.shape, f"{text}: {drawn.shape} numbers for {IDS.shape}")
-            require(drawn.dtype.kind == "i", f"{text}: {drawn.dtype} numbers, not int")
-            require(drawn >= 1, f"{text}: somebody works for {drawn.min()}")
+    for round in (1, 2, 50):
+        drawn = length.draw(IDS, seed=0, draw=round)
+        text = f"{length} in round {round}"
+        require(drawn.shape == IDS.shape, f"{text}: {drawn.shape} numbers for {IDS.shape}")
+        require(drawn.dtype.kind == "i", f"{text}: {drawn.dtype} numbers, not int")
+        require(drawn >= 1, f"{text}: somebody works for {drawn.min()}")
 
 
-def check_pure(cls: type[StepCount], folder: Path) -> None:
+def check_pure(length: StepCount) -> None:
     """Check that a number depends on seed, client, round and state, not on neighbours or order."""
-    for length in examples(cls, folder):
-        state = length.init()
-        forwards = [length.draw(IDS, seed=3, draw=r, state=state) for r in (1, 2, 9)]
-        for round, before in zip((9, 2, 1), reversed(forwards), strict=True):
-            again = length.draw(IDS, seed=3, draw=round, state=state)
-            require_equal(again, before, f"{length}: another answer to the same question")
-            some = length.draw(IDS[[7, 2]], seed=3, draw=round, state=state)
-            require_equal(some, before[[7, 2]], f"{length}: neighbours matter")
+    state = length.init()
+    forwards = [length.draw(IDS, seed=3, draw=r, state=state) for r in (1, 2, 9)]
+    for round, before in zip((9, 2, 1), reversed(forwards), strict=True):
+        again = length.draw(IDS, seed=3, draw=round, state=state)
+        require_equal(again, before, f"{length}: another answer to the same question")
+        some = length.draw(IDS[[7, 2]], seed=3, draw=round, state=state)
+        require_equal(some, before[[7, 2]], f"{length}: neighbours matter")
 
 
-def check_mean(cls: type[StepCount], folder: Path) -> None:
+def check_mean(length: StepCount) -> None:
     """Check that the stated mean is that of many draws."""
-    for length in examples(cls, folder):
-        mean = length.mean()
-        if mean is None:
-            continue
-        drawn = length.draw(np.arange(20_000), seed=1, draw=1)
-        error = drawn.std() / np.sqrt(len(drawn))
-        require(
-            abs(drawn.mean() - mean) <= _DEVIATIONS * error,
-            f"{length} states the mean {mean:g}, but draws {drawn.mean():g} on average",
-        )
+    mean = length.mean()
+    if mean is None:
+        return
+    drawn = length.draw(np.arange(20_000), seed=1, draw=1)
+    error = drawn.std() / np.sqrt(len(drawn))
+    require(
+        abs(drawn.mean() - mean) <= _DEVIATIONS * error,
+        f"{length} states the mean {mean:g}, but draws {drawn.mean():g} on average",
+    )
 
 
-def check_learning(cls: type[StepCount], folder: Path) -> None:
+def check_learning(length: StepCount) -> None:
     """Check that learning returns a new state of the same form and leaves the old one as it was."""
-    for length in examples(cls, folder):
-        state = length.init()
-        for round, loss in ((1, 4.0), (2, 1.0), (30, 1.0)):
-            before = frozen_copies(state)
-            after = length.learn(state, loss, round=round, time_s=10.0 * round)
-            for name, array in before.items():
-                require_equal(state[name], array, f"{length}: learning changed the old '{name}'")
-                same = after[name].shape == array.shape and after[name].dtype == array.dtype
-                require(same, f"{length}: learning changed the form of '{name}'")
-            state = after
+    state = length.init()
+    for round, loss in ((1, 4.0), (2, 1.0), (30, 1.0)):
+        before = frozen_copies(state)
+        after = length.learn(state, loss, round=round, time_s=10.0 * round)
+        for name, array in before.items():
+            require_equal(state[name], array, f"{length}: learning changed the old '{name}'")
+            same = after[name].shape == array.shape and after[name].dtype == array.dtype
+            require(same, f"{length}: learning changed the form of '{name}'")
+        state = after

@@ -21,33 +21,8 @@ Moment: TypeAlias = tuple[int, float]
 MOMENTS: tuple[Moment, ...] = ((1, 0.0), (2, 40.0), (7, 300.0), (2, 40.0), (40, 3000.0))
 
 
-def check_pure(cls: type[Topology], folder: Path) -> None:
+def check_pure(topology: Topology, moments: Sequence[Moment] = MOMENTS) -> None:
     """Check that graphs are the same in any order of questions and in any process."""
-    for topology in variants(cls, folder):
-        same_graphs(topology, MOMENTS)
-
-
-def check_links(cls: type[Topology], folder: Path) -> None:
-    """Check that both ends of a link know it, and that degrees count neighbours."""
-    for topology in variants(cls, folder):
-        for moment in MOMENTS:
-            graph = Graphs(topology, COUNT, 1).at(*moment)
-            around = [graph.neighbours(i).tolist() for i in range(COUNT)]
-            for i, others in enumerate(around):
-                text = f"{topology}: client {i}, linked with {others}"
-                require(others == sorted(set(others) - {i}), f"{text}: not ascending or a loop")
-                require(
-                    all(i in around[j] for j in others), f"{text}: a neighbour does not know it"
-                )
-            degrees = graph.degrees(np.arange(COUNT)).tolist()
-            counted = [len(others) for others in around]
-            require(degrees == counted, f"{topology}: degrees {degrees}, neighbours {counted}")
-            links = [[i, j] for i in range(COUNT) for j in around[i] if i < j]
-            require(graph.links.tolist() == links, f"{topology}: `links` are not the neighbours'")
-
-
-def same_graphs(topology: Topology, moments: Sequence[Moment]) -> None:
-    """Ask for graphs forwards, backwards, and of a pickled copy; refuse a difference."""
     graphs = Graphs(topology, COUNT, 1)
     forwards = [graphs.at(*moment).links.copy() for moment in moments]
     copy = pickle.loads(pickle.dumps(graphs))
@@ -55,6 +30,22 @@ def same_graphs(topology: Topology, moments: Sequence[Moment]) -> None:
         text = f"{topology} in round {moment[0]} at {moment[1]:g} s"
         require_equal(graphs.at(*moment).links, before, f"{text}: earlier questions matter")
         require_equal(copy.at(*moment).links, before, f"{text}: another process, another graph")
+
+
+def check_links(topology: Topology) -> None:
+    """Check that both ends of a link know it, and that degrees count neighbours."""
+    for moment in MOMENTS:
+        graph = Graphs(topology, COUNT, 1).at(*moment)
+        around = [graph.neighbours(i).tolist() for i in range(COUNT)]
+        for i, others in enumerate(around):
+            text = f"{topology}: client {i}, linked with {others}"
+            require(others == sorted(set(others) - {i}), f"{text}: not ascending or a loop")
+            require(all(i in around[j] for j in others), f"{text}: a neighbour does not know it")
+        degrees = graph.degrees(np.arange(COUNT)).tolist()
+        counted = [len(others) for others in around]
+        require(degrees == counted, f"{topology}: degrees {degrees}, neighbours {counted}")
+        links = [[i, j] for i in range(COUNT) for j in around[i] if i < j]
+        require(graph.links.tolist() == links, f"{topology}: `links` are not the neighbours'")
 
 
 def variants(cls: type[Topology], folder: Path) -> Iterator[Topology]:

@@ -17,45 +17,11 @@ from rayfed.topology.walks import Walk, Walker
 _ROUNDING = 1e-12
 _STEPS = 3000
 GRAPHS = Graphs(Ring(), COUNT, 0)
-ROUNDS = (1, 2, 3, 10, 10, 700)
+QUESTIONS = [(position, round) for position in (0, 5) for round in (1, 2, 3, 10, 10, 700)]
 
 
-def check_probabilities(cls: type[Walk], folder: Path) -> None:
-    """Check that the moves from every client are probabilities over its neighbourhood."""
-    graph = GRAPHS.of(0)
-    allowed = (graph.matrix.toarray() + np.eye(COUNT)) > 0
-    for walk in resolved(cls, folder):
-        rows = walk.matrix(graph).toarray()
-        require(rows >= 0, f"{walk}: a probability is below 0")
-        require(abs(rows.sum(axis=1) - 1) <= _ROUNDING, f"{walk}: a row does not sum to 1")
-        require(rows[~allowed] == 0, f"{walk} moves where there is no link")
-        for client in range(COUNT):
-            ids, chances = walk.moves(graph, client)
-            require(
-                abs(rows[client, ids] - chances) <= _ROUNDING,
-                f"{walk}: `moves` and `matrix` differ for client {client}",
-            )
-
-
-def check_reach(cls: type[Walk], folder: Path) -> None:
-    """Check that a walker reaches everybody."""
-    for walk in resolved(cls, folder):
-        walker = Walker(GRAPHS, walk)
-        position, seen = walker.first(), set()
-        for round in range(1, _STEPS):
-            position = walker.step(position, round)
-            seen.add(position)
-        require(len(seen) == COUNT, f"{walk} reaches {len(seen)} of {COUNT} in {_STEPS} moves")
-
-
-def check_pure(cls: type[Walk], folder: Path) -> None:
+def check_pure(walk: Walk, questions: Sequence[tuple[int, int]] = QUESTIONS) -> None:
     """Check that the same question gets the same move, in any order, and changes nothing."""
-    for walk in resolved(cls, folder):
-        same_moves(walk, [(position, round) for position in (0, 5) for round in ROUNDS])
-
-
-def same_moves(walk: Walk, questions: Sequence[tuple[int, int]]) -> None:
-    """Ask for moves from positions in rounds, forwards and backwards; refuse a difference."""
     walker, graph = Walker(GRAPHS, walk), GRAPHS.of(0)
     before = walk.matrix(graph).toarray()
     forwards = [walker.step(position, round) for position, round in questions]
@@ -64,7 +30,33 @@ def same_moves(walk: Walk, questions: Sequence[tuple[int, int]]) -> None:
     require_equal(walk.matrix(graph).toarray(), before, f"{walk}: walking changed the walk")
 
 
-def resolved(cls: type[Walk], folder: Path) -> Iterator[Walk]:
+def check_probabilities(walk: Walk) -> None:
+    """Check that the moves from every client are probabilities over its neighbourhood."""
+    graph = GRAPHS.of(0)
+    allowed = (graph.matrix.toarray() + np.eye(COUNT)) > 0
+    rows = walk.matrix(graph).toarray()
+    require(rows >= 0, f"{walk}: a probability is below 0")
+    require(abs(rows.sum(axis=1) - 1) <= _ROUNDING, f"{walk}: a row does not sum to 1")
+    require(rows[~allowed] == 0, f"{walk} moves where there is no link")
+    for client in range(COUNT):
+        ids, chances = walk.moves(graph, client)
+        require(
+            abs(rows[client, ids] - chances) <= _ROUNDING,
+            f"{walk}: `moves` and `matrix` differ for client {client}",
+        )
+
+
+def check_reach(walk: Walk) -> None:
+    """Check that a walker reaches everybody."""
+    walker = Walker(GRAPHS, walk)
+    position, seen = walker.first(), set()
+    for round in range(1, _STEPS):
+        position = walker.step(position, round)
+        seen.add(position)
+    require(len(seen) == COUNT, f"{walk} reaches {len(seen)} of {COUNT} in {_STEPS} moves")
+
+
+def variants(cls: type[Walk], folder: Path) -> Iterator[Walk]:
     """Yield the examples as they are walked on the ring."""
     for number, walk in enumerate(examples(cls, folder)):
         try:

@@ -8,8 +8,10 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Table
 from rayfed.datasets.mnist import FashionMNIST
-from rayfed.datasets.partitions import (
-    IID,
+from rayfed.datasets.partitions import IID
+from rayfed.datasets.partitions.base import by_class
+from rayfed.datasets.split import split
+from rayfed.partitions import (
     Column,
     Contiguous,
     Dirichlet,
@@ -19,9 +21,7 @@ from rayfed.datasets.partitions import (
     Sizes,
     Sorted,
     Writers,
-    by_class,
 )
-from rayfed.datasets.split import split
 
 
 def table(n=120, classes=3):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rayfed import api
+from rayfed.availability import Trace
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import PopulationInfo, Trace
+from rayfed.population.availability import PopulationInfo
 from rayfed.population.availability.intervals import alternating
 from rayfed.testing.checks.availability import changes_when_it_says
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed.population.availability import Always, Bernoulli, PopulationInfo
+from rayfed.availability import Bernoulli
+from rayfed.population.availability import Always, PopulationInfo
 
 SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)

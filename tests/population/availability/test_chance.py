@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rayfed import api
+from rayfed.availability import Bernoulli
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import Bernoulli, Chance, PopulationInfo
-from rayfed.testing.checks.availability import POPULATION, changes_when_it_says, same_answers
+from rayfed.population.availability import PopulationInfo
+from rayfed.population.availability.chance import Chance
+from rayfed.testing.checks.availability import POPULATION, changes_when_it_says, check_pure
 
 HOLDS = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool)
 THREE = PopulationInfo(3, 0, sizes=np.array([10, 40, 20]), holds=HOLDS)
@@ -82,8 +84,8 @@ CHANCES = st.builds(
 @given(CHANCES, st.lists(st.tuples(st.floats(0, 1e5), st.integers(1, 50)), min_size=1, max_size=3))
 def test_pure_and_exact_as_every_availability(chance, questions):
     bernoulli = Bernoulli(p=chance, period_s=10.0)
-    same_answers(bernoulli, questions)
-    same_answers(Bernoulli(p=chance), questions)
+    check_pure(bernoulli, questions)
+    check_pure(Bernoulli(p=chance), questions)
     changes_when_it_says(bernoulli, *questions[0])
 
 

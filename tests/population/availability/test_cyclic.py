@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.availability import Cyclic
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import Cyclic, PopulationInfo
+from rayfed.population.availability import PopulationInfo
 
 SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rayfed.availability import Markov, Outages
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population.availability import Markov, Outages, PopulationInfo
+from rayfed.population.availability import PopulationInfo
 from rayfed.population.availability.points import Points
-from rayfed.testing.checks.availability import changes_when_it_says, same_answers
+from rayfed.testing.checks.availability import changes_when_it_says, check_pure
 
 MANY = PopulationInfo(count=4000, seed=1)
 IDS = np.arange(4000)
@@ -67,8 +68,8 @@ def test_who_is_there_is_forgotten_at_the_rate_of_the_chain():
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(TIMES, st.integers(1, 9)), min_size=1, max_size=4), st.integers(1, 3000))
 def test_any_order_of_questions_gets_the_same_answers(questions, mean_on_s):
-    same_answers(Markov(mean_on_s=mean_on_s, mean_off_s=40.0), questions)
-    same_answers(Outages(regions=3, mean_up_s=mean_on_s, mean_down_s=40.0), questions)
+    check_pure(Markov(mean_on_s=mean_on_s, mean_off_s=40.0), questions)
+    check_pure(Outages(regions=3, mean_up_s=mean_on_s, mean_down_s=40.0), questions)
 
 
 @settings(max_examples=4, deadline=None)

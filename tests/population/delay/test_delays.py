@@ -8,10 +8,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 from rayfed.core.errors import ScenarioError
-from rayfed.population import Population
-from rayfed.population.delay import (
+from rayfed.delays import (
     Bimodal,
-    Constant,
     Exponential,
     Gamma,
     Lognormal,
@@ -20,6 +18,8 @@ from rayfed.population.delay import (
     Uniform,
     Weibull,
 )
+from rayfed.population import Population
+from rayfed.population.delay import Constant
 
 SCIPY = {
     Uniform(mean_s=2.0, spread=0.25): stats.uniform(1.5, 1.0),

@@ -7,9 +7,10 @@ from scipy import stats
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.delays import Trace
 from rayfed.engine.clock import Clock, StepCounter
 from rayfed.population import Connection, Group, Population
-from rayfed.population.delay import Constant, Trace
+from rayfed.population.delay import Constant
 
 DEVICES = pd.DataFrame({"compute_s": [0.5, 0.1], "down_mbps": [8.0, 16.0], "up_mbps": [4.0, 8.0]})
 

@@ -10,10 +10,11 @@ import yaml
 
 import rayfed
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.availability import Cyclic
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import Cyclic
-from rayfed.population.delay import Constant, Lognormal
+from rayfed.delays import Lognormal
+from rayfed.population.delay import Constant
 from rayfed.problems.logistic import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.study import (

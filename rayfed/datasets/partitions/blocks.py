@@ -1,16 +1,30 @@
-"""Partitions into clients of different sizes, sorted by target or not."""
+"""Partitions into random samples and blocks: what they say is how many rows a client has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from annotated_types import Ge
 
 from rayfed.core.arrays import Ints
+from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition, dealt
 from rayfed.datasets.sizes import Law, Shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class IID(Partition):
+    """Every client has a random sample of the rows, of equal size up to one row."""
+
+    name: ClassVar[str] = "iid"
+
+    def assign(self, table: Table, clients: int, seed: int) -> Ints:
+        """Return the client of each row (n,)."""
+        n = len(table.y)
+        return dealt(self.stream(seed).permutation(n), np.arange(n) % clients)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,3 +70,35 @@ class Sizes(_Sized):
         order = stream.permutation(len(table.y))
         sizes = self.shared(len(table.y), clients, stream)
         return dealt(order, np.repeat(np.arange(clients), sizes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contiguous(Partition):
+    """Client i has the i-th block of the rows, in the order of the data.
+
+    Each of N clients has floor(n / N) rows, and the last the rest as well, as papers on compressed
+    and variance-reduced methods split the files of LIBSVM.
+
+    Parameters
+    ----------
+    rows : list of int
+        Number of rows of each client in place of equal ones; must sum to the size of the data.
+    """
+
+    name: ClassVar[str] = "contiguous"
+
+    rows: tuple[Annotated[int, Ge(1)], ...] = ()
+
+    def count(self, table: Table) -> int | None:
+        """Return the number of listed sizes, or None."""
+        return len(self.rows) or None
+
+    def assign(self, table: Table, clients: int, seed: int) -> Ints:
+        """Return the client of each row (n,)."""
+        n = len(table.y)
+        if not self.rows:
+            return np.minimum(np.arange(n) // max(1, n // clients), clients - 1)
+        if sum(self.rows) != n:
+            text = f"add up to {sum(self.rows)} but the data has {n} rows"
+            raise ScenarioError("partition.rows", text)
+        return np.repeat(np.arange(clients), self.rows)

@@ -1,0 +1,211 @@
+"""Kinds of drift: rows arrive, labels change places, features and images turn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from annotated_types import Ge, Interval, Len
+
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.drift.base import Drift
+from rayfed.datasets.shards import Shards
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arriving(Drift):
+    """Rows of a client are there only from some round on.
+
+    They arrive in an order that is drawn once for each client. At level 0 the share `first` of
+    them is there, at level 1 all are; a client always has one row at least. What a client counts
+    for by its size changes as well: its weight in F, in means and in draws.
+
+    Parameters
+    ----------
+    first : float
+        Share of the rows that is there from the start.
+
+    Examples
+    --------
+    >>> Arriving(first=0.25).sizes(np.array([8, 2]), 0.5).tolist()
+    [5, 1]
+    """
+
+    name: ClassVar[str] = "arriving"
+    moves_sizes: ClassVar[bool] = True
+
+    first: Annotated[float, Interval(ge=0, le=1)] = 0.0
+
+    def sizes(self, sizes: Ints, level: float) -> Ints:
+        """Return how many rows are there at a level; see `Drift.sizes`."""
+        there = np.floor((self.first + (1 - self.first) * level) * sizes + 1e-9).astype(np.int64)
+        most: Ints = np.maximum(there, np.minimum(sizes, 1))
+        return most
+
+
+Pair = Annotated[tuple[Annotated[int, Ge(0)], ...], Len(2, 2)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsSwap(Drift):
+    """Rows of one class get the label of another, and the other way round.
+
+    The features stay, so the best prediction for them changes (real drift). A gradual change swaps
+    the rows one by one, in an order that is drawn once.
+
+    Parameters
+    ----------
+    pairs : list of pairs of int
+        Classes that change places.
+
+    Raises
+    ------
+    ScenarioError
+        If a class is in two pairs, or in one twice.
+
+    Examples
+    --------
+    >>> swap = LabelsSwap(pairs=((0, 2),))
+    >>> swap.change(np.zeros((1, 3, 1)), np.array([[0, 1, 2]]), 1.0, (1,), None)[1].tolist()
+    [[2, 1, 0]]
+    """
+
+    name: ClassVar[str] = "labels-swap"
+    by_row: ClassVar[bool] = True
+
+    pairs: Annotated[tuple[Pair, ...], Len(1)] = ((0, 1),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        classes = [label for pair in self.pairs for label in pair]
+        if len(set(classes)) < len(classes):
+            raise ScenarioError("pairs", "has a class twice; put each in one pair")
+
+    def check(self, shards: Shards) -> None:
+        """Refuse targets that are numbers, and classes that do not exist."""
+        largest = max(label for pair in self.pairs for label in pair)
+        if not shards.classes:
+            raise ScenarioError("name", "found 'labels-swap', but the targets are numbers")
+        if largest >= shards.classes:
+            text = f"found class {largest}; the data has classes 0 to {shards.classes - 1}"
+            raise ScenarioError("pairs", text)
+
+    def change(
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
+    ) -> tuple[Array, Array]:
+        """Return rows with the labels of a level; see `Drift.change`."""
+        swapped = y
+        for one, other in self.pairs:
+            swapped = np.where(y == one, other, np.where(y == other, one, swapped))
+        return X, np.where(_changed(y, level, u), swapped, y)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotation(Drift):
+    """Two features turn about the origin, from the first towards the second.
+
+    A gradual change turns all rows step by step, by the level times the angle.
+
+    Parameters
+    ----------
+    angle : float
+        Degrees at level 1.
+    plane : pair of int
+        The two features, counted from 0.
+
+    Raises
+    ------
+    ScenarioError
+        If the plane has one feature twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, _ = Rotation(angle=90).change(np.ones((1, 1, 2)), np.zeros((1, 1)), 1.0, (2,), None)
+    >>> X.round(12).tolist()
+    [[[-1.0, 1.0]]]
+    """
+
+    name: ClassVar[str] = "rotation"
+
+    angle: float = 90.0
+    plane: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(2, 2)] = (0, 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.plane[0] == self.plane[1]:
+            raise ScenarioError("plane", f"found feature {self.plane[0]} twice; give two features")
+
+    def check(self, shards: Shards) -> None:
+        """Refuse features that do not exist."""
+        count = math.prod(shards.shape)
+        if max(self.plane) >= count:
+            text = f"found feature {max(self.plane)}; the data has {count}, counted from 0"
+            raise ScenarioError("plane", text)
+
+    def change(
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
+    ) -> tuple[Array, Array]:
+        """Return rows that are turned by the angle of a level; see `Drift.change`."""
+        angle = math.radians(level * self.angle)
+        cos, sin = math.cos(angle), math.sin(angle)
+        i, j = self.plane
+        turned = X.copy()
+        turned[..., i] = cos * X[..., i] - sin * X[..., j]
+        turned[..., j] = sin * X[..., i] + cos * X[..., j]
+        return turned, y
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesTurn(Drift):
+    """Square images turn anticlockwise by quarters of a circle.
+
+    A gradual change turns the images one by one, in an order that is drawn once.
+
+    Parameters
+    ----------
+    quarters : int
+        Quarters of a circle.
+
+    Examples
+    --------
+    >>> image = np.array([[[1.0, 2.0, 3.0, 4.0]]])  # [[1, 2], [3, 4]]
+    >>> ImagesTurn().change(image, np.zeros((1, 1)), 1.0, (1, 2, 2), None)[0].tolist()
+    [[[2.0, 4.0, 1.0, 3.0]]]
+    """
+
+    name: ClassVar[str] = "images-turn"
+    by_row: ClassVar[bool] = True
+
+    quarters: Annotated[int, Interval(ge=1, le=3)] = 1
+
+    def check(self, shards: Shards) -> None:
+        """Refuse rows that are no square images."""
+        if len(shards.shape) != 3 or shards.shape[1] != shards.shape[2]:
+            text = f"found 'images-turn' and rows of shape {list(shards.shape)}"
+            raise ScenarioError("name", f"{text}; only square images (C, H, W) turn")
+
+    def change(
+        self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
+    ) -> tuple[Array, Array]:
+        """Return rows of which those that a level says have turned; see `Drift.change`."""
+        pixels = math.prod(shape)
+        images = X[..., :pixels].reshape(*X.shape[:2], *shape)
+        turned = X.copy()
+        turned[..., :pixels] = np.rot90(images, self.quarters, axes=(-2, -1)).reshape(
+            *X.shape[:2], pixels
+        )
+        return np.where(_changed(y, level, u)[..., None], turned, X), y
+
+
+def _changed(y: Array, level: float, u: Floats | None) -> Bools:
+    """Return which rows (K, B) have changed at a level: those whose u is below it.
+
+    Without u all have, or none at level 0.
+    """
+    if u is None:
+        return np.full(y.shape, level > 0)
+    return np.asarray(u < level)
