@@ -52,6 +52,16 @@ def test_the_grid_of_the_study_multiplies_them():
     assert one.labels == ("fedexp",)
 
 
+@pytest.mark.parametrize("which", ["*", "0", "fedavg"])
+def test_of_one_key_the_values_of_the_algorithms_own_grid_win(which):
+    made = study(grid={f"algorithms.{which}.local.lr": [0.5, 0.7]})
+    found = {"fedavg": set(), "fedexp": set()}
+    for _, each in expand(made):
+        for label, algorithm in zip(each.labels, each.algorithms, strict=True):
+            found[label].add(algorithm.local.lr)
+    assert found == {"fedavg": {0.01, 0.1, 0.3}, "fedexp": {0.5, 0.7} if which == "*" else {0.1}}
+
+
 def test_an_algorithm_without_a_grid_runs_once():
     made = study()
     made["algorithms"].append({"name": "scaffold", "label": "alone"})
