@@ -282,7 +282,7 @@ def test_polls_are_asked_again_too(mixed, tmp_path):
         ({"retry": "other", "correct": "intervals"}, "retry", "knows the clients of the cohort"),
         ({"correct": "known"}, "correct", "time-outs and retries change it"),
         ({"algorithm": "fedasync", "deadline_s": 9.0}, "deadline_s", "give timeout_s"),
-        ({"algorithm": "fedasync", "retry": "other"}, "retry", "which the selection does"),
+        ({"algorithm": "fedasync", "retry": "other"}, "retry", "what the selection does"),
     ],
 )
 def test_what_cannot_be_is_refused(mixed, changes, place, text):

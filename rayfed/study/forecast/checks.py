@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
 import numpy as np
@@ -44,11 +44,7 @@ def check_run(run: Run) -> None:
 
 def _refusals(run: Run) -> Refusals:
     yield from _statistics(run)
-    yield from _minimum(run)
-    yield from _cohorts(run)
-    yield from _correction(run)
-    yield from _shared_link(run)
-    yield from _retries(run)
+    yield from _participation(run, _who(run))
     yield from _work(run)
     yield from _waiting(run)
     yield from _breaks(run)
@@ -58,8 +54,7 @@ def _refusals(run: Run) -> Refusals:
         yield from _asynchronous(run, ask)
     if ask is not None:
         yield from _client_function(run, ask)
-        yield from _late(run, ask)
-        yield from _overlap(run, ask)
+        yield from _participation(run, _late(run, ask))
         yield from _end(run, ask)
 
 
@@ -126,43 +121,84 @@ def _statistics(run: Run) -> Refusals:
             yield "problem.model", f"{text} over clients with different data; {ways}"
 
 
-def _minimum(run: Run) -> Refusals:
-    """Refuse to wait for clients where the selection says itself for whom it waits."""
-    participation = run.participation
-    if participation.minimum > 1 and participation.select.own_cohort:
-        text = f"found {participation.minimum}, but '{participation.select.name}' says itself"
-        yield "participation.minimum", f"{text} who takes part; leave it out"
+def _participation(run: Run, why: Mapping[str, Mapping[str, object]]) -> Refusals:
+    """Refuse values of keys of participation, each for the first reason that holds."""
+    for key, reasons in why.items():
+        found = getattr(run.participation, key)
+        shown = f"'{found.name}'" if key == "select" else found
+        shown = f"{found:g}" if isinstance(found, float) else shown
+        if text := first(reasons):
+            yield f"participation.{key}", f"found {shown}, but {text}"
 
 
-def _cohorts(run: Run) -> Refusals:
-    """Refuse cohorts where an algorithm needs all clients in every round."""
-    cohort, select = run.participation.cohort, run.participation.select
-    if not run.training.algorithm.needs_everyone:
-        return
-    text = f"but '{run.label}' needs all clients; leave it out"
-    if cohort is not None and cohort < run.federation.population.count:
-        yield "participation.cohort", f"found {cohort}, {text}"
-    elif select.may_be_empty or select.own_cohort:
-        yield "participation.select", f"found '{select.name}', {text}"
+def _who(run: Run) -> dict[str, dict[str, object]]:
+    """Return what algorithms, selections and servers of limited bandwidth do not go with."""
+    algorithm, rule, select = run.training.algorithm, run.participation, run.participation.select
+    few = rule.cohort is not None and rule.cohort < run.federation.population.count
+    everyone = f"'{run.label}' needs all clients; leave it out"
+    other = rule.asks_again and rule.retry == "other" and not algorithm.asynchronous
+    return {
+        "minimum": {
+            f"'{select.name}' says itself who takes part; leave it out": (
+                rule.minimum > 1 and select.own_cohort
+            )
+        },
+        "cohort": {everyone: algorithm.needs_everyone and few},
+        "select": {
+            everyone: algorithm.needs_everyone and (select.may_be_empty or select.own_cohort)
+        },
+        "correct": _correction(run) if rule.correct else {},
+        "late": {
+            "how long an upload takes that shares the server's bandwidth is known only when it has "
+            "come; use drop or stale, or leave server out": (
+                rule.late == "partial" and run.federation.server.limited
+            ),
+        },
+        "retry": {
+            f"'{select.name}' draws whole cohorts; give same": (
+                other and (select.asks or select.listens or select.own_cohort)
+            ),
+            "participation.correct knows the clients of the cohort alone; give same": (
+                other and rule.correct is not None
+            ),
+        },
+    }
 
 
-def _correction(run: Run) -> Refusals:
-    """Refuse to correct for a probability that is not that of taking part, or that is not known."""
-    participation, rule = run.participation, run.participation.select
-    kind = participation.correct
-    if kind is None:
-        return
-    why = {
+def _correction(run: Run) -> dict[str, object]:
+    """Return why no probability is to be corrected for, or none that is known."""
+    rule, select = run.participation, run.participation.select
+    unknown = _unknown(run) if rule.correct == "known" else ""
+    return {
         f"'{run.label}' needs a mean whose weights add up to 1; leave it out": (
             not run.training.algorithm.takes_estimates
         ),
-        "late: stale gives replies other weights; give another late": participation.late == "stale",
-        f"'{rule.name}' says itself who takes part; leave it out": rule.own_cohort,
+        "late: stale gives replies other weights; give another late": rule.late == "stale",
+        f"'{select.name}' says itself who takes part; leave it out": select.own_cohort,
+        f"{unknown}; give intervals": unknown,
     }
-    if text := first(why):
-        yield "participation.correct", f"found {kind}, but {text}"
-    if kind == "known" and (text := _unknown(run)):
-        yield "participation.correct", f"found known, but {text}; give intervals"
+
+
+def _late(run: Run, ask: Ask) -> dict[str, dict[str, object]]:
+    """Return what an algorithm cannot do with work that is late, or began ahead of its Ask."""
+    algorithm, rule = run.training.algorithm, run.participation
+    partial, stale = rule.late == "partial", rule.late == "stale"
+    sends = f"'{run.label}' computes while it sends; use drop"
+    return {
+        "late": {
+            f"the work of '{run.label}' cannot be cut short; give drop": (
+                partial and not (algorithm.takes_partial and ask.local)
+            ),
+            f"'{run.label}' cannot use work of earlier rounds; give drop": (
+                stale and (not (algorithm.takes_stale and ask.local) or ask.plain)
+            ),
+            f"'{rule.select.name}' asks clients that may be at work; give drop": (
+                stale and rule.select.own_cohort
+            ),
+            sends: ask.overlap and rule.late != "drop",
+        },
+        "interrupted": {sends: ask.overlap and rule.interrupted == "resume"},
+    }
 
 
 def _unknown(run: Run) -> str:
@@ -183,29 +219,6 @@ def _unknown(run: Run) -> str:
             ),
         }
     )
-
-
-def _shared_link(run: Run) -> Refusals:
-    """Refuse work that is cut short for an upload of which nobody knows how long it will take."""
-    if run.federation.server.limited and run.participation.late == "partial":
-        text = "found partial; how long an upload takes that shares the server's bandwidth is known"
-        ways = "only when it has come, use drop or stale, or leave server out"
-        yield "participation.late", f"{text} {ways}"
-
-
-def _retries(run: Run) -> Refusals:
-    """Refuse to ask again where that would go to nobody, or to the wrong client."""
-    participation, rule = run.participation, run.participation.select
-    if not participation.asks_again or run.training.algorithm.asynchronous:
-        return
-    if participation.retry == "same":
-        return
-    if rule.asks or rule.listens or rule.own_cohort:
-        text = f"'{rule.name}' draws whole cohorts"
-        yield "participation.retry", f"found other, but {text}; give same"
-    elif participation.correct is not None:
-        text = "participation.correct knows the clients of the cohort alone"
-        yield "participation.retry", f"found other, but {text}; give same"
 
 
 def _waiting(run: Run) -> Refusals:
@@ -270,31 +283,6 @@ def _client_function(run: Run, ask: Ask) -> Refusals:
         yield "algorithm", found
 
 
-def _late(run: Run, ask: Ask) -> Refusals:
-    """Refuse what an algorithm cannot do with work that is late."""
-    algorithm, rule, place = run.training.algorithm, run.participation, "participation.late"
-    if rule.late == "partial" and not (algorithm.takes_partial and ask.local):
-        yield place, f"found partial, but the work of '{run.label}' cannot be cut short; give drop"
-    if rule.late != "stale":
-        return
-    if not (algorithm.takes_stale and ask.local) or ask.plain:
-        yield place, f"found stale, but '{run.label}' cannot use work of earlier rounds; give drop"
-    elif rule.select.own_cohort:
-        text = f"found stale, but '{rule.select.name}' asks clients that may be at work; give drop"
-        yield place, text
-
-
-def _overlap(run: Run, ask: Ask) -> Refusals:
-    """Refuse that work stands still which began before it was asked for."""
-    if not ask.overlap:
-        return
-    text, rule = f"'{run.label}' computes while it sends; use drop", run.participation
-    if rule.interrupted == "resume":
-        yield "participation.interrupted", f"found resume, but {text}"
-    if rule.late != "drop":
-        yield "participation.late", f"found {rule.late}, but {text}"
-
-
 def _end(run: Run, ask: Ask) -> Refusals:
     """Refuse a run that the clock alone ends, if no operation advances the clock."""
     ending, population = run.ending, run.federation.population
@@ -312,8 +300,14 @@ def _end(run: Run, ask: Ask) -> Refusals:
 
 def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
     """Refuse settings that have no meaning where there are no rounds, and Asks that need rounds."""
-    for place, found in _of_rounds(run):
-        yield place, f"{found}, but '{run.label}' is asynchronous and has no rounds"
+    no_rounds = f"'{run.label}' is asynchronous and has no rounds"
+    yield from _participation(run, _of_rounds(run, no_rounds))
+    population = run.federation.population
+    if population.by_round:
+        text = f"'{population.availability.name}' goes by rounds, but {no_rounds}"
+        yield "clients.availability", f"{text}; give it a period_s"
+    if any(solver.varying and solver.varying.listens for solver in run.training.solvers):
+        yield "algorithm.local", f"the number of local steps follows the losses, but {no_rounds}"
     algorithm = run.training.algorithm
     assert isinstance(algorithm, Asynchronous)
     if algorithm.overlap:
@@ -338,26 +332,21 @@ def _no_overlap(run: Run, algorithm: Asynchronous) -> Iterator[str]:
         yield "transfers that share the server's bandwidth follow one another"
 
 
-def _of_rounds(run: Run) -> Refusals:
-    """Yield the settings that are of rounds: their place, what was found and what to do."""
-    participation, selection = run.participation, run.participation.select
-    if selection.asks or selection.listens or selection.needs_graphs:
-        yield "participation.select", f"found '{selection.name}'; use uniform, weighted or all"
-    if participation.over_select != 1.0:
-        yield "participation.over_select", f"found {participation.over_select:g}; use 1"
-    plain = {"late": "drop", "minimum": 1, "patience_s": None, "correct": None}
-    for key, meaningless in plain.items():
-        if (found := getattr(participation, key)) != meaningless:
-            yield f"participation.{key}", f"found {found}; leave it out"
-    if participation.deadline_s is not None:
-        text = f"found {participation.deadline_s:g}; give timeout_s, which limits a piece of work"
-        yield "participation.deadline_s", text
-    if participation.retries and participation.retry == "other":
-        yield "participation.retry", "found other, which the selection does; leave retries out"
-    if run.federation.population.by_round:
-        text = "goes by rounds; give it a period_s"
-        yield "clients.availability", f"'{run.federation.population.availability.name}' {text}"
-    if any(
-        solver.varying is not None and solver.varying.listens for solver in run.training.solvers
-    ):
-        yield "algorithm.local", "the number of local steps follows the losses"
+def _of_rounds(run: Run, why: str) -> dict[str, dict[str, object]]:
+    """Return the settings of participation that are of rounds."""
+    rule, select = run.participation, run.participation.select
+    out = f"{why}; leave it out"
+    of_rounds = select.asks or select.listens or select.needs_graphs
+    chosen = f"{why}: to ask another client is what the selection does; leave retries out"
+    return {
+        "select": {f"{why}; use uniform, weighted or all": of_rounds},
+        "over_select": {f"{why}; use 1": rule.over_select != 1.0},
+        "late": {out: rule.late != "drop"},
+        "minimum": {out: rule.minimum != 1},
+        "patience_s": {out: rule.patience_s is not None},
+        "correct": {out: rule.correct is not None},
+        "deadline_s": {
+            f"{why}; give timeout_s, which limits a piece of work": rule.deadline_s is not None
+        },
+        "retry": {chosen: rule.retries and rule.retry == "other"},
+    }

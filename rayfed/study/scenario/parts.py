@@ -35,7 +35,6 @@ from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, Settin
 from rayfed.study.scenario.invalid import complaint, errors_of
 from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse, settings_of
 
-Positive = Annotated[float, Gt(0)]
 PositiveSeconds = Annotated[Seconds, Gt(0)]
 Adaptive: TypeAlias = Literal["tpe", "gp", "cmaes", "nsgaii"]
 ADAPTIVE = get_args(Adaptive)
