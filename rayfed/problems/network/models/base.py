@@ -1,8 +1,23 @@
-"""Requirements of networks on the rows that they are built for."""
+"""What networks of images have in common, and what they require of rows."""
 
 from __future__ import annotations
 
+import torch
+from torch import nn
+
 from rayfed.core.errors import ScenarioError
+
+
+class ImageNetwork(nn.Module):
+    """A network whose scores are linear in its features, both of which a subclass makes."""
+
+    features: nn.Module
+    head: nn.Module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores (B, outputs) of images (B, C, H, W)."""
+        scores: torch.Tensor = self.head(self.features(x))
+        return scores
 
 
 def image(model: str, inputs: tuple[int, ...], least: int = 1) -> tuple[int, int, int]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import nn
 
-from rayfed.problems.network.models.base import image
+from rayfed.problems.network.models.base import ImageNetwork, image
 
 
-class CNN(nn.Module):
+class CNN(ImageNetwork):
     """Two convolutions, each with max pooling, and a hidden layer.
 
     McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
@@ -38,8 +37,3 @@ class CNN(nn.Module):
             nn.Linear(64 * (height // 4) * (width // 4), 512), nn.ReLU(),
         )  # fmt: skip
         self.head = nn.Linear(512, outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores (B, outputs) of images (B, C, H, W)."""
-        scores: torch.Tensor = self.head(self.features(x))
-        return scores

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import nn
 
-from rayfed.problems.network.models.base import image
+from rayfed.problems.network.models.base import ImageNetwork, image
 
 
-class DPCNN(nn.Module):
+class DPCNN(ImageNetwork):
     """Two convolutions, each with max pooling that overlaps, and a hidden layer of 32.
 
     The network of the MNIST examples of TensorFlow Privacy and of Opacus
@@ -38,11 +37,6 @@ class DPCNN(nn.Module):
             nn.Linear(32 * _side(height) * _side(width), 32), nn.ReLU(),
         )  # fmt: skip
         self.head = nn.Linear(32, outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores (B, outputs) of images (B, C, H, W)."""
-        scores: torch.Tensor = self.head(self.features(x))
-        return scores
 
 
 def _side(length: int) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import nn
 
-from rayfed.problems.network.models.base import image
+from rayfed.problems.network.models.base import ImageNetwork, image
 
 
-class DropoutCNN(nn.Module):
+class DropoutCNN(ImageNetwork):
     """Two convolutions, max pooling and a hidden layer, with dropout before both linear layers.
 
     The network of PyTorch's example on MNIST
@@ -41,8 +40,3 @@ class DropoutCNN(nn.Module):
             nn.Dropout(0.5),
         )  # fmt: skip
         self.head = nn.Linear(128, outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores (B, outputs) of images (B, C, H, W)."""
-        scores: torch.Tensor = self.head(self.features(x))
-        return scores

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import nn
 
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.network.models.base import image, margins
+from rayfed.problems.network.models.base import ImageNetwork, image, margins
 
 
-class LeNet5(nn.Module):
+class LeNet5(ImageNetwork):
     """Two convolutions, each with max pooling, and two hidden layers.
 
     LeCun, Bottou, Bengio, Haffner, "Gradient-Based Learning Applied to Document Recognition",
@@ -51,11 +50,6 @@ class LeNet5(nn.Module):
             nn.Linear(120, 84), nn.ReLU(),
         )  # fmt: skip
         self.head = nn.Linear(84, outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores (B, outputs) of images (B, C, H, W)."""
-        scores: torch.Tensor = self.head(self.features(x))
-        return scores
 
 
 def _normalised(groups: int, channels: int) -> list[nn.Module]:

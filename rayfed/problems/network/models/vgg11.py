@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from torch import nn
 
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.network.models.base import image, margins
+from rayfed.problems.network.models.base import ImageNetwork, image, margins
 
 _WIDTHS = (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0)
 """Channels of each convolution; 0 stands for pooling."""
 
 
-class VGG11(nn.Module):
+class VGG11(ImageNetwork):
     """Eight convolutions, five times max pooling, and two hidden layers with dropout.
 
     Simonyan, Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", ICLR
@@ -49,11 +48,6 @@ class VGG11(nn.Module):
             nn.Dropout(dropout), nn.Linear(512, 512), nn.ReLU(),
         )  # fmt: skip
         self.head = nn.Linear(512, outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the scores (B, outputs) of images (B, C, H, W)."""
-        scores: torch.Tensor = self.head(self.features(x))
-        return scores
 
 
 def _convolutions(channels: int) -> list[nn.Module]:
