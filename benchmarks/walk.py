@@ -31,7 +31,7 @@ from rayfed.topology.chain import Chain
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Mobility, Waypoint
 from rayfed.topology.mobility.gauss_markov import GaussMarkov
-from rayfed.topology.named import Ring
+from rayfed.topology.rounds import Ring
 from rayfed.topology.walks import Metropolis, Uniform, Walk, Walker
 
 SIZES = (1_000, 10_000)

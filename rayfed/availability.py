@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.population.availability.cyclic import Cyclic as Cyclic
     from rayfed.population.availability.diurnal import Diurnal as Diurnal
     from rayfed.population.availability.markov import Markov as Markov
-    from rayfed.population.availability.outages import Outages as Outages
+    from rayfed.population.availability.markov import Outages as Outages
     from rayfed.population.availability.trace import Trace as Trace
 else:
     __getattr__, __dir__ = exported("availability")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
+    from rayfed.topology.walks.base import Metropolis as Metropolis
+    from rayfed.topology.walks.base import Uniform as Uniform
     from rayfed.topology.walks.base import Walk as Walk
     from rayfed.topology.walks.own import Matrix as Matrix
-    from rayfed.topology.walks.rules import Metropolis as Metropolis
-    from rayfed.topology.walks.rules import Uniform as Uniform
 else:
     __getattr__, __dir__ = exported("walks")

@@ -12,7 +12,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Dataset, OnDemand, Table
-from rayfed.datasets.linear import Linear
+from rayfed.datasets.synthetic import Linear
 from rayfed.report.read.results import Results
 
 X = np.arange(12.0).reshape(6, 2)

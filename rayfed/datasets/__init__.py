@@ -10,22 +10,22 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.datasets.boston import Boston as Boston
     from rayfed.datasets.cifar import CIFAR10 as CIFAR10
     from rayfed.datasets.cifar import CIFAR100 as CIFAR100
-    from rayfed.datasets.disc import Disc as Disc
-    from rayfed.datasets.emnist import EMNIST as EMNIST
     from rayfed.datasets.fedexp import FedExPRegression as FedExPRegression
     from rayfed.datasets.fedhybrid import FedHybridBoston as FedHybridBoston
     from rayfed.datasets.fedhybrid import FedHybridLogistic as FedHybridLogistic
     from rayfed.datasets.fedhybrid import FedHybridMushroom as FedHybridMushroom
     from rayfed.datasets.fedhybrid import FedHybridQuadratic as FedHybridQuadratic
-    from rayfed.datasets.femnist import FEMNIST as FEMNIST
+    from rayfed.datasets.formulas import Disc as Disc
+    from rayfed.datasets.formulas import Line as Line
+    from rayfed.datasets.formulas import Quadratics as Quadratics
     from rayfed.datasets.image_folder import ImageFolder as ImageFolder
-    from rayfed.datasets.line import Line as Line
-    from rayfed.datasets.linear import Linear as Linear
+    from rayfed.datasets.leaf import FEMNIST as FEMNIST
+    from rayfed.datasets.leaf import Shakespeare as Shakespeare
+    from rayfed.datasets.mnist import EMNIST as EMNIST
     from rayfed.datasets.mnist import MNIST as MNIST
     from rayfed.datasets.mnist import FashionMNIST as FashionMNIST
     from rayfed.datasets.mushroom import Mushroom as Mushroom
-    from rayfed.datasets.quadratic import Quadratics as Quadratics
-    from rayfed.datasets.shakespeare import Shakespeare as Shakespeare
+    from rayfed.datasets.synthetic import Linear as Linear
     from rayfed.datasets.synthetic import Synthetic as Synthetic
     from rayfed.datasets.tabular import Tabular as Tabular
 else:

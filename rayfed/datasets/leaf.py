@@ -1,7 +1,8 @@
-"""Base of LEAF's data sets: rows by user in JSON files, in folders ``train`` and ``test``."""
+"""LEAF's data sets: rows by user in JSON files, in folders ``train`` and ``test``."""
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -107,3 +108,80 @@ def _users(path: Path) -> list[tuple[str, Any]]:
     with reading(path, "LEAF's JSON"):
         held = read_json(path)
         return [(name, held["user_data"][name]) for name in held["users"]]
+
+
+_CLASSES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FEMNIST(Leaf):
+    """FEMNIST: digits and letters of 28 x 28 grey values in 62 classes, with their writers.
+
+    Paper is 1 and ink 0. Partition ``writers`` makes a client of every writer.
+    """
+
+    name: ClassVar[str] = "femnist"
+    address: ClassVar[str] = "https://github.com/TalwalkarLab/leaf/tree/master/data/femnist"
+
+    def features(self, x: list[Any]) -> Array:
+        """Return the grey values (n, 784) as bytes, to be divided by 255."""
+        values = np.asarray(x, dtype=np.float64)
+        if values.shape[1:] != (784,) or not np.all((values >= 0) & (values <= 1)):
+            raise ValueError(f"rows of shape {values.shape[1:]}; they have 784 values from 0 to 1")
+        return np.rint(values * 255).astype(np.uint8)
+
+    def targets(self, y: list[Any]) -> Ints:
+        """Return the labels (n,)."""
+        labels = np.asarray(y, dtype=np.int64)
+        if not np.all((labels >= 0) & (labels < len(_CLASSES))):
+            raise ValueError(f"labels up to {labels.max()}; they are 0 to {len(_CLASSES) - 1}")
+        return labels
+
+    def table(self, X: Array, y: Ints) -> Table:
+        """Return images and labels."""
+        shape = (1, 28, 28)
+        return Table(X, y, classes=len(_CLASSES), labels=_CLASSES, scale=255.0, shape=shape)
+
+
+CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+"""LEAF's alphabet of 80 characters, in its order."""
+_NUMBER = {character: number for number, character in enumerate(CHARACTERS)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shakespeare(Leaf):
+    """The Complete Works of Shakespeare: 80 characters of a speaker, and the one that follows.
+
+    McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
+    Networks from Decentralized Data", AISTATS 2017, https://arxiv.org/abs/1602.05629, in the form
+    of LEAF. A row holds the numbers of its characters, 0 to 79, the target is the number of the
+    next; model `charlstm` takes them. Partition ``writers`` makes a client of every speaker.
+    """
+
+    name: ClassVar[str] = "shakespeare"
+    address: ClassVar[str] = "https://github.com/TalwalkarLab/leaf/tree/master/data/shakespeare"
+
+    def features(self, x: list[Any]) -> Array:
+        """Return the numbers of the characters (n, 80)."""
+        lengths = sorted({len(text) for text in x})
+        if lengths not in ([], [80]):
+            raise ValueError(f"texts of {lengths[0]} characters; they have 80")
+        return _numbers("".join(x)).reshape(-1, 80)
+
+    def targets(self, y: list[Any]) -> Ints:
+        """Return the numbers of the characters that follow (n,)."""
+        if any(len(character) != 1 for character in y):
+            raise ValueError("targets that are no single characters")
+        return _numbers("".join(y)).astype(np.int64)
+
+    def table(self, X: Array, y: Ints) -> Table:
+        """Return texts and the characters that follow."""
+        return Table(X, y, classes=len(CHARACTERS), labels=tuple(CHARACTERS), shape=(80,))
+
+
+def _numbers(text: str) -> Array:
+    """Return the number of each character as a byte."""
+    unknown = sorted(set(text) - set(CHARACTERS))
+    if unknown:
+        raise ValueError(f"the character {unknown[0]!r}, which is not in LEAF's alphabet")
+    return np.fromiter((_NUMBER[character] for character in text), np.uint8, len(text))

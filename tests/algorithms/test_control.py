@@ -14,7 +14,7 @@ from rayfed.algorithms.memory import Weighing
 from rayfed.clients.solvers import SGD
 from rayfed.clients.solvers.adam import Adam
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective

@@ -12,7 +12,7 @@ from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD
 from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups

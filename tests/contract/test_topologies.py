@@ -6,7 +6,7 @@ from rayfed.core.plugins import find
 from rayfed.testing.examples import COUNT, example
 from rayfed.topology import Graphs
 from rayfed.topology.geometric import Geometric
-from rayfed.topology.named import Grid
+from rayfed.topology.rounds import Grid
 from rayfed.topology.walks import Walker
 
 FREE = {name: cls for name, cls in find("walks").items() if not hasattr(cls, "example")}

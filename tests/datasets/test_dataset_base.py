@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Dataset, Source, Table, standardise
-from rayfed.datasets.line import Line
+from rayfed.datasets.formulas import Line
 
 
 def test_the_source_knows_the_home_of_the_environment(monkeypatch):

@@ -8,9 +8,8 @@ import pytest
 
 from rayfed.core.errors import DataMissing, ScenarioError
 from rayfed.datasets.base import Source
-from rayfed.datasets.femnist import FEMNIST
+from rayfed.datasets.leaf import CHARACTERS, FEMNIST, Shakespeare
 from rayfed.datasets.partitions import IID
-from rayfed.datasets.shakespeare import CHARACTERS, Shakespeare
 from rayfed.datasets.split import split
 from rayfed.partitions import Writers
 from rayfed.testing import tiny_run

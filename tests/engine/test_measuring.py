@@ -9,7 +9,7 @@ from rayfed import api
 from rayfed.core.columns import names
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Source
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures.fairness import Fairness

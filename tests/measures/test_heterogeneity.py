@@ -12,7 +12,7 @@ from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.columns import names
 from rayfed.datasets.base import Source
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.measures import heterogeneity
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.messages import Ask, Upload

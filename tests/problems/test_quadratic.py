@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.problems.base import Batch
 from rayfed.problems.quadratic import Quadratic
 

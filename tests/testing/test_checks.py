@@ -22,7 +22,7 @@ from rayfed.testing.checks import (
     datasets,
 )
 from rayfed.testing.examples import example, examples
-from rayfed.topology.named import Ring
+from rayfed.topology.rounds import Ring
 from rayfed.topology.walks import Metropolis
 
 COUNTER = itertools.count()

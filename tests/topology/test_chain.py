@@ -8,10 +8,9 @@ from scipy import sparse
 
 from rayfed.topology import EdgeList, Graphs, chain
 from rayfed.topology.chain import Chain
-from rayfed.topology.drawn import Random, SmallWorld
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
-from rayfed.topology.named import Complete, Grid, Ring, Star
+from rayfed.topology.rounds import Complete, Grid, Random, Ring, SmallWorld, Star
 from rayfed.topology.walks import Metropolis, Uniform
 
 

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from rayfed.topology import Graphs
-from rayfed.topology.drawn import Targets
-from rayfed.topology.named import Complete, Ring, Star
+from rayfed.topology.rounds import Complete, Ring, Star, Targets
 from rayfed.topology.summary import GraphSummary, WalkSummary, epoch_summaries, line, spaced, tables
 from rayfed.topology.walks import Metropolis, Uniform
 

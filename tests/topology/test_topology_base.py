@@ -6,11 +6,10 @@ import pytest
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs, base
 from rayfed.topology.connect import components_of
-from rayfed.topology.drawn import Random, Targets
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
 from rayfed.topology.mobility.gauss_markov import GaussMarkov
-from rayfed.topology.named import Complete, Ring, Star
+from rayfed.topology.rounds import Complete, Random, Ring, Star, Targets
 
 CHANGING = {
     "drawn by rounds": Random(p=0.3, every=2, loss=0.2),

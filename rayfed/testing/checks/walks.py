@@ -11,7 +11,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import COUNT, examples
 from rayfed.topology import Graphs
-from rayfed.topology.named import Ring
+from rayfed.topology.rounds import Ring
 from rayfed.topology.walks import Walk, Walker
 
 _ROUNDING = 1e-12

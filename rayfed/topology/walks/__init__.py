@@ -1,7 +1,5 @@
 """Walks: Markov chains of a server that moves from client to client."""
 
-from rayfed.topology.walks.base import Walk
-from rayfed.topology.walks.rules import Metropolis, Uniform
-from rayfed.topology.walks.walker import Walker
+from rayfed.topology.walks.base import Metropolis, Uniform, Walk, Walker
 
 __all__ = ["Metropolis", "Uniform", "Walk", "Walker"]

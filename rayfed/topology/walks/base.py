@@ -1,8 +1,9 @@
-"""Base class of walks: probabilities of the next move, given the position."""
+"""Walks: probabilities of the next move, given the position; and the path of a walker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,12 +11,12 @@ from annotated_types import Ge, Gt, Lt
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.topology.base import Graphs
 from rayfed.topology.graph import Graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-    from rayfed.topology.base import Graphs
 
 _ROUNDING = 1e-12
 _HALF = 0.5  # laziness given to periodic walks
@@ -125,3 +126,100 @@ class Walk:
 
     def _lazily(self, chances: Floats) -> Floats:
         return (1.0 - self.lazy) * chances
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Walk):
+    """Simple random walk: all neighbours are equally likely.
+
+    The stationary law is proportional to the degrees.
+    """
+
+    name: ClassVar[str] = "uniform"
+
+    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+        """Return one over the degree of the current client."""
+        return np.asarray(1.0 / graph.degrees(here))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metropolis(Walk):
+    """Metropolis-Hastings walk with uniform stationary law.
+
+    Metropolis et al., J. Chem. Phys. 21, 1953; Hastings, Biometrika 57, 1970. The matrix is
+    symmetric, so the uniform law is stationary on every graph, also if the graph
+    changes.
+    """
+
+    name: ClassVar[str] = "metropolis"
+
+    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+        """Return one over the larger degree of the two ends."""
+        return np.asarray(1.0 / np.maximum(graph.degrees(here), graph.degrees(there)))
+
+
+@dataclass(frozen=True)
+class Walker:
+    """A walk on the graphs of a run.
+
+    Its only state is the position, which the caller keeps; the graphs may change over time. Every
+    move is keyed by the run's seed and the round, so that all algorithms of a study with the same
+    rule follow the same path.
+
+    Parameters
+    ----------
+    graphs : Graphs
+    walk : Walk
+        The walk, as in the scenario.
+
+    Examples
+    --------
+    >>> from rayfed.topology.rounds import Ring
+    >>> from rayfed.topology.walks import Metropolis
+    >>> walker = Walker(Graphs(Ring(), 5, seed=0), Metropolis(lazy=0.2))
+    >>> walker.neighbours(0, round=1).tolist()
+    [0, 1, 4]
+    >>> walker.step(0, round=1) in (0, 1, 4)
+    True
+    """
+
+    graphs: Graphs
+    walk: Walk
+
+    @cached_property
+    def rule(self) -> Walk:
+        """The walk, resolved on the graphs; raises as `Walk.resolved` does."""
+        return self.walk.resolved(self.graphs)
+
+    def first(self) -> int:
+        """Return the first position, uniform over the clients."""
+        return int(self._key.sub("first").integers([0], [self.graphs.count], 1)[0, 0])
+
+    def neighbours(self, position: int, round: int, time_s: float = 0.0) -> Ints:
+        """Return a client and its neighbours (n,), ascending."""
+        around = self.graphs.at(round, time_s).neighbours(position)
+        return np.insert(around, np.searchsorted(around, position), position)
+
+    def step(self, position: int, round: int, time_s: float = 0.0, ask: int = 0) -> int:
+        """Return the next position.
+
+        Parameters
+        ----------
+        position : int
+        round : int
+            Round, from 1, which with virtual second `time_s` determines the graph.
+        ask : int
+            Distinguishes several moves in one round.
+        """
+        ids, chances = self.rule.moves(self.graphs.at(round, time_s), position)
+        u = self._key.uniforms([0], round=round, ask=ask)[0]
+        reached = np.cumsum(chances)
+        return int(ids[np.searchsorted(reached, u * reached[-1], side="right")])
+
+    def seconds(self, here: int, there: int, round: int, time_s: float = 0.0) -> float:
+        """Return the virtual seconds of a move; staying takes none."""
+        return self.rule.seconds(self.graphs.at(round, time_s), here, there)
+
+    @property
+    def _key(self) -> Key:
+        return Key(self.graphs.seed, "walk")

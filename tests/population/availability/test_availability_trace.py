@@ -11,7 +11,7 @@ from rayfed import api
 from rayfed.availability import Trace
 from rayfed.core.errors import ScenarioError
 from rayfed.population.availability import PopulationInfo
-from rayfed.population.availability.intervals import alternating
+from rayfed.population.availability.trace import alternating
 from rayfed.testing.checks.availability import changes_when_it_says
 
 INTERVALS = st.lists(

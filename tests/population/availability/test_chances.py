@@ -8,8 +8,7 @@ from rayfed.population.availability.bernoulli import Bernoulli
 from rayfed.population.availability.chance import Chance
 from rayfed.population.availability.cyclic import Cyclic
 from rayfed.population.availability.diurnal import Diurnal
-from rayfed.population.availability.markov import Markov
-from rayfed.population.availability.outages import Outages
+from rayfed.population.availability.markov import Markov, Outages
 
 IDS = np.arange(6)
 SIZES = np.array([1, 2, 3, 4, 6, 12])

@@ -14,9 +14,8 @@ from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.files.walked import WALK, WalkPath
 from rayfed.topology import Graphs
 from rayfed.topology.connect import components_of
-from rayfed.topology.drawn import Random
 from rayfed.topology.geometric import Geometric
-from rayfed.topology.named import Complete, Ring, Star
+from rayfed.topology.rounds import Complete, Random, Ring, Star
 from rayfed.topology.walks import Metropolis, Uniform
 
 

@@ -7,10 +7,9 @@ from rayfed.algorithms.centralised import Centralised
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
-from rayfed.datasets.linear import Linear
 from rayfed.datasets.mushroom import Mushroom
 from rayfed.datasets.partitions import IID
-from rayfed.datasets.synthetic import Synthetic
+from rayfed.datasets.synthetic import Linear, Synthetic
 from rayfed.datasets.tabular import Tabular
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.logistic import LogisticRegression

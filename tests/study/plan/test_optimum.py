@@ -13,7 +13,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source
-from rayfed.datasets.quadratic import Quadratics
+from rayfed.datasets.formulas import Quadratics
 from rayfed.study.plan import optimum as search
 
 CLIENT = np.repeat([0, 1, 2], [4, 9, 6])
