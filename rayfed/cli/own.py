@@ -9,7 +9,6 @@ import tempfile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from string import Template
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -20,24 +19,6 @@ from rayfed.core.plugins import ALL_KINDS, base, find, load, places
 
 _OUR_OWN = ("check_paper", "check_documented")
 """Checks of how plug-ins of rayfed are written; of a user's they are advice."""
-_STARTERS = Path(__file__).parent / "starters"
-_ROWS = {
-    "labels": (
-        "Rows of two classes",
-        "        return Table(X, (score > 0).astype(np.int64), classes=2)",
-    ),
-    "numbers": ("Rows with numbers to predict", "        return Table(X, score)"),
-}
-_PARTITION = (
-    "# How the rows go to clients: few clients hold most of a class if alpha is small.\n"
-    "partition: {name: dirichlet, alpha: 0.3}\n\n"
-)
-_DELAY = "{name: lognormal, mean_s: 1.0, sigma: 0.5}"
-_UPLINK = "# What uploads go through, in place of travelling as they are.\nuplink: [CODEC]\n\n"
-_FAULTS = "\n  faults: [{name: FAULT, count: 2}]     # who sends something else"
-_IID = "# How the rows go to clients.\npartition: iid\n\n"
-_QUICK = '["check_bits", "check_state"]'  # the others take a minute
-_ALL = '[n for n in checks("$kinds") if n not in ("check_paper", "check_documented")]'
 Name: TypeAlias = str | None
 
 
@@ -133,9 +114,7 @@ def init(
     if len(set(modules)) < len(modules):
         first = next(kind for kind in names if modules.count(_module(names[kind])) > 1)
         raise ScenarioError(f"--{first}", "two files would have one name; give different names")
-    files = {"scenario.yaml": _scenario(folder, names)}
-    for kind, name in names.items():
-        files |= _plugin(kind, name, numbers="problem" in names)
+    files = _files(folder, names)
     _write(folder, files)
     for file in files:
         say(f"wrote {folder / file}")
@@ -190,49 +169,28 @@ def _named(name: str) -> str:
     return f"{_module(name)}:{_class(name)}"
 
 
-def _scenario(folder: Path, names: dict[str, str]) -> str:
-    """Return the scenario, with the user's plug-ins where there are any."""
-    own = {kind: f'"{_named(name)}"' for kind, name in names.items()}
-    numbers = "problem" in own
-    partition = _IID if numbers else _PARTITION
-    if "partition" in own:
-        partition = f"# How the rows go to clients.\npartition: {own['partition']}\n\n"
-    selection, measure = own.get("selection"), own.get("measure")
-    delay = f"{{name: {own['delay']}, mean_s: 1.0}}" if "delay" in own else _DELAY
-    data = "{name: line, samples: 1000}" if numbers else "mushroom"
-    return _filled(
-        "scenario.yaml",
-        study=_module(folder.resolve().name) if folder.resolve().name else "study",
-        problem=own.get("problem", "logistic-regression"),
-        dataset=own.get("dataset", data),
-        partition=partition,
-        delay=delay,
-        select=f"\n  select: {selection}" if selection else "",
-        measures=f"# What evaluated rows say.\nevaluate:\n  measures: [{measure}]\n\n"
-        if measure
-        else "",
-        algorithm=own.get("algorithm", "fedexp"),
-        rule=f"weights: uniform, aggregate: {own['rule']}, " if "rule" in own else "",
-        faults=_FAULTS.replace("FAULT", own["fault"]) if "fault" in own else "",
-        uplink=_UPLINK.replace("CODEC", own["codec"]) if "codec" in own else "",
+def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
+    """Return a scenario, and for each plug-in of the user's a file and one with its test."""
+    from jinja2 import Environment, PackageLoader
+
+    starters = Environment(
+        loader=PackageLoader("rayfed.cli", "starters"),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
+    def filled(starter: str, **words: Any) -> str:
+        return starters.get_template(f"{starter}.txt").render(words)
 
-def _plugin(kind: str, name: str, *, numbers: bool) -> dict[str, str]:
-    """Return a file with a plug-in and one with its test, by file name."""
-    what, table = _ROWS["numbers" if numbers else "labels"]
-    words = {
-        "Class": _class(name), "module": _module(name), "name": name, "what": what, "table": table,
-    }  # fmt: skip
-    kinds = _kinds(kind)
-    checked = _QUICK if kind == "algorithm" else Template(_ALL).substitute(kinds=kinds)
-    sound = _filled("sound.py", Class=_class(name), kinds=kinds, checked=checked)
-    return {
-        f"{_module(name)}.py": _filled(f"{kind}.py", **words),
-        f"test_{_module(name)}.py": _filled(f"test_{kind}.py", **words) + "\n\n" + sound,
-    }
-
-
-def _filled(starter: str, **words: str) -> str:
-    text = (_STARTERS / f"{starter}.txt").read_text(encoding="utf-8")
-    return Template(text).substitute(words)
+    study = _module(folder.resolve().name) if folder.resolve().name else "study"
+    own = {kind: f'"{_named(name)}"' for kind, name in names.items()}
+    files = {"scenario.yaml": filled("scenario.yaml", study=study, **own)}
+    for kind, name in names.items():
+        module, numbers = _module(name), "problem" in names
+        words = {"name": name, "module": module, "Class": _class(name), "numbers": numbers}
+        words["kinds"] = _kinds(kind)
+        files[f"{module}.py"] = filled(f"{kind}.py", **words)
+        sound = filled("sound.py", **words)
+        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + "\n\n" + sound
+    return files
