@@ -66,7 +66,7 @@ def one(study: str, placement: str, seeds: int) -> None:
     from rayfed.runs.backend import ProgressDisplay
 
     given = sweep(placement) if study == "sweep" else scenario(study, placement, seeds)
-    plan = api.placed(api.prepare(api.read(given)))
+    plan = api.prepare(api.read(given)).placed(api.cpus())
     with tempfile.TemporaryDirectory() as folder:
         out = api.begin(plan, Path(folder) / "out")
         with api._started(plan, out, ProgressDisplay(), False) as backend:

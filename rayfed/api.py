@@ -56,7 +56,6 @@ __all__ = [
     "load",
     "local_copy",
     "mirrored",
-    "placed",
     "prepare",
     "read",
     "recorded",
@@ -233,10 +232,9 @@ def searched(study: Study) -> Study:
         raise ScenarioError("search", text)
     if study.executor.name != "auto":
         return study
-    given = study.given()
-    section = given.get("executor")
-    executor = {**(section if isinstance(section, Mapping) else {}), "name": "workers"}
-    return Study.parse(given | {"executor": executor})
+    return study.model_copy(
+        update={"executor": study.executor.model_copy(update={"name": "workers"})}
+    )
 
 
 def begin(
@@ -530,8 +528,11 @@ def check_unchanged(
     Raises
     ------
     ScenarioError
-        If what would run is not what is there.
+        If what would run is not what is there, or failed trials of a sweep are to go on.
     """
+    if failed and plan.study.search:
+        text = "a failed trial counts as the worst, and later ones were chosen by that"
+        raise ScenarioError("--failed", f"{text}; mend the reason and sweep anew")
     check_all(folder, plan.runs)
     return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
 
@@ -590,27 +591,16 @@ def prepare(study: Study, folder: Path | None = None) -> Plan:
     """
     begun = time.monotonic()
     with one_thread():
-        plan = _planned(study, folder)
+        if study.search:
+            from rayfed.trials import prepare as prepare_sweep  # here: it imports pandas
+
+            plan: Plan = prepare_sweep(study, folder)
+        else:
+            plan = make(study, expand(study))
     plan.cost(cpus()).check()
     taken = time.monotonic() - begun
     logger.info("%s: data loaded, %d runs planned in %.2f s", study.name, len(plan.runs), taken)
     return plan
-
-
-def _planned(study: Study, folder: Path | None) -> Plan:
-    if not study.search:
-        return make(study, expand(study))
-    from rayfed.trials import prepare as prepare_sweep  # here: it imports pandas
-
-    return prepare_sweep(study, folder)
-
-
-def placed(plan: Plan) -> Plan:
-    """Return a plan that says where clients live; under ``executor: auto`` a round is measured.
-
-    No result depends on it.
-    """
-    return plan.placed(cpus())
 
 
 def execute(
@@ -651,18 +641,20 @@ def execute(
     RunFailed
         If the disk is full; what was recorded is kept, and `resume` goes on from there.
     """
-    if not debug:  # all is in this process then
-        plan = placed(plan)
+    if not debug:  # all is in this process then; no result depends on where clients live
+        plan = plan.placed(cpus())
     with locked(folder, watch.note), mirrored(folder, watch):
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
             plan = replace(plan, runs=adopt(folder, plan.runs))
         if plan.study.search:
-            if failed:
-                text = "a failed trial counts as the worst, and later ones were chosen by that"
-                raise ScenarioError("--failed", f"{text}; mend the reason and sweep anew")
-            outcome = _conduct(plan, folder, resume, watch, debug, accept_changes)
+            from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas
+
+            assert isinstance(plan, SweepPlan)
+            with _started(plan, folder, watch, debug) as backend:
+                driver = SweepDriver(plan, folder, backend.execute, resume, watch, accept_changes)
+                outcome = driver.conduct()
         else:
             outcome = kept(plan, folder, failed=failed) if resume else {}
             waiting = [run for run in plan.runs if run.folder not in outcome]
@@ -695,22 +687,6 @@ def mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[Non
     from rayfed.runs.remote.mirror import owned  # here: it imports fsspec
 
     return owned(folder, watch.note)
-
-
-def _conduct(
-    plan: Plan,
-    folder: Path,
-    resume: bool,
-    watch: ProgressDisplay,
-    debug: bool,
-    accept_changes: bool,
-) -> dict[str, str]:
-    """Run the trials of a sweep that have not ended, and return the outcome of each run."""
-    from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas
-
-    assert isinstance(plan, SweepPlan)
-    with _started(plan, folder, watch, debug) as backend:
-        return SweepDriver(plan, folder, backend.execute, resume, watch, accept_changes).conduct()
 
 
 @contextmanager

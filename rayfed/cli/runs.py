@@ -70,7 +70,7 @@ def run(
     with volume.applied():
         plan = prepared(scenarios, set_, address, api.unsearched)
         if not debug:
-            plan = api.placed(plan)
+            plan = plan.placed(api.cpus())
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display)
         say(headline(plan))
