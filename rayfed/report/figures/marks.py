@@ -13,7 +13,7 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, spans_decades
 from rayfed.report.read import units
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, RunRecord
 
 NO_LINE = {"width": 0}
 _ROW = 22  # pixels
@@ -24,6 +24,11 @@ MOST_TICKS = 12
 
 class NothingToDraw(ValueError):
     """The results do not have what a figure shows."""
+
+    @classmethod
+    def of(cls, run: RunRecord, what: str) -> NothingToDraw:
+        """Return that a run lacks something, which comes after "the run of ..., ...,"."""
+        return cls(f"the run of {run.name}, seed {run.seed}, {what}")
 
 
 def mark(

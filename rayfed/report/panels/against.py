@@ -77,7 +77,7 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
     paths = {name: path(results, name, x, y) for name in results.names}
     paths = {name: values for name, values in paths.items() if len(values)}
     if not paths:
-        raise ValueError(f"no run has {x} and {y} in the same rounds")
+        raise marks.NothingToDraw(f"no run has {x} and {y} in the same rounds")
     scales = x_scales(results)
     clock = scales.get(x, {"worth": 1.0, "title": results.column(x).label})
     paths = {name: values.assign(x=values["x"] / clock["worth"]) for name, values in paths.items()}
@@ -172,14 +172,11 @@ class AgainstPanel(FigurePanel):
     draws = (against,)
     best_only = True
     keyed = True
-    labelled = False
 
     @property
     def applies(self) -> bool:
         """Whether there are two columns to draw."""
-        pair = first_pair(self.results)
-        several = len(y_columns(self.results)) > 1  # over a clock one is drawn above
-        return several and any(len(path(self.results, n, *pair)) for n in self.results.names)
+        return len(y_columns(self.results)) > 1 and super().applies  # over a clock it is above
 
     def title(self) -> str:
         """Return which columns are drawn."""
@@ -338,7 +335,6 @@ class TradeoffPanel(FigurePanel):
     rank = 35
     draws = (tradeoff,)
     keyed = True
-    labelled = False
     how = (
         "A large dot is the mean over seeds of a setting, small ones are its seeds. Along the grey "
         "line none ends better at less."
@@ -349,9 +345,7 @@ class TradeoffPanel(FigurePanel):
         """Whether what travels differs: epsilon is recorded, or bytes an update differ."""
         sizes = _per_update(self.results, self.results.rivals)
         coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
-        if not (coded or EPSILON in self.results.rounds):
-            return False
-        return bool(_ends(self.results, self.source.y))
+        return (coded or EPSILON in self.results.rounds) and super().applies
 
     def title(self) -> str:
         """Return the front of the first cost."""
@@ -439,8 +433,3 @@ class LeftOutPanel(FigurePanel):
         "Root mean square, over the replies of a round, of the norm of what memories have not sent "
         "yet; mean over seeds."
     )
-
-    @property
-    def names(self) -> list[str]:
-        """The algorithms with a memory."""
-        return [*_left_out_curves(self.results)]

@@ -294,10 +294,9 @@ class TemplatedFigure(Panel):
     words : function
         Returns the title, from the results or of a run.
     keyed : bool
-        Whether the key of the algorithms stands above it, which hides and shows their lines. Its
-        traces then have the algorithm's name in ``meta["name"]``.
-    labelled : bool
-        Whether labels at the ends of its lines stand for the key where there is room.
+        Whether the key of the algorithms that it draws stands above it, which hides and shows their
+        lines. Its traces then have the algorithm's name in ``meta["name"]``. Names at the ends of
+        lines stand for the key where there is room.
     clickable : bool
         Whether a click shows the history of a client, the first value of a point's ``customdata``.
     notes : bool
@@ -307,7 +306,6 @@ class TemplatedFigure(Panel):
     words: ClassVar[Callable[..., str]] = staticmethod(_unwritten)
     draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
-    labelled: ClassVar[bool] = True
     clickable: ClassVar[bool] = False
     notes: ClassVar[bool] = False
 
@@ -317,14 +315,15 @@ class TemplatedFigure(Panel):
         return ""
 
     @property
-    def names(self) -> Collection[str]:
-        """The algorithms in the key."""
-        return self.source.results.names
-
-    @property
     def shown(self) -> dict[str, Any]:
         """The title and the figure that are shown before the reader has pressed anything."""
         raise NotImplementedError
+
+    @property
+    def names(self) -> Collection[str]:
+        """The algorithms that the figure draws."""
+        about = (trace.get("meta") or {} for trace in self.shown["figure"]["data"])
+        return {meta["name"] for meta in about if "name" in meta}
 
 
 class FigurePanel(TemplatedFigure):
@@ -350,9 +349,8 @@ class FigurePanel(TemplatedFigure):
         return type(self).words(self.results)
 
     def figure(self) -> go.Figure:
-        """Return the figure; where its key never gives way to labels, without another one."""
-        figure = self.draws[0](self.results)
-        return figure if self.labelled else figure.update_layout(showlegend=False)
+        """Return the figure; raise `NothingToDraw` where the results do not have it."""
+        return self.draws[0](self.results)
 
     @cached_property
     def parts(self) -> dict[str, FigurePanel]:
@@ -397,26 +395,29 @@ class RunPanel(TemplatedFigure):
         """Return what one sees of a run, in a sentence that is computed from the data."""
         return type(self).words(run)
 
-    def figure(self, run: RunRecord) -> go.Figure | None:
-        """Return the figure of a run; None if it does not have what the figure shows."""
-        with suppress(NothingToDraw):
-            return self.draws[0](self.results, run.name, run.seed)
-        return None
+    def figure(self, run: RunRecord) -> go.Figure:
+        """Return the figure of a run; raise `NothingToDraw` if it does not have what is shown."""
+        return self.draws[0](self.results, run.name, run.seed)
 
     @property
     def applies(self) -> bool:
-        """Whether any run recorded what its clients did."""
-        return bool(self.source.runs)
+        """Whether any run has what the figure shows."""
+        return any(run["figure"] for run in self.payload["runs"])
 
     @cached_property
     def payload(self) -> dict[str, Any]:
         """The title and the figure of each of `PageSource.runs`."""
-        made = [(self.title(run), self.figure(run)) for run in self.source.runs]
-        runs = [
-            {"title": keep_units(title), "figure": None if figure is None else figure_json(figure)}
-            for title, figure in made
-        ]
+        runs = [self._of(run) for run in self.source.runs]
         return {"runs": runs, "clickable": self.clickable}
+
+    def _of(self, run: RunRecord) -> dict[str, Any]:
+        """Return the title and the figure of a run, or in place of these what it lacks."""
+        try:
+            figure = figure_json(self.figure(run))
+        except NothingToDraw as error:
+            text = str(error)
+            return {"title": text[:1].upper() + text[1:], "figure": None}
+        return {"title": keep_units(self.title(run)), "figure": figure}
 
     @property
     def shown(self) -> dict[str, Any]:

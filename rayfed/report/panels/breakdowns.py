@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from rayfed.report.figures.marks import NothingToDraw, dotted_rows
 from rayfed.report.figures.style import fitted, y_range
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.phrases import joined, quoted
+from rayfed.report.panels.phrases import competing, joined, quoted
 from rayfed.report.read import breakdown, units
 from rayfed.report.read.results import Results
 
@@ -39,7 +39,7 @@ def classes(results: Results) -> go.Figure:
     """
     values = breakdown.classes(results)
     if not len(values):
-        raise ValueError("no run has a picture of its classes")
+        raise NothingToDraw("no run has a picture of its classes")
     hardest = values.mean(axis=1).dropna().sort_values(kind="stable").index[:MOST]
     shown = values.loc[hardest]
     figure = dotted_rows(results, shown, "%{x:.1%}")
@@ -53,7 +53,7 @@ def classes(results: Results) -> go.Figure:
 def classes_title(results: Results) -> str:
     """Return which class is the hardest, and how much of it each algorithm has right."""
     values = breakdown.classes(results)
-    rivals = [name for name in results.rivals if name in values] or list(values.columns)
+    rivals = competing(results, values.columns)
     hardest = str(values[rivals].mean(axis=1).idxmin())
     right = {name: float(values[name][hardest]) for name in rivals}
     order = sorted(rivals, key=lambda name: right[name], reverse=True)
@@ -71,7 +71,6 @@ class ClassesPanel(FigurePanel):
     words = staticmethod(classes_title)
     best_only = True
     keyed = True
-    labelled = False
 
     @property
     def applies(self) -> bool:
@@ -121,8 +120,7 @@ def layers(results: Results) -> go.Figure:
 def layers_title(results: Results) -> str:
     """Return which layers drift most and least, under the rival that drifts most."""
     values = breakdown.layers(results)
-    rivals = [name for name in results.rivals if name in values] or list(values.columns)
-    name = str(values[rivals].max().idxmax())
+    name = str(values[competing(results, values.columns)].max().idxmax())
     drift = values[name].dropna()
     most, least = str(drift.idxmax()), str(drift.idxmin())
     text = f"Local models of {quoted(name)} differ most in layer {most}, by {_share(drift[most])}"
@@ -145,7 +143,6 @@ class LayersPanel(FigurePanel):
     words = staticmethod(layers_title)
     best_only = True
     keyed = True
-    labelled = False
     how = (
         "Layers from the input down. The drift is the root mean square distance of clients' "
         "local models from their mean after the local work of a round, over the norm of that "
@@ -184,7 +181,7 @@ def profile(results: Results) -> go.Figure:
 def profile_title(results: Results) -> str:
     """Return what took longest under the first rival, and how long a round was."""
     frame = breakdown.steps(results)
-    name = next((name for name in results.rivals if name in frame), str(frame.columns[0]))
+    name = competing(results, frame.columns)[0]
     taken = frame[name].drop(breakdown.MEAN_ACTOR, errors="ignore").sort_values(ascending=False)
     total = float(taken.sum())
     parts = [f"{units.share(ms / total)} {step}" for step, ms in taken.iloc[:_NAMED].items()]
@@ -200,7 +197,6 @@ class ProfilePanel(FigurePanel):
     draws = (profile,)
     words = staticmethod(profile_title)
     keyed = True
-    labelled = False
     how = (
         "Wall-clock milliseconds of this machine for a round, on average over the rounds of "
         "each run and over seeds; none of it is simulated. Computing is that of the slowest "

@@ -17,7 +17,7 @@ from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, y_range
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
-from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
+from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
 
@@ -42,9 +42,11 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
         One line an algorithm; the worst tenth of clients is shaded.
     """
     column = column or fairness_column(results)
-    figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     curves = {name: sorted_clients(results, name, column) for name in results.names}
     drawn = {name: values for name, values in curves.items() if len(values)}
+    if not drawn:
+        raise NothingToDraw(f"no client has a recorded {column}")
+    figure = canvas(HEIGHT, hovermode="x unified", hoverdistance=-1)
     styles, at = algorithm_styles(results), np.linspace(0, 100, _POINTS)
     for name, values in drawn.items():
         as_ = {"of": name, "name": name, "hovertemplate": "%{y:.3g}"}
@@ -127,11 +129,10 @@ def worst_tenth(results: Results, name: str, column: str) -> float:
 def title(results: Results) -> str:
     """Return how the worst-served tenth of clients fares under each algorithm."""
     column = fairness_column(results)
-    values = {name: worst_tenth(results, name, column) for name in results.rivals}
+    values = {name: worst_tenth(results, name, column) for name in results.names}
     known = {name: value for name, value in values.items() if math.isfinite(value)}
-    if not known:
-        return "No values per client are recorded"
-    order = sorted(known, key=lambda name: known[name], reverse=column == "accuracy")
+    rivals = competing(results, known)
+    order = sorted(rivals, key=lambda name: known[name], reverse=column == "accuracy")
     texts = [f"{units.number(known[name])} with {quoted(name)}" for name in order[:MOST_NAMED]]
     text = f"The worst-served tenth of the clients has {column} {joined(texts)}"
     honest = honest_mean(results, order[0], column)
@@ -160,12 +161,6 @@ class FairnessPanel(FigurePanel):
     words = staticmethod(title)
     best_only = True
     keyed = True
-
-    @property
-    def applies(self) -> bool:
-        """Whether a loss or an accuracy of single clients is recorded."""
-        clients = self.results.clients
-        return any(c in clients and clients[c].notna().any() for c in ("accuracy", "loss"))
 
     @property
     def has_faulty(self) -> bool:
@@ -204,9 +199,7 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     measure, clients = served(run)
     if not len(clients):
-        raise NothingToDraw(
-            f"the run of {name}, seed {seed}, does not say who is fast and who served"
-        )
+        raise NothingToDraw.of(run, "does not say who is fast and how well served")
     colour = algorithm_styles(results)[name].light
     figure = canvas(_PACE_HEIGHT, hovermode="closest")
     if len(clients) > MOST_DOTS:
@@ -253,8 +246,6 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
 def pace_title(run: RunRecord) -> str:
     """Return how the slowest fifth of the clients is served, and the others."""
     measure, clients = served(run)
-    if len(clients) < 2:
-        return "Who is fast and how well served is not recorded for this run"
     split = len(clients) - fifth(len(clients))
     others, slow = (
         clients[measure].iloc[part].mean() for part in (slice(split), slice(split, None))

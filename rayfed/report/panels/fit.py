@@ -58,7 +58,7 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     """
     run = results.run(name, seed)
     if run.fit is None:
-        raise NothingToDraw(f"the run of {name}, seed {seed}, has no fit")
+        raise NothingToDraw.of(run, "has no picture of its model")
     style = algorithm_styles(results)[name]
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
@@ -121,8 +121,7 @@ def _xy(points: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32
 def title(run: RunRecord) -> str:
     """Return how well the final model of a run fits the rows that it is scored on."""
     found, name = run.fit, quoted(run.name)
-    if found is None:
-        return "This run has no picture of its model"
+    assert found is not None
     if found.kind == "curve":
         return f"{name} found {found.text}"
     if found.kind == "numbers":
@@ -147,12 +146,6 @@ class FitPanel(RunPanel):
     rank = 0
     draws = (fit,)
     words = staticmethod(title)
-    notes = False
-
-    @property
-    def applies(self) -> bool:
-        """Whether any of the shown runs has a fit."""
-        return any(run.fit for run in self.source.runs)
 
     @property
     def how(self) -> str:
@@ -185,8 +178,8 @@ def paths(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     pulls = run.pulls
     if pulls is None or not pulls.map.size:
-        text = f"the run of {name}, seed {seed}, has no map of F"
-        raise NothingToDraw(f"{text}; it takes the measure path, and a model of two numbers")
+        text = "has no map of F; it takes the measure path, and a model of two numbers"
+        raise NothingToDraw.of(run, text)
     style = algorithm_styles(results)[name]
     figure = canvas(_PATHS_HEIGHT, hovermode="closest")
     _contours(figure, pulls)
@@ -242,17 +235,13 @@ def _server(run: RunRecord) -> Floats:
 
 def paths_title(run: RunRecord) -> str:
     """Return how far apart local models end at first and last, and where the server's model is."""
-    pulls = run.pulls
-    if pulls is None or not len(pulls.rounds):
-        return "This run has no paths of its models"
-    first, last = (_spread(pulls.ends[k]) for k in (0, -1))
-    least = pulls.lowest
-    off = float(np.linalg.norm(_server(run)[-1, 1:] - least)) if pulls.map.size else np.nan
-    there = f", and {quoted(run.name)} is {units.number(off)} from the lowest point of the map"
-    return (
-        f"Local models end {units.number(first)} apart at first and {units.number(last)} at last"
-        f"{there if np.isfinite(off) else ''}"
-    )
+    assert run.pulls is not None
+    first, last = (units.number(_spread(run.pulls.ends[k])) for k in (0, -1))
+    text = f"Local models end {first} apart at first and {last} at last"
+    off = float(np.linalg.norm(_server(run)[-1, 1:] - run.pulls.lowest))
+    if not np.isfinite(off):  # the run diverged
+        return text
+    return f"{text}, and {quoted(run.name)} is {units.number(off)} from the lowest point of the map"
 
 
 def _spread(ends: Floats) -> float:
@@ -268,14 +257,8 @@ class PathsPanel(RunPanel):
     rank = 1
     draws = (paths,)
     words = staticmethod(paths_title)
-    notes = False
     how = (
         "The line is the server's model, from round to round over the contours of F. Thin lines "
         "lead to where the local work of single clients ends, in a dozen rounds. Shows the run "
         "chosen above."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether any of the shown runs has recorded its path."""
-        return any(run.pulls and run.pulls.map.size for run in self.source.runs)

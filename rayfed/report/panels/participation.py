@@ -68,7 +68,7 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     counts = counted(run)
     if not len(counts):
-        raise NothingToDraw(f"the run of {name}, seed {seed}, has no record of its clients' labels")
+        raise NothingToDraw.of(run, "has no record of its clients' labels")
     shares = label_shares(counts)
     scale = fade(algorithm_styles(results)[name])
     few = len(counts) <= SINGLE
@@ -144,8 +144,6 @@ def _name_labels(axis: go.layout.XAxis | go.layout.YAxis, counts: pd.DataFrame) 
 def labels_title(run: RunRecord) -> str:
     """Return how many labels clients hold, and how much of the rows the most common one is."""
     counts = counted(run)
-    if not len(counts):
-        return "The labels of the clients of this run are not recorded"
     held = np.sort((counts.to_numpy() > 0).sum(axis=1))
     low, high, total = int(held[0]), int(held[-1]), counts.shape[1]
     if low == high:
@@ -168,11 +166,6 @@ class LabelsPanel(RunPanel):
     draws = (labels,)
     words = staticmethod(labels_title)
     clickable = True
-
-    @property
-    def applies(self) -> bool:
-        """Whether the labels of any run's clients are recorded."""
-        return any(run.held is not None for run in self.source.runs)
 
     @property
     def how(self) -> str:
@@ -212,7 +205,7 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     shares = client_shares(run)
     if not len(shares):
-        return canvas(200, meta={"note": "No clients are recorded for this run."})
+        raise NothingToDraw.of(run, "has no record of who took part")
     if len(shares) > MOST_DOTS:
         return _by_tenths(shares, algorithm_styles(results)[name].light)
     slow = np.arange(len(shares)) >= len(shares) - fifth(len(shares))
@@ -274,8 +267,8 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     """
     run = results.run(name, seed)
     clients = run.clients_by_speed
-    if not run.asked or not len(clients):
-        return canvas(200, meta={"note": "No events are recorded for this run."})
+    if not run.asked:
+        raise NothingToDraw.of(run, "has no record of who took part in which rounds")
     share, round_edges = _used_share(run, coarse=len(clients) > MOST_DOTS)
     bands, columns = share.shape
     single = bands == len(clients)
@@ -336,8 +329,6 @@ def _add_dots(
 def title(run: RunRecord) -> str:
     """Return what the slowest fifth of the clients gave against what they hold."""
     shares = client_shares(run)
-    if not len(shares) or shares["used"].sum() == 0:
-        return "Who took part was not recorded for this run"
     if shares["speed_s"].isna().all() or len(shares) < 2:
         return f"{len(shares):,} clients took part with {quoted(run.name)}"
     slow = shares.iloc[len(shares) - fifth(len(shares)) :]
@@ -363,8 +354,8 @@ def rounds_title(run: RunRecord) -> str:
     Only clients that are recorded are counted.
     """
     used = client_shares(run)["used"]
-    rounds = int(run.rounds["round"].max()) if len(run.rounds) else 0
-    if not len(used) or not rounds:
+    rounds = int(run.rounds["round"].max())
+    if not len(used):
         return "Who took part in which rounds"
     low, high = int(used.min()), int(used.max())
     if low == high:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rayfed.core.columns import Column
 from rayfed.report.read import units
+from rayfed.report.read.results import Results
 
 MOST_NAMED = 3  # most algorithms that a sentence names
 ALIKE = 1.05  # times or costs within this factor are one
@@ -34,6 +35,11 @@ def joined(parts: Sequence[str]) -> str:
     if rest := len(parts[MOST_NAMED:]):
         shown.append("1 other" if rest == 1 else f"{rest} others")
     return listed(shown)
+
+
+def competing(results: Results, known: Collection[str]) -> list[str]:
+    """Return of the names that have something those that are ranked; all where none is."""
+    return [name for name in results.rivals if name in known] or [*map(str, known)]
 
 
 def listed(parts: Sequence[str]) -> str:

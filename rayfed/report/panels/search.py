@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Candidate
 from rayfed.report.figures import marks
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -121,12 +123,14 @@ def draw_coordinates(searched: Searched) -> go.Figure:
     One group of axes an algorithm that was searched; the best trial is in its colour.
     """
     labels = [label for label in searched.labels if searched.space(label)]
+    if not labels:
+        raise NothingToDraw("nothing was searched for any algorithm")
     styles = algorithm_styles(searched.winners)
     figure = canvas(_BAND * len(labels) + 40, hovermode="closest")
     bottoms = [-(1 + _GAP) * k for k in range(len(labels))]
     for label, bottom in zip(labels, bottoms, strict=True):
         _add_axes(figure, searched, label, bottom, styles[label])
-    low, high = min(bottoms, default=0.0) - 0.32, 1.28
+    low, high = bottoms[-1] - 0.32, 1.28
     figure.update_layout(margin={"l": 8, "r": 56, "t": 8, "b": 8})
     figure.update_xaxes(range=[-0.03, 1.03], visible=False, fixedrange=True)
     return figure.update_yaxes(range=[low, high], visible=False, fixedrange=True)
@@ -230,14 +234,15 @@ def _write(
 def draw_importance(searched: Searched) -> go.Figure:
     """Draw how much each key decides whether a trial is good; see `Searched.importance`."""
     styles = algorithm_styles(searched.winners)
-    shares = {label: searched.importance(label) for label in searched.labels}
-    several = sum(bool(share) for share in shares.values()) > 1
+    found = {label: searched.importance(label) for label in searched.labels}
+    shares = {label: share for label, share in found.items() if share}
+    if not shares:
+        raise NothingToDraw("the trials are too few to tell which key matters")
     rows = sum(map(len, shares.values()))
     figure = canvas(_ROW * rows + 80, hovermode="closest")
     for label, share in shares.items():
-        if not share:
-            continue
-        names = [key.rpartition(".")[2] + (f" · {label}" if several else "") for key in share]
+        of = f" · {label}" if len(shares) > 1 else ""
+        names = [key.rpartition(".")[2] + of for key in share]
         marks.bars(
             figure, "share", list(share.values()), names, styles[label].light, "", of=label,
             orientation="h", width=0.5, cliponaxis=False, textfont={"color": LIGHT["muted"]},
@@ -248,7 +253,7 @@ def draw_importance(searched: Searched) -> go.Figure:
     return figure.update_yaxes(autorange="reversed", showgrid=False)
 
 
-def title(searched: Searched) -> str:
+def trials_title(searched: Searched) -> str:
     """Return what the best trial of each algorithm reached, the best first."""
     best, column = searched.best, searched.results.column(searched.best.aim.column)
     order = sorted(best.winners, key=lambda winner: winner.best.place(best.aim))
@@ -262,19 +267,38 @@ def title(searched: Searched) -> str:
     return f"The best {column.title} is {joined(texts)}" if texts else "Every trial failed"
 
 
+def coordinates_title(searched: Searched) -> str:
+    """Return what the best trial of each algorithm chose."""
+    labels = [label for label in searched.labels if searched.space(label)]
+    chosen = {label: text_of(searched.values(searched.chosen(label))) for label in labels}
+    return f"The best trials are {joined([f'{label} with {chosen[label]}' for label in labels])}"
+
+
+def importance_title(searched: Searched) -> str:
+    """Return the key that matters most for each algorithm."""
+    texts = []
+    for label in searched.labels:
+        if shares := searched.importance(label):
+            key = max(shares, key=lambda key: shares[key])
+            name, share = key.rpartition(".")[2], units.number(100 * shares[key], 2)
+            texts.append(f"{name} with {share} % for {label}")
+    return f"The most important key is {joined(texts)}"
+
+
 class _SearchPanel(FigurePanel):
-    """Base of the panels of a search."""
+    """Base of the panels of a search: their `words` and `of_search` take all its trials."""
 
-    @property
-    def searched(self) -> Searched:
-        """All trials."""
-        assert self.source.searched is not None
-        return self.source.searched
+    of_search: ClassVar[Callable[[Searched], go.Figure]]
 
-    @property
-    def applies(self) -> bool:
-        """Whether the folder is that of a search."""
-        return self.source.searched is not None
+    def title(self) -> str:
+        """Return what one sees of the search."""
+        return type(self).words(self.source.searched)
+
+    def figure(self) -> go.Figure:
+        """Return the figure of the search, if the folder is that of one."""
+        if self.source.searched is None:
+            raise NothingToDraw("the folder holds no search")
+        return type(self).of_search(self.source.searched)
 
 
 class TrialsPanel(_SearchPanel):
@@ -284,26 +308,20 @@ class TrialsPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 0
     draws = (trials,)
+    of_search = staticmethod(draw_trials)
+    words = staticmethod(trials_title)
     keyed = True
-    labelled = False
-
-    def title(self) -> str:
-        """Return what the best trial of each algorithm reached, and by how much it is best."""
-        return title(self.searched)
 
     @property
     def how(self) -> str:
         """How to read the figure."""
-        count = sum(map(len, self.searched.best.rivals.values()))
+        assert self.source.searched is not None
+        count = sum(map(len, self.source.searched.best.rivals.values()))
         return (
             f"Each of {count} trials is a line, the best of each algorithm in its colour: the mean "
             "over seeds. Lines that leave the figure at the top got worse. All other figures of "
             "this page show the best trials alone."
         )
-
-    def figure(self) -> go.Figure:
-        """Return `figures.trials`."""
-        return draw_trials(self.searched)
 
 
 class CoordinatesPanel(_SearchPanel):
@@ -313,28 +331,13 @@ class CoordinatesPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 10
     draws = (coordinates,)
+    of_search = staticmethod(draw_coordinates)
+    words = staticmethod(coordinates_title)
     how = (
         "A line is a trial: it crosses each axis at the value that it chose, and the last one "
         "at what it reached, the best at the top and failures at the bottom. A best line near "
         "the end of an axis says that the range should be wider."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether any algorithm was searched."""
-        found = self.source.searched
-        return found is not None and any(found.space(label) for label in found.labels)
-
-    def title(self) -> str:
-        """Return what the best trial of each algorithm chose."""
-        found = self.searched
-        labels = [label for label in found.labels if found.space(label)]
-        texts = [f"{label} with {text_of(found.values(found.chosen(label)))}" for label in labels]
-        return f"The best trials are {joined(texts)}"
-
-    def figure(self) -> go.Figure:
-        """Return `figures.coordinates`."""
-        return draw_coordinates(self.searched)
 
 
 class ImportancePanel(_SearchPanel):
@@ -344,28 +347,9 @@ class ImportancePanel(_SearchPanel):
     section = Section.SEARCH
     rank = 20
     draws = (importance,)
+    of_search = staticmethod(draw_importance)
+    words = staticmethod(importance_title)
     how = (
         "How much the values of a key in the best quarter of the trials differ from those in all "
         "(PED-ANOVA of Optuna). The shares add up to 100 %, also where chance alone decides."
     )
-
-    @property
-    def applies(self) -> bool:
-        """Whether there are trials enough to tell."""
-        found = self.source.searched
-        return found is not None and any(found.importance(label) for label in found.labels)
-
-    def title(self) -> str:
-        """Return the key that matters most for each algorithm."""
-        texts = []
-        for label in self.searched.labels:
-            shares = self.searched.importance(label)
-            if shares:
-                key = max(shares, key=lambda key: shares[key])
-                name, share = key.rpartition(".")[2], units.number(100 * shares[key], 2)
-                texts.append(f"{name} with {share} % for {label}")
-        return f"The most important key is {joined(texts)}"
-
-    def figure(self) -> go.Figure:
-        """Return `figures.importance`."""
-        return draw_importance(self.searched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
+from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import X_AXES, thin
@@ -47,7 +47,7 @@ def round_times(results: Results) -> go.Figure:
     """
     values = values_of(results, lambda usage: usage.round_times)
     if not any((times > 0).any() for times in values.values()):
-        raise ValueError("no round took any time")
+        raise NothingToDraw("no round took any time")
     scaled = scale(X_AXES["time_s"], max(float(times.max()) for times in values.values()))
     values = {name: times / scaled["worth"] for name, times in values.items()}
     log = spans_decades([times[times > 0] for times in values.values()])
@@ -134,9 +134,8 @@ def staleness_title(results: Results) -> str:
 
 def _halves(results: Results, values: Mapping[str, Floats], text: Callable[[float], str]) -> str:
     """Return what half of the values, and nine in ten, do not exceed, of a few algorithms."""
-    names = ([name for name in results.rivals if name in values] or list(values))[:MOST_NAMED]
     parts = []
-    for name in names:
+    for name in competing(results, values)[:MOST_NAMED]:
         half, most = (text(_at(values[name], share)) for share in (0.5, 0.9))
         parts.append(f"{half} with {quoted(name)} (nine in ten {most})")
     return joined(parts)
@@ -157,7 +156,6 @@ class RoundTimesPanel(FigurePanel):
     words = staticmethod(times_title)
     best_only = True
     keyed = True
-    labelled = False
 
     @property
     def applies(self) -> bool:
@@ -175,11 +173,6 @@ class RoundTimesPanel(FigurePanel):
             )
         return "Each line rises from the shortest round to the longest, over all seeds."
 
-    @property
-    def names(self) -> Collection[str]:
-        """The algorithms that have a line."""
-        return values_of(self.results, lambda usage: usage.round_times).keys()
-
 
 class StalenessPanel(FigurePanel):
     """How stale the replies of asynchronous algorithms were."""
@@ -191,9 +184,3 @@ class StalenessPanel(FigurePanel):
     words = staticmethod(staleness_title)
     best_only = True
     keyed = True
-    labelled = False
-
-    @property
-    def names(self) -> Collection[str]:
-        """The algorithms that have a line."""
-        return values_of(self.results, lambda usage: usage.staleness).keys()

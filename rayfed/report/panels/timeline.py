@@ -13,7 +13,8 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS, named
+from rayfed.report.figures.clients import PATTERNS, WORDS, named
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section
@@ -40,7 +41,6 @@ _COLOURS = {
 }
 _WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
 _WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
-_PATTERN = {"late": "/", "dropped": "x"}
 _TOLD = ["round", "client", "status"]
 EVERY_BAR = 15_000  # bars of all timelines together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
@@ -319,17 +319,14 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
         (what the blank means).
     """
     run = results.run(name, seed)
-    styles = algorithm_styles(results)[name]
+    if not run.asked:
+        raise NothingToDraw.of(run, "has no record of what its clients did")
     clients = run.clients_by_speed
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
-    if not run.asked:
-        figure = canvas(200, meta={"note": "No events are recorded for this run."})
-    elif len(clients) > MOST_ROWS:
-        figure = density(run, clients, styles.light)
-    else:
-        figure = _bars(run, clients, styles.light, most)
-    figure.layout.meta = figure.layout.meta | {"blank": blank}
-    return figure
+    many = len(clients) > MOST_ROWS
+    colour = algorithm_styles(results)[name].light
+    figure = density(run, clients, colour) if many else _bars(run, clients, colour, most)
+    return figure.update_layout(meta=figure.layout.meta | {"blank": blank})
 
 
 def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
@@ -388,7 +385,7 @@ def _add_bars(
     marks.bars(
         figure, part, np.round((end - start) / clock.worth, 6),
         row.reindex(events["client"]).to_numpy(float), colour, _hover(part, clock.unit),
-        _PATTERN.get(part, ""), base=np.round(start / clock.worth, 6), orientation="h",
+        PATTERNS.get(part, ""), base=np.round(start / clock.worth, 6), orientation="h",
         customdata=_named(customdata[:, [0, 2, 3]] if part in _WAITING else customdata, run),
         name=_WORDS[part], width=0.72,
     )  # fmt: skip
@@ -418,8 +415,6 @@ def _hover(part: str, unit: str) -> str:
 
 def title(run: RunRecord) -> str:
     """Return how long a round took and how much of it clients waited for the slowest."""
-    if not run.asked or len(run.rounds) < 2:
-        return "What the clients did was not recorded for this run"
     ends = run.rounds["time_s"].to_numpy(float)
     length = float(np.diff(ends).mean())
     text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"

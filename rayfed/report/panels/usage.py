@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,17 +11,17 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import WORDS, named, tenths
+from rayfed.report.figures.clients import PATTERNS, WORDS, named, tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
-from rayfed.report.panels.phrases import MOST_NAMED, joined, quoted
+from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import Axis
-from rayfed.report.read.usage import FAILED, STATES
+from rayfed.report.read.usage import FAILED, STATES, Usage
 
 MOST_ROWS = 60  # clients beyond this are taken together
 _LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
@@ -29,9 +29,7 @@ _TEXT = 11
 _ROW, _MARGINS = 30, 64  # pixels
 _GREYS = {"finished": "strip", "idle": "waiting", "away": "background"}
 _TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
-_COLOURS = {"late": "late", "dropped": "dropped", "unfinished": "strip"}
-_PATTERN = {"late": "/", "dropped": "x", "unfinished": "."}
-_WASTE_ROW, _MARGINS = 58, 64  # pixels
+_WASTE_ROW = 58  # pixels
 _ENERGY = Axis("energy_j", "energy", (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9)))
 _ROOM = 1.9  # the axis against the longest bar: there is text behind it
 
@@ -61,8 +59,7 @@ def utilisation(results: Results) -> go.Figure:
     figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
     names = [plain(str(name)) for name in shares.index]
     _stack(figure, names, shares, [styles[str(name)].light for name in shares.index])
-    figure.update_yaxes(type="category", categoryarray=names, categoryorder="array")
-    figure.update_yaxes(autorange="reversed", automargin=True, dtick=1, showgrid=False)
+    marks.rows_down(figure, names)
     return figure
 
 
@@ -100,7 +97,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     seconds = run.usage.activity
     if seconds is None:
-        return canvas(200, meta={"note": "What the clients did is not recorded for this run."})
+        raise NothingToDraw.of(run, "has no record of what its clients did")
     order = run.clients_by_speed.index
     seconds = seconds.loc[[client for client in order if client in seconds.index]]
     many = len(seconds) > MOST_ROWS
@@ -165,25 +162,21 @@ def _stack(
 def title(results: Results) -> str:
     """Return how much of the time clients computed, waited and were not asked."""
     shares = algorithm_shares(results)
-    first = next((name for name in results.rivals if name in shares.index), str(shares.index[0]))
+    first, *others = competing(results, shares.index)
     one = dict(zip(shares.columns, shares.loc[first].to_numpy(float).tolist(), strict=True))
     parts = [f"clients computed {units.share(one['computing'])} of the time"]
     if one["finished"] > 0:
         parts.append(f"waited {units.share(one['finished'])} for a round to end")
     text = joined([*parts, f"were not asked in {units.share(one['idle'])}"])
-    others = [name for name in results.rivals if name in shares.index and name != first]
     computing = shares["computing"].to_dict()
-    rest = [
-        f"{units.share(computing[name])} with {quoted(name)}" for name in others[: MOST_NAMED - 1]
-    ]
+    rest = [f"{units.share(computing[n])} with {quoted(n)}" for n in others[: MOST_NAMED - 1]]
     return f"With {quoted(first)} {text}" + (f"; they computed {joined(rest)}" if rest else "")
 
 
 def clients_title(run: RunRecord) -> str:
     """Return who computed most and least of the time of a run."""
     seconds = run.usage.activity
-    if seconds is None:
-        return f"What the clients of {quoted(run.name)} did is not compared"
+    assert seconds is not None
     order = [client for client in run.clients_by_speed.index if client in seconds.index]
     seconds, called = seconds.loc[order], [quoted(name) for name in run.called(order)]
     start = f"With {quoted(run.name)} "
@@ -239,11 +232,6 @@ class ClientsUtilisationPanel(RunPanel):
         "fastest client is at the top. Shows the run chosen above."
     )
 
-    @property
-    def applies(self) -> bool:
-        """Whether any run recorded what its clients did."""
-        return any(run.usage.shares is not None for run in self.source.runs)
-
 
 def waste(results: Results) -> go.Figure:
     """Draw which share of computing and of bytes went into replies that were not used.
@@ -261,36 +249,27 @@ def waste(results: Results) -> go.Figure:
 
     Raises
     ------
-    ValueError
+    NothingToDraw
         If no run recorded what its clients did.
     """
-    computing, sent = computing_by_status(results), bytes_wasted(results)
+    computing = computing_by_status(results)
     if not len(computing):
         raise NothingToDraw("no run recorded what its clients did")
     shares = 100 * computing.div(computing.sum(axis=1).replace(0.0, np.nan), axis=0).fillna(0.0)
     figure = _named_rows(list(map(str, computing.index)))
     y = np.arange(len(computing), dtype=np.float64) - 0.2
-    _add_failed(figure, y, shares, computing, units.duration)
-    in_vain = computing[list(FAILED)].sum(axis=1)
-    ends = shares[list(FAILED)].sum(axis=1)
-    texts = [
-        f"{units.share(end / 100)}, {units.duration(seconds)}"
-        for end, seconds in zip(ends, in_vain, strict=True)
-    ]
-    _add_texts(figure, y, ends.to_numpy(), texts)
-    lost = 100 * sent["share"].reindex(computing.index).to_numpy(float)
-    amounts = sent["wasted"].reindex(computing.index)
-    known = np.isfinite(lost)
+    _add_works(figure, y, shares, computing, units.duration, FAILED)
+    ends = shares[list(FAILED)].sum(axis=1).to_numpy()
+    _add_ends(figure, y, ends, map(units.duration, computing[list(FAILED)].sum(axis=1)))
+    sent = bytes_wasted(results).reindex(computing.index)
+    known = sent["share"].notna().to_numpy()
+    below, lost = (y + 0.4)[known], 100 * sent["share"].to_numpy()[known]
     marks.bars(
-        figure, "bytes", lost[known].round(4), (y + 0.4)[known], LIGHT["muted"],
-        "bytes in vain: %{x:.3~g} %", orientation="h", name="bytes", width=0.34,
+        figure, "bytes", lost.round(4), below, LIGHT["muted"], "bytes in vain: %{x:.3~g} %",
+        orientation="h", name="bytes", width=0.34,
     )  # fmt: skip
-    texts = [
-        f"{units.share(end / 100)}, {units.size(float(amount))}"
-        for end, amount in zip(lost, amounts, strict=True)
-    ]
-    _add_texts(figure, (y + 0.4)[known], lost[known], [texts[k] for k in np.flatnonzero(known)])
-    longest = max(float(ends.max()), float(np.nanmax(lost, initial=0.0))) or 1.0
+    _add_ends(figure, below, lost, map(units.size, sent["wasted"][known]))
+    longest = max(ends.max(), lost.max(initial=0.0)) or 1.0
     figure.update_xaxes(title_text="in vain (%)", range=[0, _ROOM * longest])
     return figure
 
@@ -310,7 +289,7 @@ def energy(results: Results) -> go.Figure:
 
     Raises
     ------
-    ValueError
+    NothingToDraw
         If the power of no client is recorded.
     """
     joules = energy_by_status(results)
@@ -321,13 +300,8 @@ def energy(results: Results) -> go.Figure:
     unit, worth = _ENERGY.unit(float(whole.max()))
     y = np.arange(len(joules), dtype=float)
     styles = algorithm_styles(results)
-    marks.bars(
-        figure, "used", (joules["used"] / worth).round(6), y,
-        [styles[str(name)].light for name in joules.index], "used: %{customdata}",
-        customdata=[units.energy(float(value)) for value in joules["used"]],
-        orientation="h", name="used", width=0.6,
-    )  # fmt: skip
-    _add_failed(figure, y, joules / worth, joules, units.energy, width=0.6)
+    own = [styles[str(name)].light for name in joules.index]
+    _add_works(figure, y, joules / worth, joules, units.energy, ("used", *FAILED), 0.6, own)
     failed = joules[list(FAILED)].sum(axis=1)
     texts = [
         f"{units.energy(all_)}, {units.share(lost / all_ if all_ else 0.0)} in vain"
@@ -339,42 +313,47 @@ def energy(results: Results) -> go.Figure:
     return figure
 
 
-def _asked(run: RunRecord) -> bool:
-    """Whether it is known what the clients of a run did, and compared."""
-    return run.usage.shares is not None
-
-
 def computing_by_status(results: Results) -> pd.DataFrame:
     """Return seconds of computing by what became of the work, a row an algorithm, means."""
-    return results.means(lambda run: run.usage.computing if _asked(run) else None).T
+    return _means(results, lambda usage: usage.computing)
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
     """Return joules of computing by what became of the work, a row an algorithm, means."""
-    return results.means(lambda run: run.usage.energy if _asked(run) else None).T
+    return _means(results, lambda usage: usage.energy)
+
+
+def _means(results: Results, what: Callable[[Usage], pd.Series | None]) -> pd.DataFrame:
+    """Return means over the runs of which it is known what clients did, and compared."""
+    return results.means(lambda run: None if run.usage.shares is None else what(run.usage)).T
 
 
 def bytes_wasted(results: Results) -> pd.DataFrame:
     """Return the bytes in vain and their share of all, a row an algorithm, means over seeds."""
-    rows = {}
-    for name in results.names:
-        found = [run.usage.totals for run in results.usable(name)]
-        frame = pd.DataFrame(found).reindex(columns=["wasted_bytes", "wasted_bytes_share"])
-        rows[name] = frame.mean().set_axis(["wasted", "share"])
-    return pd.DataFrame(rows).T
+    found = results.means(lambda run: pd.Series(run.usage.totals, dtype=float)).T
+    columns = ["wasted_bytes", "wasted_bytes_share"]
+    return found.reindex(columns=columns).set_axis(["wasted", "share"], axis=1)
 
 
-def _add_failed(
+def _add_works(
     figure: go.Figure, y: Floats, lengths: pd.DataFrame, amounts: pd.DataFrame,
-    text: Callable[[float], str], width: float = 0.34,
+    text: Callable[[float], str], parts: Sequence[str], width: float = 0.34,
+    own: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Add a part of each bar for every status of replies that were not used."""
-    for status in FAILED:
+    """Add a part of each bar for every status of works; `own` are the colours of those used."""
+    for status in parts:
+        colour = own if status == "used" else LIGHT.get(status, LIGHT["strip"])
         marks.bars(
-            figure, status, lengths[status].to_numpy(float).round(6), y, LIGHT[_COLOURS[status]],
-            f"{status}: %{{customdata}}", _PATTERN[status], orientation="h", name=status,
+            figure, status, lengths[status].to_numpy(float).round(6), y, colour,
+            f"{status}: %{{customdata}}", PATTERNS.get(status, ""), orientation="h", name=status,
             width=width, customdata=[text(float(value)) for value in amounts[status]],
         )  # fmt: skip
+
+
+def _add_ends(figure: go.Figure, y: Floats, ends: Floats, amounts: Iterable[str]) -> None:
+    """Write behind the ends of bars how many percent they are, and how much that is."""
+    pairs = zip(ends, amounts, strict=True)
+    _add_texts(figure, y, ends, [f"{units.share(end / 100)}, {amount}" for end, amount in pairs])
 
 
 def _add_texts(figure: go.Figure, y: Floats, ends: Floats, texts: Sequence[str]) -> None:
@@ -396,10 +375,9 @@ def _named_rows(names: Sequence[str], row: int = _WASTE_ROW) -> go.Figure:
 def waste_title(results: Results) -> str:
     """Return which share of computing and of bytes was in vain, the most wasteful first."""
     computing, lost = computing_by_status(results), bytes_wasted(results)
-    rivals = [name for name in results.rivals if name in computing.index]
     failed = computing[list(FAILED)].sum(axis=1)
     share = (failed / computing.sum(axis=1)).fillna(0.0)
-    order = sorted(rivals or list(computing.index), key=lambda name: -share[name])
+    order = sorted(competing(results, computing.index), key=lambda name: -share[name])
     first = order[0]
     text = (
         f"{units.share(share[first])} of the computing of {quoted(first)} was in vain, "
@@ -414,8 +392,7 @@ def waste_title(results: Results) -> str:
 def energy_title(results: Results) -> str:
     """Return how much energy each algorithm took, the thriftiest first."""
     whole = energy_by_status(results).sum(axis=1)
-    rivals = [name for name in results.rivals if name in whole.index] or list(whole.index)
-    order = sorted(rivals, key=lambda name: whole[name])[:MOST_NAMED]
+    order = sorted(competing(results, whole.index), key=lambda name: whole[name])[:MOST_NAMED]
     return f"Computing took {joined([f'{units.energy(whole[n])} with {quoted(n)}' for n in order])}"
 
 
@@ -432,11 +409,9 @@ class WastePanel(FigurePanel):
     @property
     def applies(self) -> bool:
         """Whether any reply was not used."""
-        computing = computing_by_status(self.results)
-        wasted = bytes_wasted(self.results)["wasted"] if len(computing) else pd.Series(dtype=float)
-        return len(computing) > 0 and bool(
-            (computing[list(FAILED)] > 0).to_numpy().any() or (wasted > 0).any()
-        )
+        computing, sent = computing_by_status(self.results), bytes_wasted(self.results)
+        vain = (computing.reindex(columns=list(FAILED)) > 0).to_numpy().any()
+        return len(computing) > 0 and bool(vain or (sent["wasted"] > 0).any())
 
     @property
     def key(self) -> list[tuple[str, str, str]]:

@@ -35,7 +35,7 @@ def test_a_line_is_the_mean_over_seeds_of_those_that_recorded_it(results):
     assert left_out_title(results) == "Not sent yet in the end: a norm of 9 of b and 5 of a"
     panel = LeftOutPanel(PageSource(results))
     assert panel.applies
-    assert panel.names == ["a", "b"]
+    assert panel.names == {"a", "b"}
 
 
 def test_a_study_that_did_not_record_it_has_no_figure(tmp_path, run_writer, rows):

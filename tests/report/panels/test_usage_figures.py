@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.panels import spread, usage
 from rayfed.report.panels.base import PageSource
 from rayfed.report.read.results import Results
@@ -66,9 +67,8 @@ def test_bars_of_clients_add_up_and_the_fastest_is_at_the_top(folder):
     assert bars(figure)["finished"] == [50, 0]
     assert list(figure.layout.yaxis.ticktext) == ["0", "1"]
     assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
-    baseline = usage.utilisation_of_clients(Results.read(folder), "centralised", 0)
-    assert len(baseline.data) == 0
-    assert "not recorded" in baseline.layout.meta["note"]
+    with pytest.raises(NothingToDraw, match="^the run of centralised, seed 0, has no record of"):
+        usage.utilisation_of_clients(Results.read(folder), "centralised", 0)
 
 
 def test_many_clients_are_tenths(tmp_path, run_writer, rows):
