@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -171,6 +171,14 @@ class PageSource:
             if name in wanted and text not in named:
                 named.add(text)
                 yield place, style, text
+
+    def lines(
+        self, series: Iterable[str], names: Iterable[str]
+    ) -> list[tuple[int, LineStyle, str]]:
+        """Return a key of lines, each drawn as one of its points is; empty where there is one."""
+        pairs = [*zip(series, names, strict=True)]
+        key = [(self.colour_place(name), self.styles[name], text) for text, name in pairs]
+        return key if len(key) > 1 else []
 
     @cached_property
     def about(self) -> list[dict[str, Any]]:

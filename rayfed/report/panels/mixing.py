@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -81,8 +82,8 @@ class Mixing:
     powers: dict[str, Power]
 
 
-def find(results: Results, column: str | None = None) -> Mixing | None:
-    """Return the cost of mixing, or None if a study does not show it.
+def find(results: Results, column: str | None = None) -> Mixing:
+    """Return the cost of mixing.
 
     Points share a line only if nothing but the walk differs: larger graphs mix more slowly and also
     have more clients to visit, and a line across sizes would combine both effects.
@@ -93,16 +94,22 @@ def find(results: Results, column: str | None = None) -> Mixing | None:
         A result folder.
     column : str, optional
         The column that ends the runs. If None, the first column of the rounds that shows it.
+
+    Raises
+    ------
+    NothingToDraw
+        If a study does not show it.
     """
     for name in y_columns(results) if column is None else [column]:
         goal = stopped_at(results, name)
-        points = _points(results, name, goal) if goal is not None else pd.DataFrame()
-        series = points.groupby("series", sort=False) if len(points) else ()
+        points = pd.DataFrame() if goal is None else _points(results, name, goal)
+        if goal is None or not len(points):
+            continue
+        series = points.groupby("series", sort=False)
         fits = {str(label): fit(rows[rows["reached"]]) for label, rows in series}
-        powers = {label: power for label, power in fits.items() if power is not None}
-        if goal is not None and powers:
+        if powers := {label: power for label, power in fits.items() if power is not None}:
             return Mixing(results.column(name), goal, points, powers)
-    return None
+    raise NothingToDraw("no walks that differ, all else alike, whose runs end at one goal")
 
 
 def fit(points: pd.DataFrame) -> Power | None:
@@ -224,14 +231,14 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
 
     Raises
     ------
-    ValueError
-        If nothing tells what mixing costs; see `read.mixing.find`.
+    NothingToDraw
+        If nothing tells what mixing costs; see `find`.
     """
-    walks = find(results, column)
-    if walks is None:
-        raise ValueError("no walks that differ, all else alike, whose runs end at one goal")
-    figure = canvas(HEIGHT, hovermode="closest")
-    figure.update_layout(margin_r=_ROOM)
+    return _drawn(results, find(results, column))
+
+
+def _drawn(results: Results, walks: Mixing) -> go.Figure:
+    figure = canvas(HEIGHT, hovermode="closest").update_layout(margin_r=_ROOM)
     styles = algorithm_styles(results)
     spans = [_extent(walks.points[values]) for values in ("relaxation", "rounds")]
     (left, right), _ = spans
@@ -346,37 +353,25 @@ class MixingPanel(FigurePanel):
     by_case = False
 
     @cached_property
-    def mixing(self) -> Mixing | None:
-        """The walks with their rounds; None where nothing tells what mixing costs."""
+    def mixing(self) -> Mixing:
+        """The walks with their rounds."""
         return find(self.results)
-
-    @property
-    def applies(self) -> bool:
-        """Whether walks differ, all else alike, in runs that end at one goal."""
-        return self.mixing is not None
 
     def title(self) -> str:
         """Return how many times the rounds a walk needs that takes twice as long to mix."""
-        assert self.mixing is not None
         return title(self.mixing)
 
     def figure(self) -> go.Figure:
         """Return `figures.mixing`."""
-        assert self.mixing is not None
-        return mixing(self.results, self.mixing.column.name)
+        return _drawn(self.results, self.mixing)
 
     @property
     def missed(self) -> bool:
         """Whether any point did not reach the goal."""
-        assert self.mixing is not None
         return not bool(self.mixing.points["reached"].all())
 
     @property
     def key(self) -> list[tuple[int, LineStyle, str]]:
         """The key of the lines, empty where there is one."""
-        assert self.mixing is not None
         firsts = self.mixing.points.drop_duplicates("series")
-        pairs = list(zip(firsts["series"], firsts["name"], strict=True))
-        source = self.source
-        key = [(source.colour_place(name), source.styles[name], series) for series, name in pairs]
-        return key if len(key) > 1 else []
+        return self.source.lines(firsts["series"], firsts["name"])

@@ -331,11 +331,9 @@ class SweepPanel(Panel):
     @property
     def key(self) -> list[tuple[int, LineStyle, str]]:
         """The key of the lines, empty where there is one or where there are maps."""
-        if self.maps or self.sweep is None or len(self.sweep.series) < 2:
+        if self.maps or self.sweep is None:
             return []
-        source = self.source
-        pairs = zip(self.sweep.series, self.sweep.firsts, strict=True)
-        return [(source.colour_place(n), source.styles[n], series) for series, n in pairs]
+        return self.source.lines(self.sweep.series, self.sweep.firsts)
 
     @property
     def heads(self) -> list[str]:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.page.report import page
 from rayfed.report.panels.mixing import find, fit, title
 from rayfed.report.read.results import Results
@@ -159,5 +160,6 @@ def test_the_page_shows_it_where_runs_end_at_a_goal(walked):
 
 def test_the_page_shows_nothing_where_runs_do_not(walked):
     found = walked(stop=False)
-    assert find(found) is None
+    with pytest.raises(NothingToDraw, match="no walks that differ"):
+        find(found)
     assert QUESTION not in page(found)
