@@ -7,7 +7,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.run import Participation
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.settings import SettingsPanel
+from rayfed.report.panels.told import SettingsPanel
 from rayfed.report.read.results import Results
 from rayfed.selection import All, Uniform
 from rayfed.selection.power_of_choice import PowerOfD

@@ -26,7 +26,7 @@ from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import default_target, first_column, leaders
+from rayfed.report.read.series import default_target, first_column, leaders, y_columns
 from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
 
@@ -90,6 +90,11 @@ class PageSource:
     def y(self) -> str:
         """The column of the rounds that is drawn first."""
         return first_column(self.results) if self.column is None else self.column
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of the rounds that can be drawn, the one that is first first."""
+        return list(dict.fromkeys([self.y, *y_columns(self.results)]))
 
     @cached_property
     def target(self) -> float | None:

@@ -23,7 +23,7 @@ from rayfed.report.panels.base import FigurePanel, Panel, Section
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, gap, last_values, y_columns
+from rayfed.report.read.series import first_column, gap, last_values
 from rayfed.report.read.units import short_number
 from rayfed.report.tables import TextColumn, text_columns
 
@@ -297,8 +297,8 @@ class FinalsPanel(FigurePanel):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and title, axis and values of each column."""
-        columns = dict.fromkeys([self.source.y, *y_columns(self.results)])
-        return super().content | {"columns": {column: self._column(column) for column in columns}}
+        columns = {column: self._column(column) for column in self.source.columns}
+        return super().content | {"columns": columns}
 
     def _column(self, column: str) -> dict[str, Any]:
         values = final_values(self.results, column, self.drawn)

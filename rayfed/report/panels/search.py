@@ -288,7 +288,7 @@ def importance_title(searched: Searched) -> str:
 class _SearchPanel(FigurePanel):
     """Base of the panels of a search: their `words` and `of_search` take all its trials."""
 
-    of_search: ClassVar[Callable[[Searched], go.Figure]]
+    of_search: ClassVar[Callable[..., go.Figure]]
 
     def title(self) -> str:
         """Return what one sees of the search."""

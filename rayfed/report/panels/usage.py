@@ -374,7 +374,7 @@ def _named_rows(names: Sequence[str], row: int = _WASTE_ROW) -> go.Figure:
 
 def waste_title(results: Results) -> str:
     """Return which share of computing and of bytes was in vain, the most wasteful first."""
-    computing, lost = computing_by_status(results), bytes_wasted(results)
+    computing, lost = computing_by_status(results), bytes_wasted(results)["share"]
     failed = computing[list(FAILED)].sum(axis=1)
     share = (failed / computing.sum(axis=1)).fillna(0.0)
     order = sorted(competing(results, computing.index), key=lambda name: -share[name])
@@ -383,8 +383,8 @@ def waste_title(results: Results) -> str:
         f"{units.share(share[first])} of the computing of {quoted(first)} was in vain, "
         f"{units.duration(failed[first])}"
     )
-    if lost.loc[first, "share"] >= 0:  # it is known
-        text += f", and {units.share(lost.loc[first, 'share'])} of its bytes"
+    if lost[first] >= 0:  # it is known
+        text += f", and {units.share(lost[first])} of its bytes"
     rest = [f"{units.share(share[name])} of {quoted(name)}'s" for name in order[1:MOST_NAMED]]
     return text + (f"; {joined(rest)}" if rest else "")
 

@@ -9,9 +9,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.gallery import figure
 from rayfed.report.page import report
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.cases import CasesPanel, critical_difference, level_of, levels
 from rayfed.report.panels.ends import CostsPanel, FinalsPanel
-from rayfed.report.panels.sweep import SweepPanel
+from rayfed.report.panels.swept import CasesPanel, SweepPanel, critical_difference, level_of, levels
 from rayfed.report.read.results import Results
 
 ENDS = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.panels import breakdowns
+from rayfed.report.panels import learned
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.breakdowns import classes, layers, profile
+from rayfed.report.panels.learned import classes, layers, profile
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import y_columns
 from rayfed.runs.files.store import publish_npz
@@ -39,7 +39,7 @@ def test_layers_have_the_last_drift_of_each_algorithm(drifting):
     figure = layers(drifting)
     assert dots(figure) == expected
     assert list(figure.layout.yaxis.categoryarray) == ["body", "head"]
-    assert breakdowns.layers_title(drifting) == (
+    assert learned.layers_title(drifting) == (
         "Local models of fedavg differ most in layer head, by 40 % of its norm, and least in body, "
         "by 15 %"
     )
@@ -52,8 +52,8 @@ def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
 def test_without_drift_there_is_no_panel(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     results = Results.read(tmp_path)
-    assert not breakdowns.LayersPanel(PageSource(results)).applies
-    assert not breakdowns.ClassesPanel(PageSource(results)).applies
+    assert not learned.LayersPanel(PageSource(results)).applies
+    assert not learned.ClassesPanel(PageSource(results)).applies
     with pytest.raises(ValueError, match=r"set evaluate\.layers"):
         layers(results)
 
@@ -76,7 +76,7 @@ def test_classes_are_in_order_of_how_hard_they_are(classified):
         "fedexp": {"a": 1.0, "b": 1.0, "d": 0.0},
     }
     assert list(figure.layout.yaxis.categoryarray) == ["d", "b", "a"]
-    assert breakdowns.classes_title(classified) == (
+    assert learned.classes_title(classified) == (
         "Class d is the hardest: 100 % with fedavg and 0 % with fedexp of its rows are right"
     )
 
@@ -99,12 +99,12 @@ def test_steps_have_milliseconds_of_a_round(profiled):
     figure = profile(profiled)
     assert dots(figure) == {"fedavg": expected}
     assert list(figure.layout.yaxis.categoryarray) == list(expected)
-    panel = breakdowns.ProfilePanel(PageSource(profiled))
+    panel = learned.ProfilePanel(PageSource(profiled))
     assert panel.applies
     assert panel.title() == "A round of fedavg took 8 ms: 75 % computing and 12 % clock"
 
 
 def test_without_a_profile_there_is_no_panel(drifting):
-    assert not breakdowns.ProfilePanel(PageSource(drifting)).applies
+    assert not learned.ProfilePanel(PageSource(drifting)).applies
     with pytest.raises(ValueError, match="run the study with --profile"):
         profile(drifting)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.report.panels.fit import paths, paths_title
+from rayfed.report.panels.learned import paths, paths_title
 from rayfed.report.read.results import Results
 
 

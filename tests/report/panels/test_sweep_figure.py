@@ -5,13 +5,13 @@ import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.sweep import (
+from rayfed.report.panels.swept import (
     SweepPanel,
     colour_scale,
     sensitivity,
     sweep_line,
     sweep_map,
-    title,
+    sweep_title,
 )
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
@@ -91,7 +91,7 @@ def test_a_cell_that_failed_says_so_and_one_that_was_not_run_is_empty(swept):
 
 def test_the_title_names_the_best_and_the_worst_point(swept):
     results, found = swept(MAP)
-    assert title(results, found, "loss") == (
+    assert sweep_title(results, found, "loss") == (
         "The best final loss, 1e-4, is A's with lr 10 and tau 4; "
         "the worst, 10, comes with lr 10 and tau 2"
     )
@@ -100,7 +100,7 @@ def test_the_title_names_the_best_and_the_worst_point(swept):
 def test_the_title_counts_what_failed_and_names_both_algorithms(swept):
     key = (("lr", 100.0),)
     results, found = swept(LINE, ("A", "B"), failed=[key])
-    assert title(results, found, "loss") == (
+    assert sweep_title(results, found, "loss") == (
         "The best final loss, 1e-6, is A's with lr 10; the worst, 0.5, B's with lr 1; "
         "2 of 6 points failed"
     )
@@ -129,4 +129,4 @@ def test_powers_of_two_are_written_as_such_and_digits_tell_cells_apart(swept):
     figure = sweep_map(results, found, "A", "loss", colour_scale(results, found, "loss"))
     assert list(figure.layout.xaxis.ticktext) == ["2<sup>-5</sup>", "2<sup>-1</sup>"]
     assert [list(row) for row in figure.data[0].text] == [["0.601", "0.61"], ["0.605", "0.62"]]
-    assert "A's with lr 2^-5 and tau 2" in title(results, found, "loss")
+    assert "A's with lr 2^-5 and tau 2" in sweep_title(results, found, "loss")

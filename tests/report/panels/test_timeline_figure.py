@@ -136,7 +136,7 @@ def test_what_is_left_out_is_said(tmp_path, run_writer, rows):
 
 def test_no_events_is_said_instead_of_drawn(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
-    with pytest.raises(NothingToDraw, match="^the run of fedavg, seed 0, has no record of what"):
+    with pytest.raises(NothingToDraw, match="the run of fedavg, seed 0, has no record of what"):
         timeline(Results.read(tmp_path), "fedavg", 0)
 
 

@@ -5,8 +5,7 @@ import pytest
 from rayfed.core.errors import ScenarioError
 from rayfed.report.page.report import compare
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.headline import HeadlinePanel
-from rayfed.report.panels.settings import ComparedPanel
+from rayfed.report.panels.told import ComparedPanel, HeadlinePanel
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns

@@ -10,7 +10,7 @@ import pytest
 from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
-from rayfed.report.panels.settings import endings_title
+from rayfed.report.panels.told import endings_title
 from rayfed.report.read import run as run_module
 from rayfed.report.read.results import Results
 

@@ -1,8 +1,9 @@
-"""Sweeps over one or two numbers: the last values at their points."""
+"""Last values over what was varied: one or two swept numbers, and cases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import unknown
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import MOST_TICKS, over_levels, powered
+from rayfed.report.figures.marks import MOST_TICKS, NothingToDraw, over_levels, powered
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -26,17 +27,20 @@ from rayfed.report.figures.style import (
     fitted,
     powers,
     spans_decades,
-)  # fmt: skip
-from rayfed.report.html import keep_units
+)
+from rayfed.report.html import environment, keep_units
+from rayfed.report.panels.answers import of_ranks, verdict
 from rayfed.report.panels.base import Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
+from rayfed.report.pivot import Ranks, pivot, ranks, standings
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, stopped_at, y_columns
+from rayfed.report.read.series import first_column, stopped_at
 from rayfed.report.read.sweeps import SweptPoints
 
 HEIGHT = 360
-_ROW = 44  # pixels of a row of cells
+_BESIDE_TABLE = 280
+_CELL, _ROW = 44, 26  # pixels of a row of cells, and of dots
 SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
 
 
@@ -92,7 +96,7 @@ def sweep_map(
     cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
     z = cells.to_numpy(float)
     low, high, log = scale
-    figure = canvas(max(220, _ROW * len(cells) + 64), hovermode="closest")
+    figure = canvas(max(220, _CELL * len(cells) + 64), hovermode="closest")
     style = series_styles(results, sweep)[series]
     marks.mark(
         figure, "heatmap", "map",
@@ -169,7 +173,7 @@ def sensitivity(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     ends = sweep.values(results, column)
     styles = series_styles(results, sweep)
     rows = [(series, key) for series in sweep.series for key in sweep.keys]
-    figure = canvas(_ROW * max(3, len(rows)) // 2 + 84, hovermode="closest")
+    figure = canvas(_CELL * max(3, len(rows)) // 2 + 84, hovermode="closest")
     names = []
     for series, key in rows:
         values = along(results, ends[ends["series"] == series], sweep.keys, key, column)
@@ -237,7 +241,7 @@ def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> 
     marks.texts(figure, "failed", *at, ["failed"] * len(failed), font, cliponaxis=None)
 
 
-def title(results: Results, sweep: SweptPoints, column: str) -> str:
+def sweep_title(results: Results, sweep: SweptPoints, column: str) -> str:
     """Return at which point of a sweep the last value was best, or came soonest."""
     ends = sweep.values(results, column)
     rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
@@ -279,7 +283,26 @@ def _point(sweep: SweptPoints, row: pd.Series) -> str:
     return " and ".join(f"{name} {units.setting(row[key])}" for name, key in pairs)
 
 
-class SweepPanel(Panel):
+class _ColumnsPanel(Panel):
+    """Base of panels that show something of the column that is chosen to be shown."""
+
+    def of(self, column: str) -> dict[str, Any]:
+        """Return what is shown of a column."""
+        raise NotImplementedError
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """What is shown of every column."""
+        return {column: self.of(column) for column in self.source.columns}
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What the page shows before the reader has pressed anything."""
+        shown: dict[str, Any] = self.payload[self.source.y]
+        return shown
+
+
+class SweepPanel(_ColumnsPanel):
     """One figure of lines, or heat maps and what each key does, of the column that is shown."""
 
     name: ClassVar[str] = "sweep"
@@ -298,25 +321,12 @@ class SweepPanel(Panel):
         levels = self.results.cases and self.sweep is not None and len(self.sweep.keys) == 1
         return self.source.searched is None and self.sweep is not None and not levels
 
-    @cached_property
-    def payload(self) -> dict[str, Any]:
-        """Title and figures for every column."""
+    def of(self, column: str) -> dict[str, Any]:
+        """Return the title and the figures of a column."""
         assert self.sweep is not None
-        return {
-            column: {
-                "title": keep_units(title(self.results, self.sweep, column)),
-                "figures": [
-                    figure_json(f) for f in sweep_figures(self.results, self.sweep, column)
-                ],
-            }
-            for column in dict.fromkeys([self.source.y, *y_columns(self.results)])
-        }
-
-    @property
-    def shown(self) -> dict[str, Any]:
-        """What the page shows before the reader has pressed anything."""
-        shown: dict[str, Any] = self.payload[self.source.y]
-        return shown
+        figures = sweep_figures(self.results, self.sweep, column)
+        text = keep_units(sweep_title(self.results, self.sweep, column))
+        return {"title": text, "figures": [figure_json(figure) for figure in figures]}
 
     @property
     def maps(self) -> bool:
@@ -343,3 +353,159 @@ class SweepPanel(Panel):
             return [""]
         several = len(self.sweep.series) > 1
         return [*(self.sweep.series if several else [""]), SENSITIVITY]
+
+
+def levels(results: Results, column: str | None = None) -> go.Figure:
+    """Draw the last values of all algorithms against the number that tells the cases apart.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder with cases.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+
+    Returns
+    -------
+    Figure
+        A line an algorithm, means over seeds, with bars of one standard deviation.
+
+    Raises
+    ------
+    ValueError
+        If the cases are no numbers of one key, or fewer than three.
+    """
+    column = column or first_column(results)
+    key, level = level_of(results)
+    rows = [
+        {"series": name, "level": level[case], "value": end.mean, "sd": end.sd}
+        for case, one in standings(results, column).items()
+        for name, end in one.ends.items()
+    ]
+    styles = _styles(results)
+    points = pd.DataFrame(rows, columns=["series", "level", "value", "sd"])
+    return over_levels(points, styles, key, f"final {results.column(column).label}", _BESIDE_TABLE)
+
+
+def level_of(results: Results) -> tuple[str, dict[str, float]]:
+    """Return the number that tells cases apart: its title, and its value in each case.
+
+    Raises
+    ------
+    NothingToDraw
+        If it is no number, or more than one.
+    """
+    swept = sweeps.find(results) if results.cases else None
+    if swept is not None and len(swept.keys) == 1:
+        names, values = swept.points["name"], swept.points[swept.keys[0]]
+        level = {results.case_of[n]: float(v) for n, v in zip(names, values, strict=True)}
+        if len(set(level.values())) == len(results.cases):
+            return swept.titles[0], level
+    raise NothingToDraw("the cases of this study are not told apart by one number")
+
+
+def critical_difference(results: Results, column: str | None = None) -> go.Figure:
+    """Draw the mean ranks of algorithms over cases, and which are level; see `pivot.Ranks`.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder with five cases or more.
+    column : str, optional
+        A column of the rounds. If None: the one that comes first on the page.
+
+    Returns
+    -------
+    Figure
+        A dot an algorithm at its mean rank; bars join those that differ by less than the critical
+        difference.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than five cases or three algorithms.
+    """
+    found = ranks(results, column or first_column(results))
+    if found is None:
+        raise NothingToDraw("ranks need five cases and three algorithms that all of them have")
+    return _ranks_figure(results, found)
+
+
+def _ranks_figure(results: Results, found: Ranks) -> go.Figure:
+    styles, names = _styles(results), [plain(name) for name in found.means]
+    figure = canvas(96 + _ROW * (len(names) + len(found.groups)), hovermode="closest")
+    for place, group in enumerate(found.groups, len(names)):
+        ends = [found.means[group[0]], found.means[group[-1]]]
+        heavy = {"color": LIGHT["muted"], "width": 5}
+        marks.lines(figure, "level", ends, [place] * 2, heavy, f"level: {', '.join(group)}")
+    for place, (name, rank) in enumerate(found.means.items()):
+        dot = {"size": 10, "color": styles[name].light}
+        marks.dots(figure, "rank", [rank], [place], dot, f"{plain(name)}: %{{x:.3~g}}", of=name)
+    title = f"mean rank over {found.cases} cases (1 is best)"
+    figure.update_xaxes(title_text=title, range=[0.8, len(names) + 0.2], dtick=1, nticks=None)
+    texts = [*names, *[""] * len(found.groups)]
+    return figure.update_yaxes(
+        tickvals=list(range(len(texts))), ticktext=texts, range=[len(texts) - 0.4, -0.6],
+        automargin=True, showgrid=False,
+    )  # fmt: skip
+
+
+def _styles(results: Results) -> dict[str, LineStyle]:
+    """Return how each algorithm is drawn, by its name in the table."""
+    inside = [(part.families, algorithm_styles(part)) for part in results.cases.values()]
+    return {of.get(name, name): style for of, styles in inside for name, style in styles.items()}
+
+
+class CasesPanel(_ColumnsPanel):
+    """The table of algorithms by cases right below the answer, with what it shows as figures."""
+
+    name: ClassVar[str] = "cases"
+    section = Section.ANSWER
+    rank = 10
+    draws = (levels, critical_difference)
+
+    @property
+    def applies(self) -> bool:
+        """Whether the study compares algorithms in cases."""
+        return bool(self.source.cases)
+
+    def of(self, column: str) -> dict[str, Any]:
+        """Return what is said of a column, its table as HTML, and the figures."""
+        found = ranks(self.results, column)
+        macros = environment().get_template("macros.html").module
+        rows = pivot(self.results, column)
+        return {
+            "title": keep_units(verdict(self.results, column)),
+            "table": str(macros.pivot(rows, self.source, self._drawn)),  # type: ignore[attr-defined]
+            "levels": self._levels(column),
+            "ranks": None if found is None else figure_json(_ranks_figure(self.results, found)),
+            "ranked": None if found is None else keep_units(of_ranks(found)),
+        }
+
+    @cached_property
+    def _drawn(self) -> dict[str, str]:
+        """A name of each algorithm in the table, whose line is shown beside it."""
+        parts = [source.results for source in self.source.parts]
+        return {part.families.get(name, name): name for part in parts for name in part.names}
+
+    def _levels(self, column: str) -> dict[str, Any] | None:
+        with suppress(NothingToDraw):
+            return figure_json(levels(self.results, column))
+        return None
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """The columns of which one end is best, with their titles."""
+        known = [self.results.column(name) for name in self.source.columns]
+        return [(column.name, column.title) for column in known if column.better is not None]
+
+    @property
+    def noise(self) -> str:
+        """What is bold."""
+        if self.source.seeds < 2:
+            return "Bold is the best of a case; with one seed it is not known what is noise."
+        return (
+            f"Mean and standard deviation over {self.source.seeds} seeds of the last value. Bold "
+            "is the best of a case where it leads every other by more than both deviations "
+            "together; where none is bold, the best are within noise."
+        )
