@@ -66,6 +66,18 @@ def clients_down(
         figure.update_yaxes(named(names))
 
 
+def clients_in_rows(figure: go.Figure, names: Sequence[int | str]) -> None:
+    """Let the y axis be a row for each client, the fastest at the top, named where there is room.
+
+    There is for those that the data name, however many they are.
+    """
+    room = len(names) <= NAMED or any(isinstance(name, str) for name in names)
+    figure.layout.yaxis.update(
+        title_text="client, fastest at the top", range=[len(names) - 0.4, -0.6],
+        showticklabels=room, showgrid=False, **(named(names) if room else {}),
+    )  # fmt: skip
+
+
 def named(names: Sequence[int | str], across: bool = False) -> dict[str, Any]:
     """Return the ticks of an axis on which each client has its name, with room for all of them."""
     texts = [plain(str(name), _LETTERS) for name in names]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, spans_decades
@@ -16,6 +17,11 @@ from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
 
 NO_LINE = {"width": 0}
+INSIDE: dict[str, Any] = {
+    "textposition": "inside", "insidetextanchor": "middle", "textangle": 0,
+    "constraintext": "inside",
+}  # fmt: skip
+"""How texts stand in bars."""
 _ROW = 22  # pixels
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 MOST_TICKS = 12
@@ -101,6 +107,13 @@ def bars(
             "fgcolor": LIGHT["background"],
         }  # fmt: skip
     mark(figure, "bar", part, hover, **{"x": x, "y": y, "marker": marker, **is_})
+
+
+def segments(x: Any, ends: Any) -> tuple[Any, Floats]:
+    """Return lines at places (n,), each through its points (n, k), as one line with gaps."""
+    gaps = np.full((len(ends), 1), np.nan)
+    points = np.hstack([np.asarray(ends, np.float64), gaps])
+    return np.repeat(x, points.shape[1]), points.ravel()
 
 
 def texts(

@@ -24,7 +24,7 @@ from rayfed.report.figures.style import (
     x_scales,
 )
 from rayfed.report.html import keep_units
-from rayfed.report.panels.base import FigurePanel, Section, figure_json
+from rayfed.report.panels.base import FigurePanel, Section, figure_json, short_columns
 from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
@@ -40,7 +40,6 @@ from rayfed.report.read.series import (
     thin,
     y_columns,
 )
-from rayfed.report.read.units import short_number
 
 HEIGHT = 400
 _MOST = 600  # points of a line
@@ -148,15 +147,6 @@ def _in_step(frames: Sequence[pd.DataFrame]) -> bool:
     return not rounds or 2 * len(set.intersection(*rounds)) >= fewest
 
 
-def _stored(means: pd.DataFrame) -> dict[str, list[float | None]]:
-    """Return means as short lists; evaluated rounds are kept before others."""
-    if len(means) > _MOST and "loss" in means and means["loss"].notna().any():
-        means = means[means["loss"].notna()]
-    kept = means.iloc[thin(np.arange(len(means)), _MOST)]
-    values = {str(c): [short_number(value) for value in kept[c]] for c in kept}
-    return values | {"round": kept.index.tolist()}
-
-
 def against_title(results: Results, x: str, y: str) -> str:
     """Return which columns are drawn."""
     under = X_AXES[x].title if x in clocks(results) else results.column(x).title
@@ -186,11 +176,11 @@ class AgainstPanel(FigurePanel):
     def content(self) -> dict[str, Any]:
         """The figure, the columns that it shows, and the ``means`` of all columns by round."""
         columns = [x for x, _ in self.xs if x != "round"]
-        found = {name: seed_means(self.results, name, columns) for name in self.results.names}
-        return super().content | {
-            "first": dict(zip("xy", first_pair(self.results), strict=True)),
-            "means": {name: _stored(frame) for name, frame in found.items()},
-        }
+        first, means = dict(zip("xy", first_pair(self.results), strict=True)), {}
+        for name in self.results.names:
+            found = seed_means(self.results, name, columns).rename_axis("round").reset_index()
+            means[name] = short_columns(found, ["round", *columns], _MOST)
+        return super().content | {"first": first, "means": means}
 
     @property
     def xs(self) -> list[tuple[str, str]]:

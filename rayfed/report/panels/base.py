@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from markupsafe import Markup
@@ -26,7 +27,8 @@ from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import default_target, first_column, leaders, y_columns
+from rayfed.report.read.series import default_target, first_column, leaders, thin, y_columns
+from rayfed.report.read.units import short_number
 from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
 
@@ -502,6 +504,21 @@ def _place(panel: type[Panel]) -> tuple[float, str, float, str]:
     known = list(Section)
     at = known.index(Section(panel.section)) if panel.section in known else len(known) - 1.5
     return at, panel.section, panel.rank, panel.name
+
+
+def short(values: Iterable[float], digits: int = 7) -> list[float | None]:
+    """Return numbers with so many digits, None where they are not finite."""
+    return [short_number(value, digits) for value in values]
+
+
+def short_columns(
+    frame: pd.DataFrame, columns: Iterable[str], most: int
+) -> dict[str, list[float | None]]:
+    """Return columns of rounds as short lists; of many rows evaluated ones are kept first."""
+    if len(frame) > most and "loss" in frame and (known := np.isfinite(frame["loss"])).any():
+        frame = frame[known]
+    kept = frame.iloc[thin(np.arange(len(frame)), most)]
+    return {column: short(kept[column]) for column in columns if column in kept}
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:

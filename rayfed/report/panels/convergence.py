@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from textwrap import wrap
@@ -12,7 +13,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
@@ -26,7 +26,15 @@ from rayfed.report.figures.style import (
     spans_decades,
     x_scales,
 )
-from rayfed.report.panels.base import PageSource, Panel, Section, Unique, figure_json
+from rayfed.report.panels.base import (
+    PageSource,
+    Panel,
+    Section,
+    Unique,
+    figure_json,
+    short,
+    short_columns,
+)
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import (
     X_AXES,
@@ -37,11 +45,8 @@ from rayfed.report.read.series import (
     default_target,
     history,
     leaders,
-    points,
-    thin,
     y_columns,
 )
-from rayfed.report.read.units import short_number
 
 HEIGHT, FACET = 440, 300
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
@@ -50,8 +55,6 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
-SMOOTH = (("0", "none"), ("0.6", "0.6"), ("0.9", "0.9"), ("0.97", "0.97"))
-"""Weights that are offered, and what they are called."""
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
@@ -94,13 +97,18 @@ def convergence(
     Figure
         Every trace names its algorithm and its part in ``meta``.
     """
-    worth = x_scales(results)[x]
+    scale = x_scales(results)[x]
     target = default_target(results, y) if target is None else target
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
-    curves = {name: curve(frames, x, y).smoothed(smooth) for name, frames in histories.items()}
+
+    def of(frames: Sequence[pd.DataFrame]) -> Curve:
+        values = curve(frames, x, y).smoothed(smooth)
+        return replace(values, x=values.x / scale["worth"])
+
+    curves = {name: of(frames) for name, frames in histories.items()}
     faint = shows_seeds(results)
     drawn = {name: line for name, line in curves.items() if len(line.x)}
-    end = max((float(c.x[-1]) for c in drawn.values()), default=1.0) / worth["worth"]
+    end = max((float(c.x[-1]) for c in drawn.values()), default=1.0 / scale["worth"])
     swept, leading = bool(results.families), leaders(results, y)
     hovermode = "closest" if swept or seeds else "x unified"
     figure = canvas(HEIGHT, hovermode=hovermode, hoverdistance=-1)
@@ -111,18 +119,18 @@ def convergence(
     for name in order:
         alone = seeds and name in leading
         for run in results.usable(name) if alone or (faint and not seeds) else ():
-            single = curve([history(run)], x, y).smoothed(smooth)
-            add_seed(figure, run, styles[name], single, worth["worth"], end, alone)
+            single = of([history(run)])
+            add_seed(figure, run, styles[name], single, end, alone)
             singles.setdefault(name, []).append(single)
     for name in order:
         failed = ended_at_once(results.usable(name))
         if failed or not (seeds and name in leading):
             faded = None if not swept else name not in leading
-            add_curve(figure, name, styles[name], curves[name], worth["worth"], end, failed, faded)
+            add_curve(figure, name, styles[name], curves[name], end, failed, faded)
     for name, frames in histories.items():
         compete = name in leading and name not in results.baselines
         places = _crossings(frames, results.column(y), target) if compete else []
-        at = [float(row.get(x, np.nan)) / worth["worth"] for row in places]
+        at = [float(row.get(x, np.nan)) / scale["worth"] for row in places]
         add_crossings(figure, name, styles[name], at, target)
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
@@ -133,10 +141,10 @@ def convergence(
     spread = [part for c in scaled for part in (c.low, c.high)]
     if log is None:  # accuracies are read between 0 and 1
         log = "accuracy" not in y and spans_decades([drawn[name].mean for name in sound])
-    figure.update_xaxes(title_text=worth["title"], range=[0, end], showgrid=False)
+    figure.update_xaxes(title_text=scale["title"], range=[0, end], showgrid=False)
     figure.update_xaxes(dtick=1 if x == "round" and end <= _FEW_ROUNDS else None)
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
-    reading = f"{X_AXES[x].title} %{{x:.4~g}} {worth['unit']}".strip()
+    reading = f"{X_AXES[x].title} %{{x:.4~g}} {scale['unit']}".strip()
     figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
@@ -157,7 +165,7 @@ def ended_at_once(runs: Sequence[RunRecord]) -> str:
 
 
 def add_curve(
-    figure: go.Figure, name: str, style: LineStyle, values: Curve, worth: float, end: float,
+    figure: go.Figure, name: str, style: LineStyle, values: Curve, end: float,
     failed: str = "", faded: bool | None = None,
 ) -> None:  # fmt: skip
     """Add a mean line and its band; a cross where all runs failed before their first round.
@@ -171,13 +179,14 @@ def add_curve(
     """
     if failed:
         marks.dots(
-            figure, "failed", values.x / worth, values.mean,
+            figure, "failed", values.x, values.mean,
             {"symbol": "x", "size": 10, "color": style.light}, of=name, name=name,
             hovertemplate="%{y:.3g}, failed before its first round:<br>%{text}",
             text=["<br>".join(wrap(escape(failed), 60))] * len(values.x),
         )  # fmt: skip
         return
-    x, mean, low, high = _level(values, worth, end)
+    values = _level(values, end)
+    x, mean, low, high = values.x, values.mean, values.low, values.high
     marks.lines(
         figure, "band", np.r_[x, x[::-1]], np.r_[high, low[::-1]],
         {"width": 0, "color": style.light}, of=name, fill="toself", fillcolor=style.light,
@@ -191,20 +200,20 @@ def add_curve(
 
 
 def add_seed(
-    figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, worth: float, end: float,
+    figure: go.Figure, run: RunRecord, style: LineStyle, values: Curve, end: float,
     alone: bool = False,
 ) -> None:  # fmt: skip
     """Add the line of one seed: faint, or `alone`."""
     if ended_at_once([run]):
         return
-    x, mean, _, _ = _level(values, worth, end)
+    values = _level(values, end)
     meta = {"name": run.name, "part": "seed", "seed": run.seed}
     about: dict[str, Any] = {"opacity": 0.35, "meta": meta}
     about["line"] = {"color": style.light, "width": 1}
     if alone:
         about |= SEED | {"line": line(style, 1.5)}
         about["name"] = f"{run.name} seed {run.seed}"
-    marks.lines(figure, "seed", x, mean, **about)
+    marks.lines(figure, "seed", values.x, values.mean, **about)
 
 
 def add_crossings(
@@ -216,13 +225,12 @@ def add_crossings(
     marks.dots(figure, "crossing", at, [target] * len(at), marker, of=name)
 
 
-def _level(values: Curve, worth: float, end: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return a curve in the axis's unit; one whose clock stands still becomes a level line."""
+def _level(values: Curve, end: float) -> Curve:
+    """Return a curve; one whose clock stands still becomes a level line."""
+    if len(values.x) != 1:
+        return values
     parts = (values.mean, values.low, values.high)
-    if len(values.x) == 1:
-        mean, low, high = (np.repeat(part, 2) for part in parts)
-        return np.array([0.0, end]), mean, low, high
-    return values.x / worth, *parts
+    return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
 def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
@@ -285,7 +293,7 @@ def curve_data(
         frames = [frame for _, frame in histories[name]]
         values = curve(frames, x, y, most)
         parts = (values.mean, values.low, values.high)[: 3 if len(frames) > 1 else 1]
-        return [grids.place(_short(values.x)), *(_short(part, 6) for part in parts)]
+        return [grids.place(short(values.x)), *(short(part, 6) for part in parts)]
 
     return {
         "thinned": rows if longest > rows else None,
@@ -298,31 +306,16 @@ def curve_data(
         "grids": grids.values,
         "runs": [
             {"name": run.name, "seed": run.seed}
-            | {"data": _short_columns(frame, [*scales, *columns], rows)}
+            | {"data": short_columns(frame, [*scales, *columns], rows)}
             for run, frame in runs
         ],
     }
-
-
-def _short(values: Iterable[float], digits: int = 7) -> list[float | None]:
-    return [short_number(value, digits) for value in values]
 
 
 def _column(results: Results, name: str) -> dict[str, Any]:
     column, target = results.column(name), default_target(results, name)
     shown = {"title": column.title, "label": column.label, "better": column.better}
     return shown | {"target": target, "leaders": leaders(results, name)}
-
-
-def _short_columns(
-    frame: pd.DataFrame, columns: list[str], rows: int
-) -> dict[str, list[float | None]]:
-    """Return columns as short lists; evaluated rows are kept before others."""
-    evaluated, _ = points(frame, "round", "loss")
-    if len(frame) > rows and len(evaluated):
-        frame = frame[frame["round"].isin(evaluated)]
-    kept = frame.iloc[thin(np.arange(len(frame)), rows)]
-    return {column: _short(kept[column]) for column in columns if column in kept}
 
 
 class ConvergencePanel(Panel):
@@ -374,40 +367,6 @@ class ConvergencePanel(Panel):
         return [(column, entry["title"]) for column, entry in entries.items()]
 
     @property
-    def scale(self) -> str:
-        """The scale of the y axis that is drawn first, "linear" or "log"."""
-        return str(self.payload["parts"][0]["figure"]["layout"]["yaxis"]["type"])
-
-    smoothing = SMOOTH
-
-    @property
-    def lines(self) -> str:
-        """What the lines and bands are; empty where there is one seed and nothing was swept."""
-        return " ".join(filter(None, [self._swept, self._seeds]))
-
-    @property
-    def _swept(self) -> str:
-        if not any(source.results.families for source in self.source.parts):
-            return ""
-        return (
-            "The best setting of each algorithm at the end has its colour, all others are grey; "
-            "click a line to single it out, and again to let go of it. Figures further below that "
-            "compare algorithms show these settings alone."
-        )
-
-    @property
-    def _seeds(self) -> str:
-        if self.source.seeds < 2:
-            return ""
-        faint = any(shows_seeds(source.results) for source in self.source.parts)
-        seeds = "; faint lines are single seeds." if faint else "."
-        return (
-            f"Lines are means over {self.source.seeds} seeds, bands one standard deviation, "
-            f"no further than the seeds themselves{seeds}"
-        )
-
-    @property
-    def thinned(self) -> str:
-        """How many rounds are drawn where not all are, else empty."""
-        rounds = max(part["curves"]["thinned"] or 0 for part in self.payload["parts"])
-        return f" Of each run at most {rounds:,} rounds are drawn." if rounds else ""
+    def faint(self) -> bool:
+        """Whether single seeds are drawn."""
+        return any(shows_seeds(source.results) for source in self.source.parts)

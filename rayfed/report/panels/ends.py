@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,12 +18,11 @@ from rayfed.report.figures.style import (
     fitted,
 )
 from rayfed.report.html import keep_units
-from rayfed.report.panels.base import FigurePanel, Panel, Section
+from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column, gap, last_values
-from rayfed.report.read.units import short_number
 from rayfed.report.tables import TextColumn, text_columns
 
 MOST_ROWS = 12
@@ -32,31 +30,6 @@ MOST_ROWS = 12
 MOST = 30
 """Rows of a figure; of more algorithms the worst are left out."""
 _ROW = 26  # pixels
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell of the table.
-
-    Parameters
-    ----------
-    text : str
-        What it shows.
-    value : float
-        What its column is sorted by.
-    best : bool
-        Whether it is the best of its column.
-    """
-
-    text: str
-    value: float
-    best: bool
-
-    @property
-    def spread(self) -> tuple[str, str] | None:
-        """The mean and the deviation of "mean ± deviation", which may stand on two lines."""
-        mean, sign, deviation = self.text.partition(" ± ")
-        return (mean, deviation) if sign else None
 
 
 class CostsPanel(Panel):
@@ -72,52 +45,35 @@ class CostsPanel(Panel):
         return text_columns(self.results, self.source.summary)
 
     @property
-    def groups(self) -> Iterator[tuple[str, list[tuple[str, list[Cell]]]]]:
-        """The rows of each case with its heading, which is empty where there are no cases."""
-        case_of = self.results.case_of
+    def groups(self) -> Iterator[tuple[str, list[int]]]:
+        """The places of the rows of each case with its heading, empty where there are no cases."""
+        names, case_of = self.columns[0].texts, self.results.case_of
         for case, part in (self.source.cases or {"": self.source}).items():
-            rows = [row for row in self._rows if case_of.get(row[0], "") == case]
             column, aim = self.results.column(part.y), ""
             if part.target is not None:
                 aim = f", target: {goal(column, part.target)}"
-            yield (f"{case}{aim}" if case else ""), rows
+            places = [k for k in self._order if case_of.get(names[k], "") == case]
+            yield (f"{case}{aim}" if case else ""), places
 
     @cached_property
-    def _rows(self) -> list[tuple[str, list[Cell]]]:
-        """The name of each algorithm with its cells; where they are many, the best first."""
-        cells = [
-            [Cell(c.texts[place], c.values[place], c.best[place]) for c in self.columns]
-            for place in range(len(self.columns[0].texts))
-        ]
-        rows = [(row[0].text, row) for row in cells]
-        return sorted(rows, key=self._place) if self.folded else rows
-
-    def _place(self, row: tuple[str, list[Cell]]) -> tuple[bool, float, float]:
-        """Return what many rows are sorted by: those that kept the target, then the last value."""
-        name, y = row[0], self.source.y
-        held = self._reached[name]
+    def _order(self) -> list[int]:
+        """The places of the rows; of many those first that kept the target, or ended best."""
+        names, y = self.columns[0].texts, self.source.y
+        if not self.folded:
+            return [*range(len(names))]
         sign = -1.0 if self.results.column(y).better == "higher" else 1.0
-        kept, end = (
-            math.inf if math.isnan(value) else value
-            for value in (held["rounds_to_keep"], sign * held.get(f"{y}_mean", math.nan))
+        frame = self.source.summary
+        frame = frame.assign(
+            failed=frame["name"].isin(self.results.failed),
+            end=sign * frame.get(f"{y}_mean", math.nan),
         )
-        return name in self.results.failed, kept, end
-
-    @cached_property
-    def _reached(self) -> dict[str, dict[str, Any]]:
-        """The row of the summary of each algorithm."""
-        rows = self.source.summary.to_dict("records")
-        return {row["name"]: {str(key): value for key, value in row.items()} for row in rows}
+        order = frame.sort_values(["failed", "rounds_to_keep", "end"])["name"]
+        return [names.index(name) for name in order]
 
     @property
     def folded(self) -> bool:
         """Whether there are so many rows that only the best are shown at first."""
         return len(self.results.names) > MOST_ROWS and not self.source.cases
-
-    @property
-    def has_target(self) -> bool:
-        """Whether the table tells what it took to reach a target."""
-        return any(column.clock for column in self.columns)
 
     @property
     def within(self) -> str:
@@ -131,15 +87,6 @@ class CostsPanel(Panel):
             return ""
         # The updates of asynchronous algorithms are no rounds of others.
         return units.duration(seconds) if self.results.asynchronous else f"{rounds:,.0f} rounds"
-
-    @property
-    def title(self) -> str:
-        """What the table tells."""
-        to_target = "What it took to reach the target, and the final values"
-        seeds = self.source.seeds
-        over = f", mean and standard deviation over {seeds} seeds" if seeds > 1 else ""
-        where = ", by case" if self.source.cases else ""
-        return (to_target if self.has_target else "Final values") + where + over
 
 
 def finals(results: Results, column: str | None = None) -> go.Figure:
@@ -309,6 +256,6 @@ class FinalsPanel(FigurePanel):
         return {
             "title": keep_units(title(self.results, column)),
             "axis": axis,
-            "seeds": {name: [short_number(v) for v in ends] for name, ends in values.items()},
-            "mean": {name: [short_number(float(v.mean()))] for name, v in values.items()},
+            "seeds": {name: short(ends) for name, ends in values.items()},
+            "mean": {name: short([ends.mean()]) for name, ends in values.items()},
         }

@@ -162,16 +162,6 @@ class FairnessPanel(FigurePanel):
     best_only = True
     keyed = True
 
-    @property
-    def has_faulty(self) -> bool:
-        """Whether some clients are faulty."""
-        return any(run.faults for name in self.results.names for run in self.results.usable(name))
-
-    @property
-    def has_personal(self) -> bool:
-        """Whether some clients are served by a model of their own."""
-        return "personal_accuracy" in self.results.rounds
-
 
 def pace(results: Results, name: str, seed: int) -> go.Figure:
     """Draw how well the final model serves each client against the time that its steps take.
@@ -233,12 +223,11 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
     groups = values.groupby(np.arange(len(values)) * 10 // len(values))
     measures = groups.quantile(0.1), groups.mean(), groups.quantile(0.9)
     low, mean, high = (part.to_numpy(float) for part in measures)
-    ends = np.column_stack([low, high, np.full(10, np.nan)])
-    grey = {"color": LIGHT["strip"], "width": 3}
-    marks.lines(figure, "range", np.repeat(TENTHS, 3), ends.ravel(), grey)
+    ends, grey = np.column_stack([low, high]), {"color": LIGHT["strip"], "width": 3}
+    marks.lines(figure, "range", *marks.segments(TENTHS, ends), grey)
     hover = f"mean {measure} %{{y:.3~g}}, most %{{customdata[0]:.3~g}} to %{{customdata[1]:.3~g}}"
     marker = {"size": 10, "color": colour}
-    marks.dots(figure, "density", TENTHS, mean, marker, hover, customdata=ends[:, :2])
+    marks.dots(figure, "density", TENTHS, mean, marker, hover, customdata=ends)
     figure.update_yaxes(range=y_range([low, mean, high], log=False))
     tenths_across(figure, len(values))
 

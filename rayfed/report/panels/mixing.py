@@ -366,11 +366,6 @@ class MixingPanel(FigurePanel):
         return _drawn(self.results, self.mixing)
 
     @property
-    def missed(self) -> bool:
-        """Whether any point did not reach the goal."""
-        return not bool(self.mixing.points["reached"].all())
-
-    @property
     def key(self) -> list[tuple[int, LineStyle, str]]:
         """The key of the lines, empty where there is one."""
         firsts = self.mixing.points.drop_duplicates("series")

@@ -25,13 +25,12 @@ from rayfed.report.figures.style import (
     spans_decades,
 )  # fmt: skip
 from rayfed.report.html import keep_units
-from rayfed.report.panels.base import Panel, Section, figure_json
+from rayfed.report.panels.base import Panel, Section, figure_json, short
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import personal as own_models
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import thin
-from rayfed.report.read.units import short_number
 
 HEIGHT = 360
 SINGLE = 60  # clients up to which each has a dot
@@ -69,35 +68,27 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
     style = algorithm_styles(results)[name]
     figure = canvas(HEIGHT, hovermode="closest")
     whole = own_models.whole(run)
-    level = np.array([] if whole is None else [whole])
+    level = np.nan if whole is None else whole
     values = np.append(clients[["own", "shared"]].to_numpy(float), level)
     known = values[np.isfinite(values)]
     axis = fitted(f"{measure} of the client", [known], None if measure == "loss" else False)
     figure.update_yaxes(axis)
     figure.update_xaxes(showgrid=False)
-    if len(clients) <= SINGLE:
-        _add_dots(figure, clients, measure, style)
-    else:
-        _add_curves(figure, clients, measure, style)
+    add = _add_dots if len(clients) <= SINGLE else _add_curves
+    add(figure, clients, measure, style)
     if whole is not None:
-        _add_level(figure, whole, f"{measure} of the global model")
+        low, high = figure.layout.xaxis.range
+        across = np.linspace(low, high, 21)  # a hover needs points
+        dashed = {"color": LIGHT["ink"], "width": 1.5, "dash": "9px,4px"}
+        hover = f"{measure} of the global model: %{{y:.3~g}}"
+        marks.lines(figure, "global", across, np.full(21, whole), dashed, hover)
     return figure
-
-
-def _add_level(figure: go.Figure, value: float, words: str) -> None:
-    """Add a dashed line across the figure."""
-    low, high = figure.layout.xaxis.range
-    dashed = {"color": LIGHT["ink"], "width": 1.5, "dash": "9px,4px"}
-    x, y = np.linspace(low, high, 21), np.full(21, value)  # a hover needs points
-    marks.lines(figure, "global", x, y, dashed, f"{words}: %{{y:.3~g}}")
 
 
 def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: LineStyle) -> None:
     at = np.arange(len(clients))
-    joined = [[a, b, None] for a, b in clients[["own", "shared"]].to_numpy(float).tolist()]
-    ends = [value for change in joined for value in change]
     grey = {"color": LIGHT["strip"], "width": 3}
-    marks.lines(figure, "change", np.repeat(at, 3).tolist(), ends, grey)
+    marks.lines(figure, "change", *marks.segments(at, clients[["own", "shared"]]), grey)
     few = len(clients) <= NAMED
     for part in ("shared", "own"):
         colours = [style.light if asked else LIGHT["muted"] for asked in clients["asked"]]
@@ -126,7 +117,7 @@ def _customdata(clients: pd.DataFrame) -> list[list[Any]]:
     asked = ["" if asked else "<br>never asked" for asked in clients["asked"]]
     values = clients[["own", "shared"]].to_numpy(float)
     return [
-        [client, *(short_number(v, 4) for v in row), text]
+        [client, *short(row, 4), text]
         for client, row, text in zip(clients["name"].tolist(), values, asked, strict=True)
     ]
 
@@ -203,7 +194,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
 
 
 def _rounded(cells: Floats) -> list[list[float | None]]:
-    return [[short_number(v, 3) for v in row] for row in cells]
+    return [short(row, 3) for row in cells]
 
 
 def _run_with_models(results: Results, name: str, seed: int) -> RunRecord:
@@ -329,24 +320,3 @@ class PersonalPanel(Panel):
             "personal": figure_json(personal(self.results, run.name, run.seed)),
             "personal-rounds": figure_json(over_rounds),
         }
-
-    @property
-    def first(self) -> dict[str, Any]:
-        """What is shown first."""
-        first: dict[str, Any] = self.payload["runs"][self.payload["first"]]
-        return first
-
-    @property
-    def names(self) -> list[str]:
-        """The algorithms to choose from."""
-        return list(dict.fromkeys(run.name for run in self.runs))
-
-    @property
-    def seeds(self) -> list[str]:
-        """The seeds to choose from."""
-        return list(dict.fromkeys(str(run.seed) for run in self.runs))
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether in any run some clients were never asked."""
-        return any(run["note"] for run in self.payload["runs"])

@@ -498,14 +498,3 @@ class CasesPanel(_ColumnsPanel):
         """The columns of which one end is best, with their titles."""
         known = [self.results.column(name) for name in self.source.columns]
         return [(column.name, column.title) for column in known if column.better is not None]
-
-    @property
-    def noise(self) -> str:
-        """What is bold."""
-        if self.source.seeds < 2:
-            return "Bold is the best of a case; with one seed it is not known what is noise."
-        return (
-            f"Mean and standard deviation over {self.source.seeds} seeds of the last value. Bold "
-            "is the best of a case where it leads every other by more than both deviations "
-            "together; where none is bold, the best are within noise."
-        )

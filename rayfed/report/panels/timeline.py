@@ -13,17 +13,16 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import PATTERNS, WORDS, named
+from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, scale, veil
-from rayfed.report.panels.base import RunPanel, Section
+from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
+from rayfed.report.panels.base import RunPanel, Section, short
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import breakdown, units
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import FIRST_EVENTS
 from rayfed.report.read.series import X_AXES
-from rayfed.report.read.units import short_number
 
 MARGINS = 12 + 52  # pixels of a canvas above and below its plot
 STRIP = 30  # pixels of the strip with its gap
@@ -32,15 +31,9 @@ HEIGHT = 420  # of a density
 MOST_ROWS = 60  # clients beyond this are drawn as a density
 MOST_BARS = 1500
 FIRST_ROUNDS = 12  # rounds that the first view shows
-_PARTS = ("finished", "idle", "used", "late", "dropped")
-_COLOURS = {
-    "finished": LIGHT["strip"],
-    "idle": LIGHT["waiting"],
-    "late": LIGHT["late"],
-    "dropped": LIGHT["dropped"],
-}
 _WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
-_WORDS = {"used": "computing", "late": "late", "dropped": "dropped", **_WAITING}
+_WORDS = {**_WAITING, "used": "computing", "late": "late", "dropped": "dropped"}
+_COLOURS = LIGHT | {"finished": LIGHT["strip"], "idle": LIGHT["waiting"]}
 _TOLD = ["round", "client", "status"]
 EVERY_BAR = 15_000  # bars of all timelines together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
@@ -82,7 +75,7 @@ def round_clock(run: RunRecord, last: int | None = None) -> RoundClock:
     ).join(rounds[["participants", "late", "dropped"]].reset_index(drop=True))
     frame = frame if last is None else frame[frame["round"] <= last]
     chosen = scale(X_AXES["time_s"], float(frame["end"].max()) if len(frame) else 1.0)
-    return RoundClock(frame, chosen["worth"], chosen["unit"], chosen["title"])
+    return RoundClock(frame, **chosen)
 
 
 def canvas_with_rounds(height: int, clock: RoundClock) -> go.Figure:
@@ -120,8 +113,7 @@ def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
         base=(blocks["start"] / clock.worth).to_numpy(float), orientation="h", width=1.0,
         yaxis="y2", customdata=np.column_stack([blocks["round"], length, counts.to_numpy(float)]),
         text=[str(number) for number in blocks["round"]] if step == 1 else None,
-        textposition="inside", insidetextanchor="middle", textangle=0, constraintext="inside",
-        textfont={"color": LIGHT["ink"], "size": 10},
+        textfont={"color": LIGHT["ink"], "size": 10}, **marks.INSIDE,
     )  # fmt: skip
 
 
@@ -227,29 +219,25 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     shares = {s: 100 * sums[s] / possible for s in ("used", "late", "dropped")}
     x = (edges[:-1] + edges[1:]) / 2 / clock.worth
     y = (np.arange(bands) + 0.5) * 100 / bands
-    if run.away is not None:
-        grid: dict[str, Any] = {
-            "x": x,
-            "y": y,
-            "zmin": 0,
-            "zmax": 100,
-            "colorscale": veil(LIGHT["waiting"]),
-        }
-        marks.mark(figure, "heatmap", "there", **grid, z=100 - away, showscale=False)
     top = max(float(share.max()) for share in shares.values()) or 1.0
-    customdata = np.dstack([shares["late"], shares["dropped"], away]).round(3)
-    told: dict[str, Any] = {
-        "hover": _density_hover(run, clock.unit),
-        "customdata": customdata,
-        "name": "",
-    }
-    for part in ("late", "dropped", "used"):
-        # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
-        marks.mark(
-            figure, "heatmap", part, x=x, y=y, z=shares[part].round(4), zmin=0, zmax=top,
-            colorscale=veil(colour if part == "used" else LIGHT[part]), showscale=part == "used",
-            colorbar=colorbar("computing (%)"), **(told if part == "used" else {}),
-        )  # fmt: skip
+    layers = [(part, LIGHT[part], shares[part].round(4), top) for part in ("late", "dropped")]
+    if run.away is not None:
+        layers = [("there", LIGHT["waiting"], 100 - away, 100), *layers]
+    for part, hue, z, most in layers:
+        scale_of: dict[str, Any] = {
+            "zmin": 0,
+            "zmax": most,
+            "colorscale": veil(hue),
+            "showscale": False,
+        }
+        marks.mark(figure, "heatmap", part, x=x, y=y, z=z, **scale_of)
+    # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
+    marks.mark(
+        figure, "heatmap", "used", _density_hover(run, clock.unit), x=x, y=y,
+        z=shares["used"].round(4), zmin=0, zmax=top, colorscale=veil(colour), name="",
+        customdata=np.dstack([shares["late"], shares["dropped"], away]).round(3),
+        colorbar=colorbar("computing (%)"),
+    )  # fmt: skip
     figure.layout.yaxis.update(
         title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
     )
@@ -338,11 +326,10 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
     row = pd.Series(np.arange(len(clients)), index=clients.index)
     waiting = waiting_intervals(run, events, clients.index, clock.rounds)
     asks = pd.concat([events, waiting], ignore_index=True)
-    colours = {"used": colour} | _COLOURS
-    for part in _PARTS:
-        chosen = asks[asks["status"] == part]
-        _add_bars(figure, part, chosen, row, clock, colours[part], run)
-    _set_rows(figure, run.called(clients.index))
+    for part in _WORDS:
+        chosen, fill = asks[asks["status"] == part], _COLOURS.get(part, colour)
+        _add_bars(figure, part, chosen, row, clock, fill, run)
+    clients_in_rows(figure, run.called(clients.index))
     shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
     view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
     total = int(run.rounds["round"].max())
@@ -353,15 +340,6 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
     meta = {"note": note, "whole": whole, "first": len(shown), "last": last, "frame": frame}
     figure.update_layout(meta=meta)
     return figure
-
-
-def _set_rows(figure: go.Figure, clients: list[int | str]) -> None:
-    named_ones = any(isinstance(client, str) for client in clients)  # for whom rows have room
-    few = len(clients) <= NAMED or named_ones
-    figure.layout.yaxis.update(
-        title_text="client, fastest at the top", range=[len(clients) - 0.4, -0.6],
-        showticklabels=few, showgrid=False, **(named(clients) if few else {}),
-    )  # fmt: skip
 
 
 def _last_round(run: RunRecord, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
@@ -472,7 +450,7 @@ def _told(events: pd.DataFrame, of: int, most: int) -> dict[str, Any]:
 def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
     step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
     kept = clients.iloc[step]
-    columns = {str(name): [short_number(v) for v in kept[name]] for name in kept.columns}
+    columns = {str(name): short(kept[name]) for name in kept.columns}
     return {"client": kept.index.tolist()} | columns
 
 

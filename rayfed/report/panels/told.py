@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,8 +15,6 @@ from rayfed.report.read import units
 from rayfed.report.read.compared import Compared
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
-
-MOST_SHOWN = 5  # warnings beyond these are folded away
 
 
 class HeadlinePanel(Panel):
@@ -41,16 +39,6 @@ class HeadlinePanel(Panel):
         return f"{failed} of {many(len(runs), 'run')} failed" if failed else ""
 
 
-def warnings(results: Results) -> Iterator[tuple[str, str]]:
-    """Yield who warns, as algorithms with their seeds, and of what; the same warning once."""
-    warning: dict[str, list[RunRecord]] = {}
-    for run in results.runs_found:
-        for text in dict.fromkeys(run.info.get("warnings") or []):
-            warning.setdefault(str(text).removeprefix(f"{run.label}: "), []).append(run)
-    for text, runs in warning.items():
-        yield ("all runs" if len(runs) == len(results.runs_found) > 1 else _who(runs)), text
-
-
 def _who(runs: Sequence[RunRecord]) -> str:
     """Return runs as a sentence names them: by algorithm, with the seeds of each."""
     seeds: dict[str, list[str]] = {}
@@ -73,8 +61,15 @@ class WarningsPanel(Panel):
 
     @cached_property
     def warnings(self) -> list[tuple[str, str]]:
-        """Who warns, and of what."""
-        return list(warnings(self.results))
+        """Who warns, as algorithms with their seeds, and of what; the same warning once."""
+        runs, warning = self.results.runs_found, dict[str, list[RunRecord]]()
+        for run in runs:
+            for text in dict.fromkeys(run.info.get("warnings") or []):
+                warning.setdefault(str(text).removeprefix(f"{run.label}: "), []).append(run)
+        return [
+            ("all runs" if len(who) == len(runs) > 1 else _who(who), text)
+            for text, who in warning.items()
+        ]
 
     @property
     def applies(self) -> bool:
@@ -87,16 +82,6 @@ class WarningsPanel(Panel):
         runs = self.results.runs_found
         warning = sum(bool(run.info.get("warnings")) for run in runs)
         return f"{warning} of {len(runs)} runs {'warns' if warning == 1 else 'warn'}"
-
-    @property
-    def shown(self) -> list[tuple[str, str]]:
-        """The first of them."""
-        return self.warnings[:MOST_SHOWN]
-
-    @property
-    def folded(self) -> list[tuple[str, str]]:
-        """The others."""
-        return self.warnings[MOST_SHOWN:]
 
 
 CLAIMS = "claims.json"
@@ -150,30 +135,23 @@ class ClaimsPanel(Panel):
     rank = 0
 
     @cached_property
-    def verdicts(self) -> dict[str, Any] | None:
-        """What ``claims.json`` holds; None of several folders."""
-        return None if self.results.compared else claims_of(self.results.folder)
+    def verdicts(self) -> dict[str, Any]:
+        """What ``claims.json`` holds; nothing of several folders."""
+        return {} if self.results.compared else claims_of(self.results.folder) or {}
 
     @property
     def applies(self) -> bool:
         """Whether claims were checked."""
-        return self.verdicts is not None
+        return bool(self.verdicts)
 
     @property
     def title(self) -> str:
         """How many claims hold."""
-        assert self.verdicts is not None
         return claims_title(self.verdicts["claims"])
-
-    @property
-    def short(self) -> bool:
-        """Whether runs were shorter than the source's."""
-        return self.verdicts is not None and self.verdicts.get("length") == "short"
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
         """For each claim what the source says, whether it holds, what was measured, and where."""
-        assert self.verdicts is not None
         claims = self.verdicts["claims"]
         return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]
 
@@ -205,11 +183,6 @@ class ComparedPanel(Panel):
         return f"{count} setting{' differs' if count == 1 else 's differ'} between the folders"
 
     @property
-    def heads(self) -> tuple[str, ...]:
-        """The titles of the columns."""
-        return ("setting", *self.compared.folders)
-
-    @property
     def rows(self) -> list[tuple[str, ...]]:
         """Each key with its value in each folder."""
         return [(key, *values) for key, values in self.compared.table.items()]
@@ -233,20 +206,6 @@ class EndingsPanel(Panel):
     def title(self) -> str:
         """How many runs finished, run and failed."""
         return endings_title(self.results)
-
-    @property
-    def failures(self) -> list[tuple[str, int, str, str]]:
-        """Name, seed, reason and traceback of every run that failed; the latter may be empty."""
-        return [
-            (
-                run.name,
-                run.seed,
-                str(run.info.get("reason") or "no reason is recorded"),
-                str(run.info.get("trace") or ""),
-            )
-            for run in self.results.runs_found
-            if run.status == "failed"
-        ]
 
 
 def facts(results: Results) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""What became of the clients' time: its shares by algorithm and client, work in vain, energy."""
+"""What became of the clients' time: shares of it, work in vain, energy, and the times of rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,16 +11,16 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import PATTERNS, WORDS, named, tenths
+from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows, tenths
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import NAMED, algorithm_styles, canvas
+from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import Axis
+from rayfed.report.read.series import X_AXES, Axis, thin
 from rayfed.report.read.usage import FAILED, STATES, Usage
 
 MOST_ROWS = 60  # clients beyond this are taken together
@@ -31,6 +31,10 @@ _GREYS = {"finished": "strip", "idle": "waiting", "away": "background"}
 _TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
 _WASTE_ROW = 58  # pixels
 _ENERGY = Axis("energy_j", "energy", (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9)))
+_TIMES_HEIGHT = 320
+_MOST = 400  # points of a line
+_OUTSIDE = 0.005  # share of the values at each end for which the axis is not made longer
+_ROUNDING = 1e-9  # relative to the longest time
 _ROOM = 1.9  # the axis against the longest bar: there is text behind it
 
 
@@ -95,11 +99,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
         ``layout.meta["note"]`` says what was not recorded or taken together.
     """
     run = results.run(name, seed)
-    seconds = run.usage.activity
-    if seconds is None:
-        raise NothingToDraw.of(run, "has no record of what its clients did")
-    order = run.clients_by_speed.index
-    seconds = seconds.loc[[client for client in order if client in seconds.index]]
+    seconds = _seconds(run)
     many = len(seconds) > MOST_ROWS
     note = _never_asked(run)
     if many:
@@ -108,18 +108,22 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
     shares = seconds.div(seconds.sum(axis=1), axis=0)
     height = _MARGINS + (_ROW if many else 18) * len(shares)
     figure = canvas(max(200, height), barmode="stack", bargap=0.22)
-    rows = np.arange(len(shares))
     colours = [algorithm_styles(results)[name].light] * len(shares)
-    _stack(figure, rows, shares, colours, None if many else run.called(shares.index))
-    figure.update_yaxes(title_text="client, fastest at the top", showgrid=False)
-    few = many or len(shares) <= NAMED or bool(run.client_names)  # rows have room for names
-    figure.update_yaxes(range=[len(shares) - 0.4, -0.6], showticklabels=few)
-    if few:
-        figure.update_yaxes(named(_TENTHS if many else run.called(shares.index)))
+    names = _TENTHS if many else run.called(shares.index)
+    _stack(figure, np.arange(len(shares)), shares, colours, None if many else names)
+    clients_in_rows(figure, names)
     if many:
-        figure.update_yaxes(title_text="", automargin=True)
-    figure.update_layout(meta={"note": note})
-    return figure
+        figure.update_yaxes(title_text="")
+    return figure.update_layout(meta={"note": note})
+
+
+def _seconds(run: RunRecord) -> pd.DataFrame:
+    """Return what each client did with its time, in seconds, the fastest first."""
+    seconds = run.usage.activity
+    if seconds is None:
+        raise NothingToDraw.of(run, "has no record of what its clients did")
+    order = run.clients_by_speed.index
+    return seconds.loc[order[order.isin(seconds.index)]]
 
 
 def _never_asked(run: RunRecord) -> str:
@@ -147,8 +151,7 @@ def _stack(
             figure, state, values.round(4), rows, LIGHT[_GREYS[state]] if state in _GREYS else
             colours, f"{client}{words}: %{{x:.3~g}} %", "|" * (state == "communicating"),
             orientation="h", name=words, customdata=ids, text=None if bare else text,
-            textposition="inside", insidetextanchor="middle", textangle=0, constraintext="inside",
-            textfont={"color": ink, "size": _TEXT},
+            textfont={"color": ink, "size": _TEXT}, **marks.INSIDE,
         )  # fmt: skip
     finer = {"pattern_size": 4, "pattern_solidity": 0.5}
     figure.update_traces(marker=finer, selector={"meta": {"part": "communicating"}})
@@ -175,10 +178,8 @@ def title(results: Results) -> str:
 
 def clients_title(run: RunRecord) -> str:
     """Return who computed most and least of the time of a run."""
-    seconds = run.usage.activity
-    assert seconds is not None
-    order = [client for client in run.clients_by_speed.index if client in seconds.index]
-    seconds, called = seconds.loc[order], [quoted(name) for name in run.called(order)]
+    seconds = _seconds(run)
+    called = [quoted(name) for name in run.called(seconds.index)]
     start = f"With {quoted(run.name)} "
     if len(seconds) > MOST_ROWS:
         bands = tenths(seconds)
@@ -437,3 +438,163 @@ class EnergyPanel(FigurePanel):
         "clients, mean over seeds; patterned what was in vain, as above. Communicating and "
         "waiting are not counted."
     )
+
+
+def round_times(results: Results) -> go.Figure:
+    """Draw how long rounds took: for each time the share of the rounds that took no longer.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+
+    Returns
+    -------
+    Figure
+        A rising line for each algorithm, over all seeds; in asynchronous runs the time between two
+        updates. The axis of times is logarithmic if they span a factor of 10.
+
+    Raises
+    ------
+    ValueError
+        If no round took any time.
+    """
+    values = values_of(results, lambda usage: usage.round_times)
+    if not any((times > 0).any() for times in values.values()):
+        raise NothingToDraw("no round took any time")
+    scaled = scale(X_AXES["time_s"], max(float(times.max()) for times in values.values()))
+    values = {name: times / scaled["worth"] for name, times in values.items()}
+    log = spans_decades([times[times > 0] for times in values.values()])
+    what = "round or update" if results.asynchronous else "round"
+    title = f"time of a {what} ({scaled['unit']})"
+    hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
+    return _rising(results, values, log, hover, title, "them")
+
+
+def staleness(results: Results) -> go.Figure:
+    """Draw how stale replies were: for each staleness the share of the replies that were no staler.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+
+    Returns
+    -------
+    Figure
+        A rising line for each asynchronous algorithm, over all seeds.
+
+    Raises
+    ------
+    ValueError
+        If no run is asynchronous.
+    """
+    values = values_of(results, lambda usage: usage.staleness)
+    if not values:
+        raise NothingToDraw("no reply has a staleness: all algorithms of this study have rounds")
+    title = "staleness (updates of the model meanwhile)"
+    hover = "%{y:.0f} % are at most %{x:.0f} updates old"
+    return _rising(results, values, False, hover, title, "the replies")
+
+
+def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str, Floats]:
+    """Return the values of all seeds of each algorithm that is no baseline and has any."""
+    found = {
+        name: np.concatenate([np.empty(0), *(what(run.usage) for run in results.usable(name))])
+        for name in results.names
+        if name not in results.baselines
+    }
+    return {name: np.sort(values) for name, values in found.items() if len(values)}
+
+
+def _most(values: Floats) -> Floats:
+    """Return the least and the largest of sorted values, but for half a percent at each end."""
+    low = np.quantile(values, _OUTSIDE, method="lower")
+    return np.array([low, np.quantile(values, 1 - _OUTSIDE, method="higher")])
+
+
+def _rising(
+    results: Results, values: Mapping[str, Floats], log: bool, hover: str, title: str, of: str
+) -> go.Figure:
+    """Return a figure of the empirical distribution of each algorithm's values, in percent."""
+    styles = algorithm_styles(results)
+    figure = canvas(_TIMES_HEIGHT, hovermode="closest", dragmode="zoom")
+    for name, sorted_ in values.items():
+        at = thin(np.arange(len(sorted_)), _MOST)
+        # The line begins on the ground, at the least value.
+        x = np.concatenate([sorted_[:1], sorted_[at]])
+        y = np.concatenate([[0.0], 100 * (at + 1) / len(sorted_)]).round(3)
+        outline = {**line(styles[name]), "shape": "hv"}
+        as_ = {"hover": f"{plain(name)}: {hover}", "of": name, "name": plain(name)}
+        marks.lines(figure, "line", x.round(6), y, outline, **as_)
+    every = [_most(part[part > 0] if log else part) for part in values.values()]
+    figure.update_xaxes(fitted(title, every, log))
+    what = f"share of {of} (%)"
+    return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
+
+
+def times_title(results: Results) -> str:
+    """Return what half, and nine in ten, of the rounds took at most."""
+    values = values_of(results, lambda usage: usage.round_times)
+    what = "rounds and updates" if results.asynchronous else "rounds"
+    return f"Half of the {what} took at most {_halves(results, values, units.duration)}"
+
+
+def staleness_title(results: Results) -> str:
+    """Return how stale half, and nine in ten, of the replies were at most."""
+    values = values_of(results, lambda usage: usage.staleness)
+    return f"Half of the replies had a staleness of at most {_halves(results, values, units.count)}"
+
+
+def _halves(results: Results, values: Mapping[str, Floats], text: Callable[[float], str]) -> str:
+    """Return what half of the values, and nine in ten, do not exceed, of a few algorithms."""
+    parts = []
+    for name in competing(results, values)[:MOST_NAMED]:
+        half, most = (text(_at(values[name], share)) for share in (0.5, 0.9))
+        parts.append(f"{half} with {quoted(name)} (nine in ten {most})")
+    return joined(parts)
+
+
+def _at(values: Floats, share: float) -> float:
+    """Return the least value that so large a share of the values does not exceed."""
+    return float(np.quantile(values, share, method="inverted_cdf"))
+
+
+class RoundTimesPanel(FigurePanel):
+    """How long the rounds of each algorithm took."""
+
+    name: ClassVar[str] = "round-times"
+    section = Section.CLIENTS
+    rank = 50
+    draws = (round_times,)
+    words = staticmethod(times_title)
+    best_only = True
+    keyed = True
+
+    @property
+    def applies(self) -> bool:
+        """Whether some rounds of an algorithm took longer than others, by more than rounding."""
+        values = values_of(self.results, lambda usage: usage.round_times)
+        return any(times[-1] - times[0] > _ROUNDING * times[-1] for times in values.values())
+
+    @property
+    def how(self) -> str:
+        """How to read the figure."""
+        if self.results.asynchronous:
+            return (
+                "Each line rises from the shortest time to the longest, over all seeds. For "
+                "asynchronous algorithms it is the time between two updates of the model."
+            )
+        return "Each line rises from the shortest round to the longest, over all seeds."
+
+
+class StalenessPanel(FigurePanel):
+    """How stale the replies of asynchronous algorithms were."""
+
+    name: ClassVar[str] = "staleness"
+    section = Section.CLIENTS
+    rank = 60
+    draws = (staleness,)
+    words = staticmethod(staleness_title)
+    best_only = True
+    keyed = True

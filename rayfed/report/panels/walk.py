@@ -19,13 +19,13 @@ from rayfed.report.figures.clients import named
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
-from rayfed.report.panels.base import Panel, Section, Unique, figure_json
+from rayfed.report.panels.base import Panel, Section, Unique, figure_json, short
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
 from rayfed.report.read.outputs import Walked
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import thin
-from rayfed.report.read.units import count, number, short_number
+from rayfed.report.read.units import count, number
 
 Steps = Mapping[str, Any]
 ModelDistances = Mapping[str, Any]
@@ -74,7 +74,7 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> ModelDistances |
     asked = since <= np.array(steps["round"])[:, None]
     return {
         "round": rounds[chosen].tolist(),
-        "distance": [[short_number(v, 3) for v in row] for row in distance],
+        "distance": [short(row, 3) for row in distance],
         "newest": newest.tolist(),
         "since": [None if np.isnan(k) else int(k) for k in since],
         "top": float(f"{np.nanmax(np.where(asked, distance[newest], 0.0)):.3g}") or 1.0,
@@ -292,7 +292,6 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
         If the server of the run did not walk.
     """
     run = results.run(name, seed)
-    _walk_of(run)
     counts = visit_counts(run)
     shown = counts.iloc[:_BARS]
     at = np.arange(len(shown))
@@ -341,11 +340,10 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
     ValueError
         If the server of the run did not walk.
     """
-    recorded = _walk_of(results.run(name, seed))
-    figure = canvas(240, hovermode="x unified")
+    run = results.run(name, seed)
+    rounds, figure = _walk_of(run).round, canvas(240, hovermode="x unified")
     line = {"color": algorithm_styles(results)[name].light, "width": 2, "shape": "hv"}
-    y = recorded.lambda_2[recorded.graph]
-    marks.lines(figure, "lambda_2", recorded.round, y, line, "%{y:.4f}")
+    marks.lines(figure, "lambda_2", rounds, _lambdas(run), line, "%{y:.4f}")
     figure.update_xaxes(title_text="round", showgrid=False)
     figure.update_yaxes(title_text="second eigenvalue")
     figure.update_layout(xaxis_unifiedhovertitle_text="round %{x}")
@@ -353,9 +351,16 @@ def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
 
 
 def _walk_of(run: RunRecord) -> Walked:
+    """Return the walk of a run's server; raise an error if it did not walk."""
     if run.walk is None:
         raise ValueError(f"the server of {run.name}, seed {run.seed}, did not walk")
     return run.walk
+
+
+def _lambdas(run: RunRecord) -> Floats:
+    """Return the second eigenvalue of the walk in each recorded round."""
+    recorded = _walk_of(run)
+    return recorded.lambda_2[recorded.graph]
 
 
 def _lines(x: Sequence[float], y: Sequence[float], ends: Sequence[int]) -> dict[str, Any]:
@@ -440,9 +445,9 @@ def visit_counts(run: RunRecord) -> pd.DataFrame:
         unknown). The law is the mean over the graphs of the recorded rounds; if unknown, only
         visited clients have a row.
     """
-    assert run.walk is not None
+    recorded = _walk_of(run)
     counted = positions(run).value_counts()
-    law = run.walk.law[run.walk.graph]
+    law = recorded.law[recorded.graph]
     if law.shape[1]:
         frame = pd.DataFrame({"law": law.mean(axis=0)})
         frame["visits"] = counted.reindex(frame.index, fill_value=0)
@@ -478,10 +483,9 @@ def title(run: RunRecord) -> str:
 
 def note(run: RunRecord, steps: int) -> str:
     """Return what of a walk is not drawn, and how often its graph was not connected."""
-    assert run.walk is not None
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
     parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
-    if (drawn := len(run.walk.clients)) < total:
+    if (drawn := len(_walk_of(run).clients)) < total:
         parts.append(f"the {drawn:,} most visited of {total:,} clients")
     drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
     return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
@@ -516,8 +520,7 @@ def visits_title(run: RunRecord) -> str:
 
 def eigenvalues_title(run: RunRecord) -> str:
     """Return in how many moves the walk forgets where it began."""
-    assert run.walk is not None
-    known = run.walk.lambda_2[run.walk.graph]
+    known = _lambdas(run)
     low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
     if math.isnan(middle):
         return "The second eigenvalue of walks on so large a graph is not known"
@@ -570,17 +573,17 @@ class WalkPanel(Panel):
         return {"walks": walks, "shared": {name: unique.values for name, unique in shared.items()}}
 
     def _walk(self, run: RunRecord, shared: Mapping[str, Unique]) -> dict[str, Any]:
-        assert run.walk is not None
         steps = walk_steps(run, MOST_STEPS // len(self.runs))
         distances = model_distances(run, steps, MOST_DISTANCES // len(self.runs))
         bars = visits(self.results, run.name, run.seed)
+        second = eigenvalues(self.results, run.name, run.seed)
         titles = {
             "walk": title(run),
             "visits": visits_title(run),
             "eigenvalues": eigenvalues_title(run),
         }
         canvas = walk_canvas(run, self.source.styles[run.name], steps, distances)
-        changes = run.walk.changes
+        changes = _walk_of(run).changes
         return {
             "name": run.name,
             "seed": run.seed,
@@ -591,29 +594,10 @@ class WalkPanel(Panel):
             "distances": distances,
             "walk": figure_json(canvas),
             "visits": figure_json(bars),
-            "eigenvalues": figure_json(eigenvalues(self.results, run.name, run.seed))
-            if changes
-            else None,
+            "eigenvalues": figure_json(second) if changes else None,
         }
-
-    @property
-    def first(self) -> dict[str, Any]:
-        """The walk that is shown first."""
-        first: dict[str, Any] = self.payload["walks"][0]
-        return first
 
     @property
     def choices(self) -> list[tuple[str, str]]:
         """The walks to choose from: their places with the names of their runs."""
         return [(str(k), f"{run.name}, seed {run.seed}") for k, run in enumerate(self.runs)]
-
-    @property
-    def has_distances(self) -> bool:
-        """Whether in any run clients have models of their own beside a global one."""
-        return any(walk["distances"] for walk in self.payload["walks"])
-
-    @property
-    def changing(self) -> dict[str, Any] | None:
-        """The first figure of eigenvalues; None where no graph changes."""
-        figures = (walk["eigenvalues"] for walk in self.payload["walks"])
-        return next((figure for figure in figures if figure), None)

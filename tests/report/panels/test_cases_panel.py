@@ -74,8 +74,9 @@ def test_costs_stand_by_case(results):
         "alpha = 0.1, target: loss 3.1", "alpha = 1, target: loss 2.3",
         "alpha = 10, target: loss 4.1",
     ]  # fmt: skip
-    assert [name for name, _ in groups[0][1]] == ["a (alpha=0.1)", "b (alpha=0.1)"]
-    best = [[cells[-1].best for _, cells in rows] for _, rows in groups]
+    names, flags = panel.columns[0].texts, panel.columns[-1].best
+    assert [names[place] for place in groups[0][1]] == ["a (alpha=0.1)", "b (alpha=0.1)"]
+    best = [[flags[place] for place in places] for _, places in groups]
     assert best == [[True, False], [False, False], [False, True]]
 
 
@@ -146,6 +147,6 @@ def test_of_many_algorithms_the_best_come_first_and_the_rest_is_folded(tmp_path,
     panel = CostsPanel(PageSource(Results.read(tmp_path)))
     ((_, listed),) = panel.groups
     assert panel.folded
-    assert [name for name, _ in listed][:2] == ["m13", "m12"]
+    assert [panel.columns[0].texts[place] for place in listed][:2] == ["m13", "m12"]
     assert 'class="folded"' in panel.render()
     assert "Show all 14 rows" in panel.render()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.report.figures.marks import NothingToDraw
-from rayfed.report.panels import spread, usage
+from rayfed.report.panels import usage
 from rayfed.report.panels.base import PageSource
 from rayfed.report.read.results import Results
 
@@ -112,26 +112,26 @@ def test_energy_is_of_the_clients_whose_power_is_known(folder):
 
 def test_lines_rise_to_all_rounds_and_replies(folder):
     results = Results.read(folder)
-    lines = {trace.name: trace for trace in spread.round_times(results).data}
+    lines = {trace.name: trace for trace in usage.round_times(results).data}
     assert set(lines) == {"fedavg", "fedasync"}
     assert lines["fedasync"].x.tolist() == [1, 1, 3]
     assert lines["fedasync"].y.tolist() == [0, 50, 100]
-    (line,) = spread.staleness(results).data
+    (line,) = usage.staleness(results).data
     assert line.x.tolist() == [0, 0, 1, 1]
     np.testing.assert_allclose(line.y, [0, 100 / 3, 200 / 3, 100], atol=1e-3)
-    assert spread.times_title(results) == (
+    assert usage.times_title(results) == (
         "Half of the rounds and updates took at most 2 s with fedavg (nine in ten 2 s) and 1 s "
         "with fedasync (nine in ten 3 s)"
     )
-    assert spread.staleness_title(results) == (
+    assert usage.staleness_title(results) == (
         "Half of the replies had a staleness of at most 1 with fedasync (nine in ten 1)"
     )
-    assert list(spread.StalenessPanel(PageSource(results)).names) == ["fedasync"]
+    assert list(usage.StalenessPanel(PageSource(results)).names) == ["fedasync"]
 
 
 PANELS = (
     usage.UtilisationPanel, usage.ClientsUtilisationPanel, usage.WastePanel,
-    usage.EnergyPanel, spread.RoundTimesPanel, spread.StalenessPanel,
+    usage.EnergyPanel, usage.RoundTimesPanel, usage.StalenessPanel,
 )  # fmt: skip
 
 
@@ -157,8 +157,8 @@ def test_nothing_recorded_is_nothing_drawn(tmp_path, run_writer, rows):
         usage.utilisation,
         usage.waste,
         usage.energy,
-        spread.round_times,
-        spread.staleness,
+        usage.round_times,
+        usage.staleness,
     )
     for draw in drawn:
         with pytest.raises(ValueError, match="no "):
