@@ -69,8 +69,8 @@ class RayNode:
     ) -> None:
         self.before, self.sockets, self.logs, self.held = before, sockets, logs, held
         self.messages: list[str] = []
-        ours = [] if logs is None else _rays_processes(before)
-        self.servers = {name: p for p in ours if (name := _name(p)) in _SERVERS}
+        self.begun = [] if logs is None else _rays_processes(before)
+        self.servers = {name: p for p in self.begun if (name := _name(p)) in _SERVERS}
         self.print = ray_worker.print_to_stdstream
 
     def keep_messages(self) -> None:
@@ -98,7 +98,7 @@ class RayNode:
 
     def end(self) -> None:
         """End Ray and every process that came with it."""
-        ours = _rays_processes(self.before)
+        ours = list({*self.begun, *_rays_processes(self.before)})  # a dead server's have moved away
         if self.lost():  # Ray would wait for it
             _kill(ours)
         ray.shutdown()

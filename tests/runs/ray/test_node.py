@@ -7,8 +7,10 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -19,7 +21,7 @@ import rayfed
 from rayfed.core.errors import RayfedError
 from rayfed.runs.ray import node as ray_node
 from rayfed.runs.ray.backend import RayStudy
-from rayfed.runs.ray.node import found, keep_private
+from rayfed.runs.ray.node import RayNode, found, keep_private
 from tests.contract.test_placement import wait_for
 
 HERE = SimpleNamespace(address_info={"session_dir": "nowhere"})
@@ -109,6 +111,21 @@ def test_workers_put_first_what_is_first_here(monkeypatch, tmp_path):
     paths = ray_node._Paths()
     paths.extend([str(tmp_path / "script"), str(tmp_path / "here"), ray_node._HOME])
     assert paths == [str(tmp_path / "script"), ray_node._HOME]
+
+
+def test_what_a_dead_server_has_started_ends_though_it_is_no_child_any_more(monkeypatch, tmp_path):
+    script = "import time; time.sleep(20)"
+    with subprocess.Popen([sys.executable, "-c", script]) as agent, ExitStack() as held:
+        raylet = Mock(is_running=lambda: False)
+        raylet.name = lambda: "raylet"
+        below = iter([[psutil.Process(agent.pid), raylet], []])
+        monkeypatch.setattr(ray_node, "_rays_processes", lambda before: next(below))
+        monkeypatch.setattr(psutil, "wait_procs", lambda ps, timeout: (ps, []))
+        monkeypatch.setattr(ray, "shutdown", lambda: None)
+        node = RayNode(set(), set(), tmp_path, held)
+        assert node.lost() == "raylet"
+        node.end()
+        assert agent.wait(timeout=20) != 0
 
 
 def test_where_ray_was_imported_for_clusters_it_is_not_started(monkeypatch):
