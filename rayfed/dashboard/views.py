@@ -15,6 +15,7 @@ from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.skew import Skew
+from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section, find
@@ -24,7 +25,6 @@ from rayfed.report.read.compared import shown as text
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import y_columns
-from rayfed.report.searched import Searched
 from rayfed.report.writing import replace
 
 if TYPE_CHECKING:

@@ -1,12 +1,14 @@
-"""The best setting of every algorithm of a study that tried several."""
+"""The best setting of every algorithm of a study that tried several, by grid or by search."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
 from rayfed.report.read.results import Results, RunRecord
@@ -23,6 +26,10 @@ from rayfed.report.writing import replace
 
 PRUNED = "pruned"
 """The rule that ended a run of a sweep which was behind others."""
+GOOD = 0.25
+"""Share of the trials that count as good ones."""
+FEWEST = 12
+"""Trials without which no importance is computed."""
 _FREE = ("name", "algorithms", "grid")  # what scenarios of winners may differ in
 _FEWEST = 3  # values of a key of which the first and the last are an edge
 
@@ -109,10 +116,9 @@ class Candidate:
         One for each seed.
     value : float
         Mean over seeds of what the aim reads, NaN where a seed has none.
-    rounds : float
-        Mean over seeds of the rounds to the target, infinite where a seed never reached it.
     scores : tuple of float
-        What it is compared by, one for each seed; little is good.
+        What it is compared by, one for each seed; little is good. They are the rounds to the
+        target, if there is one; infinite where a seed never reached it, or has no value.
     tests : mapping of str to float
         Mean test loss and accuracy over seeds; empty unless the aim is read on other rows.
     """
@@ -121,9 +127,8 @@ class Candidate:
     setting: str
     runs: tuple[RunRecord, ...]
     value: float
-    rounds: float = math.inf
-    scores: tuple[float, ...] = ()
-    tests: Mapping[str, float] = field(default_factory=dict)
+    scores: tuple[float, ...]
+    tests: Mapping[str, float]
 
     @property
     def failed(self) -> bool:
@@ -146,10 +151,15 @@ class Candidate:
         scenario = self.runs[0].info.get("scenario") or {}
         return {key: value for key, value in scenario.items() if key not in _FREE}
 
+    @property
+    def score(self) -> float:
+        """The mean of its scores."""
+        return _mean(self.scores)
+
     def place(self, aim: Aim) -> tuple[float, ...]:
         """Return what candidates are sorted by, the best first."""
         value = math.inf if math.isnan(self.value) else aim.sign * self.value
-        return (self.failed, self.pruned, self.rounds, value)
+        return (self.failed, self.pruned, self.score, value)
 
 
 @dataclass(frozen=True)
@@ -216,14 +226,15 @@ class Best:
         setting = self._setting(run) if swept else run.label
         values = [_value(frame, self.aim) for frame in frames]
         tests = self._tests(run, frames) if self.aim.held_out else {}
-        candidate = Candidate(algorithm, setting, runs, _mean(values), tests=tests)
+        scores = self._scores(frames, values)
+        return Candidate(algorithm, setting, runs, _mean(values), scores, tests)
+
+    def _scores(self, frames: Sequence[pd.DataFrame], values: Sequence[float]) -> tuple[float, ...]:
         if self.aim.target is None:
-            scores = tuple(math.inf if math.isnan(v) else self.aim.sign * v for v in values)
-            return changed(candidate, rounds=0.0, scores=scores)
+            return tuple(math.inf if math.isnan(v) else self.aim.sign * v for v in values)
         column = self.results.column(self.aim.column)
         at = [crossing(frame, column, self.aim.target) for frame in frames]
-        rounds = tuple(math.inf if row is None else float(row["round"]) for row in at)
-        return changed(candidate, rounds=_mean(rounds), scores=rounds)
+        return tuple(math.inf if row is None else float(row["round"]) for row in at)
 
     def _tests(self, run: RunRecord, frames: Sequence[pd.DataFrame]) -> dict[str, float]:
         """Return the means over seeds of what was measured on test rows, where there are any."""
@@ -330,7 +341,7 @@ class Best:
             row = {"algorithm": best.algorithm, "setting": best.setting, "seeds": len(best.runs)}
             row[self.aim.column] = best.value
             if self.aim.target is not None:
-                row["rounds_to_target"] = best.rounds if math.isfinite(best.rounds) else math.nan
+                row["rounds_to_target"] = best.score if math.isfinite(best.score) else math.nan
             row |= best.tests
             row["within_noise"] = math.nan if winner.level is None else winner.level
             row |= {"tried": winner.tried, "failed": winner.failed, "edges": " ".join(winner.edges)}
@@ -371,6 +382,106 @@ class Best:
             scenario | {"algorithms": algorithms}, sort_keys=False, allow_unicode=True
         )
         return f"# The best settings of {self.results.study}: {self.aim.text}.\n{text}"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The trials of a search that ran so far.
+
+    Parameters
+    ----------
+    results : Results
+        The result folder.
+    best : Best
+        Which trials are best, by what the search made best.
+    """
+
+    results: Results
+    best: Best
+
+    @classmethod
+    def of(cls, results: Results) -> Searched | None:
+        """Return what a folder says of a search; None if it is none, or nothing is known yet."""
+        scores = {"loss", "validation_loss"} & set(results.rounds)
+        if not scores or not any("trial" in run.info for run in results.runs_found):
+            return None
+        return cls(results, Best(results, Aim.of(results, None, None, None)))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The algorithms, in the order of the scenario."""
+        return tuple(self.best.rivals)
+
+    @cached_property
+    def winners(self) -> Results:
+        """The runs of the best trial of each algorithm, which then goes by its label."""
+        runs = [
+            run.renamed(winner.best.algorithm)
+            for winner in self.best.winners
+            for run in winner.best.runs
+        ]
+        return Results(self.results.folder, tuple(runs), self.results.scenario)
+
+    def chosen(self, label: str) -> Candidate:
+        """Return the best trial of an algorithm."""
+        return next(w.best for w in self.best.winners if w.best.algorithm == label)
+
+    def others(self, label: str) -> list[Candidate]:
+        """Return the other trials of an algorithm."""
+        return [c for c in self.best.rivals[label] if c is not self.chosen(label)]
+
+    def values(self, candidate: Candidate) -> dict[str, Any]:
+        """Return what a trial chose, by dotted key."""
+        return dict(candidate.runs[0].info["trial"]["values"])
+
+    def space(self, label: str) -> dict[str, Distribution]:
+        """Return what was searched for an algorithm, by dotted key."""
+        every = searched(self.results.scenario)
+        return {key: every[key] for key in self.values(self.chosen(label)) if key in every}
+
+    def score(self, candidate: Candidate) -> float:
+        """Return what a trial reached, the mean over seeds; infinitely bad if it failed."""
+        bad = self.best.aim.sign * math.inf
+        return bad if candidate.failed or math.isnan(candidate.value) else candidate.value
+
+    def importance(self, label: str) -> dict[str, float]:
+        """Return how much each key decides whether a trial is in the best quarter, by Optuna.
+
+        It is PED-ANOVA (S. Watanabe, A. Bansal, F. Hutter, IJCAI 2023) of the trials' ranks, so
+        that failures are the worst, whatever they are worse by. The shares add up to 1, also where
+        chance alone decides. Empty where there are fewer than `FEWEST` trials or two keys, or
+        Optuna is not installed.
+        """
+        trials, space = self.best.rivals[label], self.space(label)
+        if len(trials) < FEWEST or len(space) < 2 or find_spec("optuna") is None:
+            return {}
+        import optuna  # imported late: it takes half a second
+
+        scores = [self.best.aim.sign * self.score(trial) for trial in trials]
+        laws = {key: held.law for key, held in space.items()}
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study()
+        for trial, rank in zip(trials, pd.Series(scores).rank(), strict=True):
+            values = self.values(trial)
+            chosen = {key: held.to_law(values[key]) for key, held in space.items()}
+            told = optuna.trial.create_trial(params=chosen, distributions=laws, value=rank)
+            study.add_trial(told)
+        with warnings.catch_warnings(action="ignore"):  # it counts as experimental
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=GOOD)
+            found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        return {key: float(share) for key, share in found.items()}
+
+
+def best_of(results: Results) -> Results:
+    """Return what is shown of a folder: of a search the best trial of each algorithm, else all."""
+    found = Searched.of(results)
+    return results if found is None else found.winners
+
+
+def text_of(values: Mapping[str, Any]) -> str:
+    """Return the values of a trial in a line."""
+    shown = (f"{key.rpartition('.')[2]} {value}" for key, value in values.items())
+    return ", ".join(shown) or "as given"
 
 
 def _default(results: Results) -> str:

@@ -299,8 +299,8 @@ class RecordedResult:
         'FedExP kept loss 0.078 from round 31.3 on (first there in 29), FedAvg from 53.7 (first
         there in 46); in simulated time 1.7 times sooner, beyond noise.'
         """
+        from rayfed.report.best import best_of
         from rayfed.report.panels.answers import headline
-        from rayfed.report.searched import best_of
         from rayfed.report.tables import summary
 
         shown = best_of(self._results)

@@ -34,8 +34,7 @@ from rayfed.reproduce.claims import (
     runs_of,
 )
 from rayfed.reproduce.provenance import shortened
-from rayfed.reproduce.values import chosen, key, why_failed
-from rayfed.reproduce.verdicts import Verdict, judge
+from rayfed.reproduce.verdicts import Verdict, chosen, judge, key, why_failed
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.modules import of_study

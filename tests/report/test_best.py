@@ -152,7 +152,7 @@ def test_fewest_rounds_to_a_target_that_every_seed_reaches(study):
     """Fedavg's 0.2 is there after 1 round with seed 0 and never with seed 1."""
     results = study(GRID)
     found = Best(results, Aim.of(results, None, None, "loss=5"))
-    assert [(w.best.setting, w.best.rounds) for w in found.winners] == [
+    assert [(w.best.setting, w.best.score) for w in found.winners] == [
         ("lr=0.1", 1.0), ("lr=0.1", 1.0),  # fedexp's 0.2 is as fast, and ends higher
     ]  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_fewest_rounds_to_a_target_that_every_seed_reaches(study):
 def test_where_none_reaches_the_target_the_end_decides(study):
     results = study(GRID)
     found = Best(results, Aim.of(results, None, None, "loss=3"))
-    assert [(w.best.setting, w.best.rounds) for w in found.winners] == [
+    assert [(w.best.setting, w.best.score) for w in found.winners] == [
         ("lr=0.2", math.inf), ("lr=0.2", 1.0),
     ]  # fmt: skip
     assert found.frame().rounds_to_target.isna().tolist() == [True, False]

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
+from rayfed.report.best import best_of
 from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
@@ -21,7 +22,6 @@ from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
 from rayfed.report.read.joined import joined
 from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
-from rayfed.report.searched import best_of
 from rayfed.report.tables import summary
 from rayfed.report.writing import make, replace
 

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.report.best import Searched
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LineStyle
@@ -29,7 +30,6 @@ from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.units import short_number
-from rayfed.report.searched import Searched
 from rayfed.report.tables import summary
 
 Draw = Callable[..., go.Figure]

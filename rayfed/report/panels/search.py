@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
-from rayfed.report.best import Candidate
+from rayfed.report.best import Candidate, Searched, text_of
 from rayfed.report.figures import marks
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
@@ -30,7 +30,6 @@ from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import Curve, curve, history
-from rayfed.report.searched import Searched, text_of
 
 HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm

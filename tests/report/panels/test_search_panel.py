@@ -7,13 +7,13 @@ import yaml
 
 from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
+from rayfed.report.best import Searched
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.gallery import figure
 from rayfed.report.page.report import page
 from rayfed.report.panels.search import coordinates, importance, trials
 from rayfed.report.read.results import Results
-from rayfed.report.searched import Searched
 
 LR = Distribution("log", (1e-4, 1.0))
 
