@@ -16,7 +16,7 @@ import pandas as pd
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import RayfedError, ScenarioError, unknown
-from rayfed.report.read.compared import own_facts, scenario_facts, shown
+from rayfed.report.read.differences import own_facts, scenario_facts, shown
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.summary import FRAMES, by_run, by_setting, frame
 from rayfed.report.writing import make, replace

@@ -19,7 +19,7 @@ from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
-from rayfed.report.read.joined import joined
+from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Results, Tell
 from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary

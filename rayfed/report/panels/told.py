@@ -12,7 +12,7 @@ from rayfed.core.files import read_json, reading
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
 from rayfed.report.read import units
-from rayfed.report.read.compared import Compared
+from rayfed.report.read.differences import Compared
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
 

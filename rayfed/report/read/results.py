@@ -15,7 +15,7 @@ from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.errors import ScenarioError
 from rayfed.core.yamlfile import read_text
-from rayfed.report.read.compared import Compared
+from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.compared import own_facts, scenario_facts, unequal
+from rayfed.report.read.differences import own_facts, scenario_facts, unequal
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import crossing, history, last_values, stopped_at
 from rayfed.report.read.settings import short_keys
@@ -87,22 +87,17 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
 
 def _of_grid(results: Results) -> SweptPoints | None:
     """Return the sweep of a grid: its keys are what differs between settings of one label."""
-    first = {run.name: run for run in reversed(results.runs_found)}
-    by_label: dict[str, dict[str, dict[str, Any]]] = {}
-    for label in dict.fromkeys(run.label for run in first.values()):
-        mine = {run.setting: _facts(run) for run in first.values() if run.label == label}
-        keys = unequal([*mine.values()])
-        by_label[label] = {
-            name: {key: facts.get(key) for key in keys} for name, facts in mine.items()
-        }
+    runs = [results.of(name)[0] for name in results.names]
+    own: dict[str, dict[str, Any]] = {}
     shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
-    for settings in by_label.values():
-        for setting, values in settings.items():
-            shared[setting] = values | shared.get(setting, {})
+    for label in dict.fromkeys(run.label for run in runs):
+        mine = [run for run in runs if run.label == label]
+        for run, values in zip(mine, _unequal([_facts(run) for run in mine]), strict=True):
+            own[run.name] = values
+            shared[run.setting] = values | shared.get(run.setting, {})
     rows = [
-        {"series": run.label, "name": name, **shared[setting], **by_label[run.label][setting]}
-        for name, run in ((name, first[name]) for name in results.names)
-        for setting in (run.setting,)
+        {"series": run.label, "name": run.name, **shared[run.setting], **own[run.name]}
+        for run in runs
     ]
     return _sweep(pd.DataFrame(rows))
 
@@ -110,23 +105,24 @@ def _of_grid(results: Results) -> SweptPoints | None:
 def _of_algorithms(results: Results) -> SweptPoints | None:
     """Return the sweep of algorithms of one kind; the largest if there are several."""
     sweeps = []
-    first = {run.name: run for run in reversed(results.runs_found)}
-    kinds = dict.fromkeys(str(run.info.get("algorithm")) for run in results.runs_found)
-    for kind in kinds:
-        mine = {
-            name: own_facts(first[name].info)
-            for name in results.names
-            if _kind(first[name]) == kind
-        }
-        keys = unequal([*mine.values()])
-        rows = [
-            {"series": kind, "name": name, **{key: values.get(key) for key in keys}}
-            for name, values in mine.items()
-        ]
-        sweeps.append(_sweep(pd.DataFrame(rows)))
-    return max(
-        (sweep for sweep in sweeps if sweep), key=lambda sweep: len(sweep.points), default=None
-    )
+    kinds: dict[str, list[RunRecord]] = {}
+    for name in results.names:
+        run = results.of(name)[0]
+        kinds.setdefault(str(run.info.get("algorithm")), []).append(run)
+    for kind, runs in kinds.items():
+        values = _unequal([own_facts(run.info) for run in runs])
+        rows = pd.DataFrame(values, columns=[*dict.fromkeys(k for held in values for k in held)])
+        rows.insert(0, "series", kind)
+        rows.insert(1, "name", [run.name for run in runs])
+        sweeps.append(_sweep(rows))
+    found = (sweep for sweep in sweeps if sweep is not None)
+    return max(found, key=lambda sweep: len(sweep.points), default=None)
+
+
+def _unequal(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each of several settings what is not the same in all of them."""
+    keys = unequal(facts)
+    return [{key: held.get(key) for key in keys} for held in facts]
 
 
 def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
@@ -163,16 +159,11 @@ def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
 
     Of keys that change together, only the first is kept.
     """
-    facts = {name: _facts(run) for name, run in runs.items()}
-    keys = unequal([*facts.values()])
-    rows = pd.DataFrame({k: [facts[name].get(k) for name in runs] for k in keys}, dtype=object)
-    return rows[_unlike(rows, keys)].set_axis(list(runs))
+    values = _unequal([_facts(run) for run in runs.values()])
+    rows = pd.DataFrame(values, index=[*runs], dtype=object)
+    return rows[_unlike(rows, list(rows.columns))]
 
 
 def _facts(run: RunRecord) -> dict[str, Any]:
     """Return the settings of a run: its algorithm's and the rest of its scenario."""
     return own_facts(run.info) | scenario_facts(run.info)
-
-
-def _kind(run: RunRecord) -> str:
-    return str(run.info.get("algorithm"))

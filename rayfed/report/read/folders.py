@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError
-from rayfed.report.read.compared import (
+from rayfed.report.read.differences import (
     MOST_KEYS,
     Compared,
     differing,
@@ -16,6 +18,7 @@ from rayfed.report.read.compared import (
     scenario_facts,
     shown,
     text,
+    unequal,
 )
 from rayfed.report.read.results import Results, RunRecord
 
@@ -40,27 +43,65 @@ def joined(parts: Sequence[Results]) -> Results:
     """
     _check(parts)
     folders = _folder_names([part.folder for part in parts])
-    between = _common([[scenario_facts(run.info) for run in part.runs_found] for part in parts])
-    by_scenario = differing(between)
-    told = [key for key in by_scenario if not key.startswith("evaluate.")]
-    own = _algorithms(parts)
-    table = _table(between, by_scenario, own)
-    labels = [
-        _labels(part, facts, told, own, place)
-        for place, (part, facts) in enumerate(zip(parts, between, strict=True))
-    ]
-    if _clash(parts, labels) or len(told) > MOST_KEYS:
-        named = zip(parts, folders, strict=True)
-        labels = [dict.fromkeys(part.names, folder) for part, folder in named]
+    facts = _Facts([_common(part) for part in parts], _algorithms(parts))
+    found = [(place, run) for place, part in enumerate(parts) for run in part.runs_found]
+    labels = [facts.label(place, run.name) for place, run in found]
+    alike = {(run.name, label, run.seed) for (_, run), label in zip(found, labels, strict=True)}
+    if len(alike) < len(found) or len(facts.told) > MOST_KEYS:
+        labels = [folders[place] for place, _ in found]
     study = _study(parts, folders)
-    runs = [
-        _run(run, names[run.name], study)
-        for part, names in zip(parts, labels, strict=True)
-        for run in part.runs_found
-    ]
+    runs = [_run(run, label, study) for (_, run), label in zip(found, labels, strict=True)]
     order = {label: k for k, label in enumerate(dict.fromkeys(run.label for run in runs))}
     runs.sort(key=lambda run: order[run.label])  # stable: folders stay in their order
-    return Results(parts[0].folder, tuple(runs), compared=Compared(tuple(folders), table))
+    compared = Compared(tuple(folders), facts.table)
+    return Results(parts[0].folder, tuple(runs), compared=compared)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The settings of several folders, by their places.
+
+    Parameters
+    ----------
+    worlds : sequence of mapping
+        What holds of all runs of each folder, without settings of algorithms.
+    own : mapping of str to mapping of int to mapping
+        The settings of each algorithm that several folders have, by name and place.
+    """
+
+    worlds: Sequence[Mapping[str, Any]]
+    own: Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+    @cached_property
+    def own_keys(self) -> dict[str, list[str]]:
+        """The keys of each algorithm that differ."""
+        return {name: differing([*held.values()]) for name, held in self.own.items()}
+
+    @cached_property
+    def told(self) -> list[str]:
+        """The keys of the scenarios that differ and tell runs apart."""
+        return [key for key in differing(self.worlds) if not key.startswith("evaluate.")]
+
+    def label(self, place: int, name: str) -> str:
+        """Return what is added to a name of a folder; empty where nothing differs."""
+        world = self.worlds[place]
+        known = [key for key in self.told if key in world]
+        keys = [*known, *self.own_keys.get(name, ())][: 2 * MOST_KEYS]
+        return text({**world, **self.own.get(name, {}).get(place, {})}, keys)
+
+    @property
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """All that differs: a value for each folder, "-" where it has none."""
+        table = {
+            key: tuple(shown(world[key]) if key in world else "-" for world in self.worlds)
+            for key in differing(self.worlds)
+        }
+        for name, held in self.own.items():
+            every = [held.get(place) for place in range(len(self.worlds))]
+            for key in self.own_keys[name]:
+                values = ("-" if facts is None else shown(facts.get(key)) for facts in every)
+                table[f"{name}: {key}"] = tuple(values)
+        return table
 
 
 def _check(parts: Sequence[Results]) -> None:
@@ -84,16 +125,11 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
     return names
 
 
-def _common(facts: Iterable[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Return what holds of all runs of each folder; what a grid varies tells its own runs apart."""
-    return [
-        {
-            key: value
-            for key, value in held[0].items()
-            if all(str(other.get(key)) == str(value) for other in held)
-        }
-        for held in facts
-    ]
+def _common(part: Results) -> dict[str, Any]:
+    """Return what holds of all runs of a folder; what a grid varies tells its own runs apart."""
+    first, *others = (scenario_facts(run.info) for run in part.runs_found)
+    varied = unequal([first, *others])
+    return {key: value for key, value in first.items() if key not in varied}
 
 
 def _algorithms(parts: Sequence[Results]) -> dict[str, dict[int, dict[str, Any]]]:
@@ -103,52 +139,6 @@ def _algorithms(parts: Sequence[Results]) -> dict[str, dict[int, dict[str, Any]]
         for name in part.names:
             found.setdefault(name, {})[place] = own_facts(part.of(name)[0].info)
     return {name: held for name, held in found.items() if len(held) > 1}
-
-
-def _labels(
-    part: Results,
-    facts: Mapping[str, Any],
-    told: Sequence[str],
-    own: Mapping[str, Mapping[int, Mapping[str, Any]]],
-    place: int,
-) -> dict[str, str]:
-    """Return what is added to each name of a folder; empty where nothing differs."""
-    known = [key for key in told if key in facts]
-    labels = {}
-    for name in part.names:
-        mine: Mapping[str, Any] = own.get(name, {}).get(place, {})
-        keys = differing(list(own.get(name, {}).values()))
-        labels[name] = text({**facts, **mine}, [*known, *keys][: 2 * MOST_KEYS])
-    return labels
-
-
-def _clash(parts: Sequence[Results], labels: Sequence[Mapping[str, str]]) -> bool:
-    """Whether two runs of one seed would have the same name."""
-    keys = [
-        (run.name, names[run.name], run.seed)
-        for part, names in zip(parts, labels, strict=True)
-        for run in part.runs_found
-    ]
-    return len(set(keys)) < len(keys)
-
-
-def _table(
-    between: Sequence[Mapping[str, Any]],
-    by_scenario: Sequence[str],
-    own: Mapping[str, Mapping[int, Mapping[str, Any]]],
-) -> dict[str, tuple[str, ...]]:
-    """Return all that differs: a value for each folder, "-" where it has none."""
-    table = {
-        key: tuple(shown(facts[key]) if key in facts else "-" for facts in between)
-        for key in by_scenario
-    }
-    for name, held in own.items():
-        for key in differing(list(held.values())):
-            table[f"{name}: {key}"] = tuple(
-                shown(held[place].get(key)) if place in held else "-"
-                for place in range(len(between))
-            )
-    return table
 
 
 def _study(parts: Sequence[Results], folders: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.page.report import compare
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.told import ComparedPanel, HeadlinePanel
-from rayfed.report.read.joined import joined
+from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
 
