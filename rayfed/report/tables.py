@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -72,13 +70,9 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     """
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
-    rows = [_row(results, name, y, goals[name]) for name in results.names]
-    frame = pd.DataFrame(rows)
-    return frame.drop(columns=[c for c in frame if _is_final(str(c)) and frame[c].isna().all()])
-
-
-def _is_final(column: str) -> bool:
-    return column.removesuffix("_mean").removesuffix("_sd") in _FINALS
+    frame = pd.DataFrame([_row(results, name, y, goals[name]) for name in results.names])
+    finals = [f"{column}_{part}" for column in _FINALS for part in ("mean", "sd")]
+    return frame.drop(columns=[name for name in finals if frame[name].isna().all()])
 
 
 def _row(results: Results, name: str, y: str, target: float | None) -> dict[str, Any]:
@@ -112,30 +106,24 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
 def _to_target(
     histories: Sequence[pd.DataFrame], y: columns.Column, target: float | None
 ) -> dict[str, Any]:
-    each = pd.DataFrame([costs_of(frame, y, target) for frame in histories])
-    found: dict[str, Any] = {"reached": 0, "counted": len(histories), "kept": 0}
-    measured = (*COSTS, *TO_KEEP)
-    found |= dict.fromkeys((*measured, *(f"{cost}_sd" for cost in measured), *WITHIN), np.nan)
-    if not len(each):
-        return found
-    counts = each.notna().sum()
-    found |= {"reached": int(counts["rounds_to_target"]), "kept": int(counts["rounds_to_keep"])}
-    for name in each.columns[counts == len(each)]:  # with every seed
-        values = each[name].to_numpy(float)
-        if name in WITHIN:
-            found[name] = float(values.max())
-            continue
-        found[name] = float(values.mean())
-        if len(values) > 1:
-            found[f"{name}_sd"] = float(values.std(ddof=1))
-    return found
+    names = (*COSTS, *TO_KEEP, *WITHIN)
+    each = pd.DataFrame([costs_of(frame, y, target) for frame in histories], columns=names)
+    reached, kept = each["rounds_to_target"].count(), each["rounds_to_keep"].count()
+    each = each.loc[:, each.notna().all()].reindex(columns=names)  # what every seed reached
+    measured = each[[*COSTS, *TO_KEEP]]
+    return {
+        "reached": int(reached),
+        "counted": len(histories),
+        "kept": int(kept),
+        **measured.mean(),
+        **measured.std().add_suffix("_sd"),
+        **each[[*WITHIN]].max(),
+    }
 
 
 def costs_of(frame: pd.DataFrame, y: columns.Column, target: float | None) -> dict[str, float]:
     """Return `COSTS`, `WITHIN` and `TO_KEEP` of one run's `series.history`, NaN if not reached."""
-    known = target is not None and y.name in frame
-    at = crossing(frame, y, target) if known and target is not None else None
-    since = keeping(frame, y, target) if known and target is not None else None
+    at, since = crossing(frame, y, target), keeping(frame, y, target)
     found = _clocks(COSTS, at) | _clocks(WITHIN, at) | _clocks(TO_KEEP, since)
     if at is not None:
         earlier = _clocks(WITHIN, before(frame, y, at))
@@ -182,43 +170,26 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     Where a study has cases, the rows of each stand together, and the best is the best of its case.
     Of folders that solve different problems nothing is the best.
     """
-    frame = _global_only(results, frame)
-    made = list(_makers(results, frame))
-    cases = np.array([results.case_of.get(name, "") for name in frame["name"]])
-    parts = [frame[cases == case] for case in results.cases or [""]]
-    shown = [_stacked([make(part) for part in parts]) for make in made]
+    frame = _by_case(results, _global_only(results, frame))
     nobody = (False,) * len(frame)
-    return [replace(column, best=nobody) for column in shown] if results.unlike else shown
-
-
-def _makers(
-    results: Results, frame: pd.DataFrame
-) -> Iterator[Callable[[pd.DataFrame], TextColumn]]:
-    """Yield what makes each column of some rows."""
-    yield _named
+    names = tuple(map(str, frame["name"]))
+    made = [TextColumn("algorithm", names, tuple(map(float, frame.index)), nobody)]
     if frame["target"].notna().any():
-        for name, title, text in _cost_titles(results, frame):
-            yield partial(_cost, name=name, title=title, text=text)
+        made += [_cost(frame, *cost) for cost in _cost_titles(results, frame)]
     # What only a baseline has compares nothing, unless it has nothing else.
     own = frame["name"].isin(without_global(results))
     compared = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and compared[f"{name}_mean"].notna().any():
-            yield partial(_final, column=results.column(name))
+            made.append(_final(frame, results.column(name)))
+    return [replace(column, best=nobody) for column in made] if results.unlike else made
 
 
-def _named(frame: pd.DataFrame) -> TextColumn:
-    names = tuple(str(name) for name in frame["name"])
-    return TextColumn("algorithm", names, tuple(map(float, frame.index)), (False,) * len(frame))
-
-
-def _stacked(parts: Sequence[TextColumn]) -> TextColumn:
-    """Return the rows of several columns of one title as one column."""
-    texts, values, best = (
-        tuple(chain.from_iterable(getattr(part, what) for part in parts))
-        for what in ("texts", "values", "best")
-    )
-    return replace(parts[0], texts=texts, values=values, best=best)
+def _by_case(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the place of their ``case``, those of each together."""
+    places = {case: place for place, case in enumerate(results.cases)}
+    case = [places.get(results.case_of.get(name, ""), 0) for name in frame["name"]]
+    return frame.assign(case=case).sort_values("case", kind="stable")
 
 
 def _global_only(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
@@ -278,8 +249,7 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
-    free = any(value == 0 for value in values)  # nobody wins by a target that is there at the start
-    best = _best(frame, values, spreads, None if free else "lower", shown)
+    best = _best(frame, values, spreads, "lower", shown, cost=True)
     return TextColumn(title, tuple(shown), values, best, COSTS.get(name, KEPT))
 
 
@@ -288,8 +258,7 @@ def _final(frame: pd.DataFrame, column: columns.Column) -> TextColumn:
     none = np.full(len(frame), np.nan)
     spreads = tuple(frame.get(f"{column.name}_sd", none))
     texts = _finals(frame, means, spreads)
-    several = np.isfinite(np.asarray(means, float)[~frame["baseline"].to_numpy(bool)]).sum() > 1
-    best = _best(frame, means, spreads, column.better if several else None, texts)
+    best = _best(frame, means, spreads, column.better, texts)
     return TextColumn(f"final {column.title}", texts, means, best)
 
 
@@ -330,16 +299,24 @@ def _best(
     spreads: Sequence[float],
     better: columns.Better | None,
     texts: Sequence[str],
+    cost: bool = False,
 ) -> tuple[bool, ...]:
-    """Return which value is better than those of all other rivals by more than noise, and shows it.
+    """Return which value of a case beats those of all its other rivals by more than noise.
 
-    Of two values that read alike neither is.
+    It must show it: of two values that read alike neither is. Nobody wins by a cost that somebody
+    does not have, as where the target is there at the start; nor by a final value that is alone.
     """
-    rivals = ~frame["baseline"].to_numpy(bool)
-    level = level_with_best(rivals, values, spreads, better)
-    first = [text for text, one in zip(texts, level, strict=True) if one]
-    told = [text for text, rival in zip(texts, rivals, strict=True) if rival and text in first]
-    return tuple(level) if len(first) == len(told) == 1 else (False,) * len(frame)
+    shown = pd.DataFrame({"value": values, "sd": spreads, "text": texts}, index=frame.index)
+    shown["rival"] = ~frame["baseline"].astype(bool)
+    shown["best"] = False
+    for _, case in shown.groupby(frame["case"]):
+        rivals = case[case["rival"]]
+        if (case["value"] == 0).any() if cost else np.isfinite(rivals["value"]).sum() < 2:
+            continue
+        level = case[level_with_best(case["rival"].to_numpy(), case["value"], case["sd"], better)]
+        if len(level) == rivals["text"].isin(level["text"]).sum() == 1:
+            shown.loc[level.index, "best"] = True
+    return tuple(shown["best"])
 
 
 def comparison(

@@ -236,25 +236,23 @@ def level_with_best(
     return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
-def crossing(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
+def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
     """Return the first row of a `history` that is as good as the target, None if there is none."""
-    if y.name not in frame:
-        return None
     good = _good(frame, y, target)
     return frame.iloc[int(np.argmax(good))] if good.any() else None
 
 
-def keeping(frame: pd.DataFrame, y: Column, target: float) -> pd.Series | None:
+def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
     """Return the evaluated row of a `history` from which on all are as good as the target.
 
     None if the last one is not.
     """
-    known = frame[frame[y.name].notna()]
-    good = _good(known, y, target)
-    if not len(good) or not good[-1]:
+    if y.name not in frame:
         return None
-    bad = np.flatnonzero(~good)
-    return known.iloc[int(bad[-1]) + 1 if len(bad) else 0]
+    known = frame[frame[y.name].notna()]
+    lost = np.flatnonzero(~_good(known, y, target))
+    since = int(lost[-1]) + 1 if len(lost) else 0
+    return known.iloc[since] if since < len(known) else None
 
 
 def before(frame: pd.DataFrame, y: Column, row: pd.Series) -> pd.Series:
@@ -272,8 +270,10 @@ def gap(rounds: pd.DataFrame, clock: str, column: str) -> float:
     return float(np.diff(at).max(initial=0.0))
 
 
-def _good(frame: pd.DataFrame, y: Column, target: float) -> Bools:
+def _good(frame: pd.DataFrame, y: Column, target: float | None) -> Bools:
     """Return which rows are as good as the target; those that are not evaluated are not."""
+    if target is None or y.name not in frame:
+        return np.zeros(len(frame), bool)
     values = frame[y.name].to_numpy(dtype=float, na_value=np.nan)
     return np.asarray(values >= target if y.better == "higher" else values <= target)
 
