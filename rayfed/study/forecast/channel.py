@@ -18,7 +18,7 @@ from rayfed.channel.aggregators.base import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.faults.base import Collusion, UploadFault
 from rayfed.channel.faulty import Faulty
-from rayfed.channel.privacy import Tree, missing
+from rayfed.channel.privacy import Privacy, Tree, missing
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
@@ -227,7 +227,7 @@ def with_noise(run: Run) -> Run:
     privacy, algorithm = run.channel.privacy, run.training.algorithm
     if privacy is None or algorithm.centralised:
         return run
-    if text := missing() or _untrue(run) or _uncounted(run, run.first_ask()):
+    if text := missing() or _untrue(run, privacy) or _uncounted(run, run.first_ask()):
         raise ScenarioError("privacy", text)
     q = (run.participation.cohort or 0) / run.federation.clients.count
     with under("privacy"):
@@ -244,85 +244,100 @@ def with_noise(run: Run) -> Run:
     raise ScenarioError("uplink", f"{text} {noise:.4g} on all, give norm.noise above {least:.4g}")
 
 
-def _untrue(run: Run) -> str:
+def _untrue(run: Run, privacy: Privacy) -> str:
     """Return why a run is not what the accountant counts; empty if it is."""
-    algorithm, rule = run.training.algorithm, run.participation
-    stages = [s for s in run.channel.uplink if not isinstance(s, SecureSum)]
-    memory = next((s.memory for s in stages if isinstance(s, Codec) and s.memory), None)
-    clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
-    privacy, select = run.channel.privacy, rule.select
-    assert privacy is not None
-    drawn, tree, shares = privacy.sampled, isinstance(privacy, Tree), privacy.at == "clients"
+    return first(_drawn(run, privacy) | _sent(run, privacy) | _others(run, privacy))
+
+
+def _drawn(run: Run, privacy: Privacy) -> dict[str, object]:
+    """Return what a cohort must be for the accountant to count it."""
+    rule, select = run.participation, run.participation.select
+    tree, shares = isinstance(privacy, Tree), privacy.at == "clients"
     data = select.listens or select.asks or select.size_weighted or select.repeats
-    knowing = next((f.fault.name for f in run.faults if isinstance(f.fault, Collusion)), "")
-    uplink = run.uplink()
-    limit = math.inf if uplink is None else uplink.largest
-    largest = 0.0 if clip is None else max(clip.start, 0.5 if clip.adaptive is not None else 0.0)
-    waits = rule.deadline_s is not None or rule.timeout_s is not None
-    why = {
-        f"'{run.label}' has no rounds, and sampling is of rounds": algorithm.asynchronous,
+    return {
+        f"'{run.label}' has no rounds, and sampling is of rounds": (
+            run.training.algorithm.asynchronous
+        ),
         "every client takes part with one probability; give participation.select: poisson": (
-            drawn and not select.may_be_empty
+            privacy.sampled and not select.may_be_empty
         ),
         "the expected cohort is not known; give participation.cohort": (
-            (drawn or select.own_cohort) and rule.cohort is None
+            (privacy.sampled or select.own_cohort) and rule.cohort is None
         ),
         f"'{select.name}' goes by data or draws clients twice; give select: uniform": (
-            not drawn and (data or select.own_cohort)
+            not privacy.sampled and (data or select.own_cohort)
         ),
         "every client is drawn anew; a tree is for cohorts that nobody draws": (
             tree and select.may_be_empty
         ),
         "the noise of a sum tells how many clients added to it, which coins must hide; give "
         "participation.select: uniform, or at: server": shares and select.may_be_empty,
+    }
+
+
+def _sent(run: Run, privacy: Privacy) -> dict[str, object]:
+    """Return what uploads must be for their noise to hide them."""
+    stages = [stage for stage in run.channel.uplink if not isinstance(stage, SecureSum)]
+    clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
+    adaptive = clip is not None and clip.adaptive is not None
+    largest = 0.0 if clip is None else max(clip.start, 0.5 if adaptive else 0.0)
+    uplink, shares = run.uplink(), privacy.at == "clients"
+    changed = any(isinstance(each.fault, UploadFault) for each in run.faults)
+    return {
         "a client's own noise does not hide its upload; end the uplink with secure-sum": (
             shares and not run.secure
         ),
         "faulty clients leave their noise out; leave clients.faults or at: clients out": (
-            shares and bool(run.faults)
+            shares and run.faults
         ),
         "no clip bounds what faulty clients send, and noise does not hide that a secure sum wraps "
-        "around; leave clients.faults or secure-sum out": run.secure
-        and any(isinstance(each.fault, UploadFault) for each in run.faults),
+        "around; leave clients.faults or secure-sum out": run.secure and changed,
         "clients count alike; give weights: uniform": run.training.weights != "uniform",
-        "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": (clip is None),
+        "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": clip is None,
         f"noise does not hide that a sum of numbers of {largest:g} wraps around; give secure-sum "
-        "a larger range, or more bits": not shares and largest > limit,
+        "a larger range, or more bits": (
+            not shares and uplink is not None and largest > uplink.largest
+        ),
         "the noise of a tree is on sums over rounds; give a norm that does not change": (
-            tree and clip is not None and clip.adaptive is not None
+            isinstance(privacy, Tree) and adaptive
         ),
         "the count of an adaptive norm gets its noise at the server; give a norm that does not "
-        "change, or at: server": shares and clip is not None and clip.adaptive is not None,
-        f"'{memory and memory.name}' remembers earlier rounds, in which a client was not drawn": (
-            memory is not None
-        ),
-        f"clients of '{run.label}' remember earlier rounds, in which they were not drawn": (
-            drawn and bool(algorithm.client_state(run.training.x0))
-        ),
+        "change, or at: server": shares and adaptive,
+    }
+
+
+def _others(run: Run, privacy: Privacy) -> dict[str, object]:
+    """Return what else one client must not decide of others, or of other rounds."""
+    algorithm, rule, clients = run.training.algorithm, run.participation, run.federation.clients
+    codecs = [stage for stage in run.channel.uplink if isinstance(stage, Codec)]
+    memory = next((codec.memory.name for codec in codecs if codec.memory), "")
+    knowing = next((f.fault.name for f in run.faults if isinstance(f.fault, Collusion)), "")
+    waits = rule.deadline_s is not None or rule.timeout_s is not None
+    state = privacy.sampled and algorithm.client_state(run.training.x0)
+    return {
+        f"'{memory}' remembers earlier rounds, in which a client was not drawn": memory,
+        f"clients of '{run.label}' remember earlier rounds, in which they were not drawn": state,
         "over_select lets one client displace another; leave it out": rule.over_select > 1,
-        "retries ask others in the place of a client; leave them out": bool(rule.retries),
+        "retries ask others in the place of a client; leave them out": rule.retries,
         "minimum lets the others wait for a client; leave it out": rule.minimum > 1,
         "late: stale uses a client in rounds in which it was not drawn; give drop": (
             rule.late == "stale"
         ),
-        "participation.correct weighs clients; leave it out": rule.correct is not None,
+        "participation.correct weighs clients; leave it out": rule.correct,
         "a robust rule does not divide by the expected cohort; leave aggregate out": (
             run.channel.aggregate is not None
         ),
-        f"clients with '{knowing}' know what others send; leave it out": bool(knowing),
+        f"clients with '{knowing}' know what others send; leave it out": knowing,
         "clients share a link, so one makes another late; leave the deadline or the link out": (
             waits and run.federation.server.limited
         ),
         "one client decides whether a secure sum of all others is lost; let no reply fail, or give "
-        f"secure-sum a threshold of at most {1 / run.federation.clients.count:.2g}": (
-            drawn and _may_lose(run)
+        f"secure-sum a threshold of at most {1 / clients.count:.2g}": (
+            privacy.sampled and _may_lose(run)
         ),
-        "availability depends on the clients' data; give one that does not": bool(
-            run.federation.clients.needs
-        ),
+        "availability depends on the clients' data; give one that does not": clients.needs,
         "the number of rounds is not known; give rounds": run.ending.rounds == ENDLESS,
     }
-    return first(why)
 
 
 def _may_lose(run: Run) -> bool:
