@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import yaml
 from rich.markup import escape
 from rich.table import Table
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.plugins import ALL_KINDS, declared, find, resolve
 from rayfed.engine.columns import ColumnEntry, catalogue
-from rayfed.study import described
+from rayfed.study import described, plain
 
 
 def kinds() -> Table:
@@ -75,23 +77,15 @@ def _settings(cls: type[Any]) -> Table:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return _value(field.default)
+    """Return a default as a scenario file would give it."""
+    default = field.default
     if field.default_factory is not dataclasses.MISSING:
         made = field.default_factory()
-        return str(getattr(made, "name", made))
-    return "(required)"
-
-
-def _value(default: Any) -> str:
-    """Return a default as a scenario file would give it."""
-    if default is None or isinstance(default, bool):
-        return {None: "null", True: "true", False: "false"}[default]
-    if isinstance(default, tuple):
-        return f"[{', '.join(map(_value, default))}]"
-    if dataclasses.is_dataclass(default):
-        return f"{{{', '.join(f'{key}: {_value(value)}' for key, value in vars(default).items())}}}"
-    return str(default)
+        default = getattr(made, "name", made)
+    if default is dataclasses.MISSING:
+        return "(required)"
+    text = yaml.safe_dump(plain(default), default_flow_style=True, sort_keys=False, width=math.inf)
+    return str(text).removesuffix("...\n").strip()
 
 
 def _type(hint: Any) -> str:
