@@ -132,20 +132,13 @@ class SettingsOf(_Built):
         if self.some:
             for each in shown["properties"].values():
                 each.pop("default", None)
-        named = [self._named_schema(name, cls) for name, cls in self._kinds.items()]
+        named = [schema_of(cls) for cls in self._kinds.values()]
         return {"anyOf": [shown, *named]} if named else shown
 
     @property
     def _kinds(self) -> dict[str, type[Any]]:
         """The kinds of the dataclass that have a name."""
         return {cls.name: cls for cls in self.cls.__subclasses__() if hasattr(cls, "name")}
-
-    @staticmethod
-    def _named_schema(name: str, cls: type[Any]) -> JsonSchemaValue:
-        shown = model_of(cls).model_json_schema()
-        shown["properties"] = {"name": {"const": name}, **shown["properties"]}
-        shown["required"] = ["name", *shown.get("required", [])]
-        return shown
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
         if isinstance(given, self.cls):
@@ -256,6 +249,15 @@ def _model_of(cls: Any) -> type[Settings]:
     made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
     made.origin = cls
     return made
+
+
+def schema_of(
+    cls: type[Any], beside: Mapping[str, JsonSchemaValue] | None = None
+) -> JsonSchemaValue:
+    """Return the JSON schema of a dataclass's settings with its name, and with keys beside them."""
+    schema = model_of(cls).model_json_schema()
+    properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **(beside or {})}
+    return {**schema, "properties": properties, "required": ["name", *schema.get("required", [])]}
 
 
 def changes_of(value: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.core import plugins
 from rayfed.core.yamlfile import POWER
-from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, model_of
+from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, schema_of
 
 BASE = "base"
 """The key under which a file names those that it builds on."""
@@ -47,26 +47,20 @@ def _schemas(kind: str, beside: Mapping[str, JsonSchemaValue]) -> dict[str, Json
     ``beside`` holds the schemas of keys that stand beside the settings of every plug-in.
     """
     each: dict[str, JsonSchemaValue] = {}
+    alone: list[str] = []  # names that need no settings
     for name, cls in plugins.find(kind).items():
-        each[f"{kind}.{name}"] = _schema(cls, beside)
-        each[f"{kind}.{name}.unnamed"] = {**_schema(cls, beside), "required": _required(cls)}
+        named = schema_of(cls, beside)
+        required = named["required"][1:]
+        each[f"{kind}.{name}"] = named
+        each[f"{kind}.{name}.unnamed"] = {**named, "required": required}
+        alone += [] if required else [name]
     choice: list[JsonSchemaValue] = [
-        {"enum": [name for name, cls in plugins.find(kind).items() if not _required(cls)]},
+        {"enum": alone},
         _OWN,
         *({"$ref": f"#/$defs/{kind}.{name}"} for name in plugins.find(kind)),
         {"type": "object", "properties": {"name": _OWN}, "required": ["name"]},
     ]
     return {kind: {"oneOf": choice}, **each}
-
-
-def _schema(cls: type[Any], beside: Mapping[str, JsonSchemaValue]) -> JsonSchemaValue:
-    schema = model_of(cls).model_json_schema()
-    properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **beside}
-    return {**schema, "properties": properties, "required": ["name", *_required(cls)]}
-
-
-def _required(cls: type[Any]) -> list[str]:
-    return [name for name, field in model_of(cls).model_fields.items() if field.is_required()]
 
 
 def _linked(schema: Any) -> Any:
