@@ -445,37 +445,41 @@ def with_wrong_labels(
     return replace(view, shards=replace(shards, split=replace(shards.split, flipped=rows)))
 
 
-def subsample_of(data: SeedData, evaluated: Ints, most: int | None, seed: int) -> Subsample | None:
-    """Return which rows of the evaluated clients (K,) losses are of; None if all are."""
-    if most is None:
-        return None
-    totals = {part: int(data.shards.sizes(evaluated, part).sum()) for part in PARTS}
-    subsample = Subsample(seed, most, totals)
-    return None if all(subsample.whole(part) for part in PARTS) else subsample
-
-
-def with_some_test_rows(data: SeedData, most: int | None, seed: int) -> SeedData:
-    """Return data whose server has at most so many test rows of its own."""
-    if most is None or not isinstance(data.server, TableShards):
-        return data
-    return replace(data, server=some_of(data.server, most, Key(seed, "evaluate/server")))
-
-
-def looked_at(subsample: Subsample | None, data: SeedData, whole: SeedData, evaluated: Ints) -> str:
-    """Return how many rows of how many are looked at, in words; empty if all are.
+def looked_at(
+    whole: SeedData, evaluated: Ints, most: int | None, seed: int
+) -> tuple[SeedData, Subsample | None, str]:
+    """Return data of which evaluations look at some rows alone.
 
     Parameters
     ----------
-    data, whole : SeedData
-        With the test rows that the server looks at, and with all.
+    whole : SeedData
     evaluated : (K,) array of int
         The clients that are evaluated.
+    most : int, optional
+        Rows of a part that are looked at, at most; all if None.
+    seed : int
+
+    Returns
+    -------
+    data : SeedData
+        Its server has no more test rows of its own.
+    subsample : Subsample or None
+        Which rows of the evaluated clients losses are of; None if all are.
+    words : str
+        How many rows of how many; empty if all are.
     """
-    counts = []
-    for part, name in _CALLED.items():
-        if subsample is not None:
-            some = int(subsample.counts(data.shards.sizes(evaluated, part), part).sum())
-            counts.append((some, subsample.totals[part], name))
-    if data.server is not None and whole.server is not None:
-        counts.append((data.server.total("test"), whole.server.total("test"), "test"))
-    return ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)
+    if most is None:
+        return whole, None, ""
+    sizes = {part: whole.shards.sizes(evaluated, part) for part in PARTS}
+    subsample = Subsample(seed, most, {part: int(sizes[part].sum()) for part in PARTS})
+    counts = [
+        (int(subsample.counts(sizes[part], part).sum()), subsample.totals[part], name)
+        for part, name in _CALLED.items()
+    ]
+    data = whole
+    if isinstance(whole.server, TableShards):
+        server = some_of(whole.server, most, Key(seed, "evaluate/server"))
+        data = replace(whole, server=server)
+        counts.append((server.total("test"), whole.server.total("test"), "test"))
+    words = ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)
+    return data, None if all(map(subsample.whole, PARTS)) else subsample, words

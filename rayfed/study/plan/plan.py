@@ -50,8 +50,6 @@ from rayfed.study.plan.data import (
     Wanted,
     drifting,
     looked_at,
-    subsample_of,
-    with_some_test_rows,
     with_wrong_labels,
 )
 from rayfed.study.plan.firstmodel import first_model
@@ -217,10 +215,9 @@ class _Seed:
         held = self.data.whole(self.tables)
         self.notices = (*self.data.notices, *of_module(self.problem, self.x0, held))
         self.evaluated = self._evaluated()
-        rows, whole = study.evaluate.rows, self.data
-        self.data = with_some_test_rows(whole, rows, seed)
-        self.subsample = subsample_of(whole, self.evaluated, rows, seed)
-        self.looked_at = looked_at(self.subsample, self.data, whole, self.evaluated)
+        self.data, self.subsample, self.looked_at = looked_at(
+            self.data, self.evaluated, study.evaluate.rows, seed
+        )
 
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
