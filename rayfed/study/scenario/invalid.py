@@ -13,9 +13,6 @@ from rayfed.core.errors import ScenarioError, clipped
 
 Error = Mapping[str, Any]
 
-UNWRITTEN = ("kernels",)
-"""Fields of parts of a study whose settings a scenario has one level higher."""
-_BRANCH_NAMES = ("bool", "float", "int", "none", "str")
 _OUTSIDE = ("_type", "literal_error", "too_short")
 """What pydantic also says of a value in which something is wrong, though that is all."""
 MOST_LINES = 20
@@ -131,29 +128,19 @@ def _outside(errors: list[Error], place: str, places: Iterable[str]) -> bool:
 
 
 def _place(error: Error, raw: Any) -> str:
-    """Return the dotted key of an error; pydantic's names of union branches are left out."""
+    """Return the dotted key of an error, without the names that pydantic has for types of unions.
+
+    What is not in the scenario is no part of it, but for keys that the error itself is about.
+    """
+    about = {"missing": 1, "extra_forbidden": 1, "scenario": error.get("ctx", {}).get("keys", 0)}
+    end = len(error["loc"]) - about.get(error["type"], 0)
     kept, node = [], raw
-    for part in error["loc"]:
+    for part in error["loc"][:end]:
         inside, below = _below(node, part)
         if inside:
-            kept.append(str(part))
+            kept.append(part)
             node = below
-    written = [part for part in error["loc"] if part not in UNWRITTEN]
-    last = [part for part in written if not _is_branch(part)][-1:]
-    if (
-        error["type"] in ("missing", "scenario", "extra_forbidden")
-        and last
-        and str(last[0]) not in kept[-1:]
-    ):
-        kept.append(str(last[0]))
-    return ".".join(kept)
-
-
-def _is_branch(part: str | int) -> bool:
-    """Return whether a part of pydantic's path names a branch of a union, and no key."""
-    if isinstance(part, int):
-        return False
-    return part in _BRANCH_NAMES or part.startswith("constrained-") or bool({"[", "("} & set(part))
+    return ".".join(map(str, (*kept, *error["loc"][end:])))
 
 
 def _below(node: Any, part: str | int) -> tuple[bool, Any]:
@@ -175,11 +162,11 @@ def _sentences(errors: list[Error]) -> list[str]:
         return [first["input"].text]
     if first["type"] == "missing":
         return [MISSING]
-    union = any(_is_branch(part) for error in errors for part in error["loc"])
     messages = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
     plain = [error for error in errors if error["type"] not in ("scenario", "mapping_type")]
     if messages and not any(str(error["type"]).endswith("_parsing") for error in plain):
-        return messages[:1] if union else list(dict.fromkeys(messages))
+        of_union = len({error["loc"] for error in errors}) > 1
+        return messages[:1] if of_union else list(dict.fromkeys(messages))
     wanted = dict.fromkeys(map(_wanted, plain or errors))
     verb = "it should be" if plain else "give"
     return [f"found {short(first['input'])}; {verb} {' or '.join(wanted)}"]

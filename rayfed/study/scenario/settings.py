@@ -56,9 +56,10 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
     """Raise a pydantic error with messages of our own, each at its dotted key."""
     details: list[InitErrorDetails] = []
     for error in errors:
-        kind = PydanticCustomError("scenario", "{text}", {"text": error.problem})
         parts = filter(None, error.place.split("."))
         place = tuple(int(p) if p.isdecimal() else p for p in parts)
+        about = {"text": error.problem, "keys": len(place)}
+        kind = PydanticCustomError("scenario", "{text}", about)
         details.append({"type": kind, "loc": place, "input": found})
     raise ValidationError.from_exception_data("scenario", details)
 
