@@ -13,7 +13,7 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.datasets.drift.base import Drift
-from rayfed.datasets.shards import Shards
+from rayfed.datasets.shards import OfLastClients, Shards
 
 _PARTS = {"train": 0, "test": 1, "validation": 2}
 
@@ -52,10 +52,8 @@ class DriftingShards(Shards):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     held: ClassVar[bool] = False
-    _last: dict[str, tuple[Ints, Floats]] = field(default_factory=dict, repr=False, compare=False)
-    """Draws for the rows of the last clients; of no consequence for results."""
-    _moved: dict[str, tuple[Ints, Bools]] = field(default_factory=dict, repr=False, compare=False)
-    """Which of the last clients drift."""
+    _last: OfLastClients = field(default_factory=OfLastClients, repr=False, compare=False)
+    """Draws for the rows of the last clients, and which of them drift."""
     _totals: dict[float, tuple[int, float]] = field(default_factory=dict, repr=False, compare=False)
     """What `totals` has found, by level."""
 
@@ -94,17 +92,13 @@ class DriftingShards(Shards):
 
     def drifts(self, ids: Ints) -> Bools:
         """Return which clients (K,) drift."""
-        known, moved = self._moved.get("last", (None, None))
-        k = len(ids)
-        # solvers drop finished clients from the end, so a prefix is a cache hit
-        if known is None or moved is None or not np.array_equal(known[:k], ids):
-            if isinstance(self.who, np.ndarray):
-                moved = np.isin(ids, self.who)
-            else:
-                place = Key(self.seed, "drift").permutation(self.clients)(ids)
-                moved = np.asarray(place < round(self.who * self.clients))
-            self._moved["last"] = (ids.copy(), moved)
-        return moved[:k]
+        return self._last.get("drifts", ids, lambda: (self._drift(ids),))[0]
+
+    def _drift(self, ids: Ints) -> Bools:
+        if isinstance(self.who, np.ndarray):
+            return np.isin(ids, self.who)
+        place = Key(self.seed, "drift").permutation(self.clients)(ids)
+        return np.asarray(place < round(self.who * self.clients))
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,) at this level."""
@@ -190,13 +184,8 @@ class DriftingShards(Shards):
 
     def _uniforms(self, ids: Ints, width: int, part: str) -> Floats:
         """Return a number from (0, 1) of each row (K, width), which no other row has a part in."""
-        known, u = self._last.get(part, (None, None))
-        k = len(ids)
-        fits = u is not None and u.shape[1] >= width
-        if known is None or u is None or not fits or not np.array_equal(known[:k], ids):
-            u = Key(self.seed, "drift/rows").uniforms(ids, width, round=_PARTS[part])
-            self._last[part] = (ids.copy(), u)
-        return u[:k, :width]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": {}, "_moved": {}}
+        key = Key(self.seed, "drift/rows")
+        u, *_ = self._last.get(
+            part, ids, lambda: (key.uniforms(ids, width, round=_PARTS[part]),), width
+        )
+        return u[:, :width]

@@ -54,6 +54,19 @@ class Pair:
         return Table(pixels, labels, classes=10, names=names, scale=255.0, shape=(1, 28, 28))
 
 
+def _pair(place: str, url: str, *sha256: str) -> Pair:
+    """Return the files of a part, given how their places and addresses begin.
+
+    Parameters
+    ----------
+    *sha256 : str
+        Of the images, compressed and not, then of the labels.
+    """
+    names = ("-images-idx3-ubyte.gz", "-labels-idx1-ubyte.gz")
+    sums = (sha256[:2], sha256[2:])
+    return Pair(*(File(place + n, url + n, *both) for n, both in zip(names, sums, strict=True)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Digits(Images):
     """Base of MNIST and Fashion-MNIST."""
@@ -82,34 +95,20 @@ class MNIST(_Digits):
     """
 
     name: ClassVar[str] = "mnist"
-    train: ClassVar[Pair] = Pair(
-        File(
-            "mnist/train-images-idx3-ubyte.gz",
-            _MNIST + "train-images-idx3-ubyte.gz",
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        File(
-            "mnist/train-labels-idx1-ubyte.gz",
-            _MNIST + "train-labels-idx1-ubyte.gz",
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-    )
-    test: ClassVar[Pair] = Pair(
-        File(
-            "mnist/t10k-images-idx3-ubyte.gz",
-            _MNIST + "t10k-images-idx3-ubyte.gz",
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        File(
-            "mnist/t10k-labels-idx1-ubyte.gz",
-            _MNIST + "t10k-labels-idx1-ubyte.gz",
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    )
+    train: ClassVar[Pair] = _pair(
+        "mnist/train", _MNIST + "train",
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    )  # fmt: skip
+    test: ClassVar[Pair] = _pair(
+        "mnist/t10k", _MNIST + "t10k",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    )  # fmt: skip
     qmnist: ClassVar[File] = File(
         "mnist-writers/qmnist-train-labels-idx2-int.gz",
         _QMNIST + "qmnist-train-labels-idx2-int.gz",
@@ -140,34 +139,20 @@ class FashionMNIST(_Digits):
     """
 
     name: ClassVar[str] = "fashion-mnist"
-    train: ClassVar[Pair] = Pair(
-        File(
-            "fashion-mnist/train-images-idx3-ubyte.gz",
-            _FASHION + "train-images-idx3-ubyte.gz",
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-        ),
-        File(
-            "fashion-mnist/train-labels-idx1-ubyte.gz",
-            _FASHION + "train-labels-idx1-ubyte.gz",
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-        ),
-    )
-    test: ClassVar[Pair] = Pair(
-        File(
-            "fashion-mnist/t10k-images-idx3-ubyte.gz",
-            _FASHION + "t10k-images-idx3-ubyte.gz",
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-        ),
-        File(
-            "fashion-mnist/t10k-labels-idx1-ubyte.gz",
-            _FASHION + "t10k-labels-idx1-ubyte.gz",
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-        ),
-    )
+    train: ClassVar[Pair] = _pair(
+        "fashion-mnist/train", _FASHION + "train",
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    )  # fmt: skip
+    test: ClassVar[Pair] = _pair(
+        "fashion-mnist/t10k", _FASHION + "t10k",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    )  # fmt: skip
 
 
 _ADDRESS = "https://www.nist.gov/itl/products-and-services/emnist-dataset"

@@ -15,7 +15,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.philox import Words
 from rayfed.core.rng import Key
 from rayfed.datasets.base import OnDemand
-from rayfed.datasets.shards import PARTS, Shards, on_grid
+from rayfed.datasets.shards import PARTS, OfLastClients, Shards, on_grid
 from rayfed.datasets.sizes import Samples, few, sizes
 from rayfed.datasets.split import held_out
 
@@ -116,9 +116,7 @@ class DrawnShards(Shards):
     classes: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    _last: dict[str, tuple[Ints, Array, Array]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _last: OfLastClients = field(default_factory=OfLastClients, repr=False, compare=False)
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,)."""
@@ -149,7 +147,7 @@ class DrawnShards(Shards):
 
     def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
         """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
-        X, y = self._held(ids)
+        X, y = self._last.get("train", ids, lambda: self.rows(ids, int(self.widths(ids).max())))
         place = np.arange(len(ids))[:, None] * X.shape[1] + index
         return X.reshape(-1, self.features).take(place, axis=0), y.reshape(-1).take(place)
 
@@ -173,19 +171,6 @@ class DrawnShards(Shards):
             for part in PARTS:
                 sums[part] += int(drawn[part].sum())
         return sums
-
-    def _held(self, ids: Ints) -> tuple[Array, Array]:
-        """Return the training rows of clients, cached from one minibatch to the next."""
-        known, X, y = self._last.get("train", (None, None, None))
-        k = len(ids)
-        # solvers drop finished clients from the end, so a prefix is a cache hit
-        if known is None or X is None or y is None or not np.array_equal(known[:k], ids):
-            X, y = self.rows(ids, int(self.widths(ids).max()))
-            self._last["train"] = (ids.copy(), X, y)
-        return X[:k], y[:k]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": {}}
 
 
 def normals(key: Key, ids: Ints, count: int) -> npt.NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -92,6 +92,31 @@ class Shards(Protocol):
     def totals(self) -> tuple[int, float]:
         """The number n of training rows over all clients, and their total mass."""
         return self.total(), float(self.mass(np.arange(self.clients)).sum())
+
+
+class OfLastClients:
+    """Arrays of the clients that were asked for last, from one minibatch to the next.
+
+    They are of no consequence for results, and do not travel to other processes.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Ints, tuple[Array, ...]]] = {}
+
+    def get(
+        self, name: str, ids: Ints, make: Callable[[], tuple[Array, ...]], width: int = 0
+    ) -> tuple[Array, ...]:
+        """Return arrays (K, ...), at least so wide, of clients (K,); made if they are not there."""
+        k, (known, arrays) = len(ids), self._made.get(name, (None, ()))
+        # solvers drop finished clients from the end, so a prefix is a cache hit
+        there = known is not None and np.array_equal(known[:k], ids)
+        if not there or (width and arrays[0].shape[1] < width):
+            arrays = make()
+            self._made[name] = ids.copy(), arrays
+        return tuple(array[:k] for array in arrays)
+
+    def __reduce__(self) -> tuple[type[OfLastClients], tuple[()]]:
+        return type(self), ()
 
 
 def label_counts(shards: Shards, ids: Ints | None = None) -> Ints:
