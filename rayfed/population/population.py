@@ -151,13 +151,14 @@ class Population:
     holds: Bools | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for index, part in enumerate(self._parts):
-            (part.availability or self.availability).check(self.info)
+        for availability in self._availabilities:
+            availability.check(self.info)
+        for index, delay in enumerate(self._delays):
             try:
-                (part.delay or self.delay).check()
-                (part.delay or self.delay).check_clients(self.count)
+                delay.check()
+                delay.check_clients(self.count)
             except ScenarioError as error:
-                own = f"groups.{index - 1}." if part.delay else ""
+                own = f"groups.{index - 1}." if index and self.groups[index - 1].delay else ""
                 raise error.under(f"clients.{own}delay") from error
         named, times = np.unique([i for g in self.groups for i in g.ids or ()], return_counts=True)
         outside = named[(named < 0) | (named >= self.count)]
@@ -175,8 +176,7 @@ class Population:
     @property
     def needs(self) -> frozenset[Need]:
         """What must be known of the clients' data, for some availability."""
-        needs = ((part.availability or self.availability).needs for part in self._parts)
-        return frozenset[Need]().union(*needs)
+        return frozenset[Need]().union(*(part.needs for part in self._availabilities))
 
     @cached_property
     def info(self) -> PopulationInfo:
@@ -186,7 +186,7 @@ class Population:
     @property
     def by_round(self) -> bool:
         """Whether an availability depends on the number of the round."""
-        return any((part.availability or self.availability).by_round for part in self._parts)
+        return any(part.by_round for part in self._availabilities)
 
     def group_of(self, ids: npt.ArrayLike) -> Ints:
         """Return the group (K,) of each client: 0 for none, i + 1 for ``groups[i]``."""
@@ -248,29 +248,27 @@ class Population:
         Those of a client whose draw never changes are its own; `rows` is as for
         `seconds_per_step`.
         """
-        ids = np.asarray(ids, dtype=np.int64)
-
-        def mean(delay: Delay, at: Which) -> Floats:
-            if delay.correlation == 1.0:
-                return delay.quantile(self._quantiles(delay, ids[at], 0, 0))
-            return np.full(len(ids[at]), delay.mean())
-
-        means = self._of_rows(self._by_group(ids, self._delays, mean), ids, rows)
-        return np.asarray(self._slowdown(ids) * means)
+        return self._kept_or(ids, rows, lambda delay, k: np.full(k, delay.mean()))
 
     def quick_seconds_per_step(
         self, ids: npt.ArrayLike, share: float, rows: Floats | None = None
     ) -> Floats:
         """Return the seconds (K,) of one local step that a share of the draws stays below."""
+        return self._kept_or(ids, rows, lambda delay, k: delay.quantile(np.full(k, share)))
+
+    def _kept_or(
+        self, ids: npt.ArrayLike, rows: Floats | None, other: Callable[[Delay, int], Floats]
+    ) -> Floats:
+        """Return seconds of steps (K,) that draws keep, those of `other` for k clients if none."""
         ids = np.asarray(ids, dtype=np.int64)
 
-        def quick(delay: Delay, at: Which) -> Floats:
+        def seconds(delay: Delay, at: Which) -> Floats:
             if delay.correlation == 1.0:
                 return delay.quantile(self._quantiles(delay, ids[at], 0, 0))
-            return delay.quantile(np.full(len(ids[at]), share))
+            return other(delay, len(ids[at]))
 
-        seconds = self._of_rows(self._by_group(ids, self._delays, quick), ids, rows)
-        return np.asarray(self._slowdown(ids) * seconds)
+        found = self._of_rows(self._by_group(ids, self._delays, seconds), ids, rows)
+        return np.asarray(self._slowdown(ids) * found)
 
     def transfer_s(
         self, ids: npt.ArrayLike, bytes_down: float | Array, bytes_up: float | Array
@@ -318,13 +316,13 @@ class Population:
 
     def half_duplex(self, ids: npt.ArrayLike) -> Bools:
         """Return whose connections (K,) carry one direction at a time."""
-        half = np.array([(part.network or self.network).duplex == "half" for part in self._parts])
+        half = np.array([network.duplex == "half" for network in self._networks])
         return half[self.group_of(ids)]
 
     @cached_property
     def lossy(self) -> bool:
         """Whether some connection may break."""
-        return any((part.network or self.network).loss for part in self._parts)
+        return any(network.loss for network in self._networks)
 
     def lost(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Floats:
         """Return the share (K,) of an Ask after which the connection breaks; inf if it holds.
@@ -332,14 +330,14 @@ class Population:
         `draw` and `ask` are as for `seconds_per_step`.
         """
         ids = np.asarray(ids, dtype=np.int64)
-        loss = np.array([(part.network or self.network).loss for part in self._parts])
+        loss = np.array([network.loss for network in self._networks])
         u = Key(self.seed, "network/loss").uniforms(ids, 2, round=draw, ask=ask)
         return np.where(u[:, 0] < loss[self.group_of(ids)], u[:, 1], np.inf)
 
     @cached_property
     def crashing(self) -> bool:
         """Whether some client may crash."""
-        return any((part.crash or self.crash).probability for part in self._parts)
+        return any(crash.probability for crash in self._crashes)
 
     def crashes(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Crashes:
         """Return what crashes cost clients (K,) in an Ask.
@@ -347,7 +345,7 @@ class Population:
         `draw` and `ask` are as for `seconds_per_step`.
         """
         ids = np.asarray(ids, dtype=np.int64)
-        each = [part.crash or self.crash for part in self._parts]
+        each = self._crashes
         restarts = [np.inf if c.restart_s is None else c.restart_s for c in each]
         u = Key(self.seed, "crash").uniforms(ids, 2 * TRIES, round=draw, ask=ask)
         groups = self.group_of(ids)
@@ -382,7 +380,7 @@ class Population:
     @property
     def own_times(self) -> bool:
         """Whether `next_change` takes a time for each client."""
-        return all((part.availability or self.availability).own_times for part in self._parts)
+        return all(part.own_times for part in self._availabilities)
 
     @property
     def independent(self) -> bool:
@@ -449,24 +447,29 @@ class Population:
             combined[group == g] = answer
         return combined
 
+    # The settings of clients in no group, then those of each group.
+
     @cached_property
     def _delays(self) -> list[Delay]:
-        """The delay of clients in no group, then that of each group."""
-        return [part.delay or self.delay for part in self._parts]
+        return [self.delay, *(group.delay or self.delay for group in self.groups)]
 
     @cached_property
     def _availabilities(self) -> list[Availability]:
-        """The availability of clients in no group, then that of each group."""
-        return [part.availability or self.availability for part in self._parts]
+        own = (group.availability or self.availability for group in self.groups)
+        return [self.availability, *own]
 
     @cached_property
-    def _parts(self) -> tuple[Group, ...]:
-        return (Group(), *self.groups)
+    def _networks(self) -> list[Connection]:
+        return [self.network, *(group.network or self.network for group in self.groups)]
+
+    @cached_property
+    def _crashes(self) -> list[Crash]:
+        return [self.crash, *(group.crash or self.crash for group in self.groups)]
 
     @cached_property
     def _links(self) -> tuple[Floats, Floats, Floats]:
         """Latency in seconds, and Mbit/s down and up, for each group."""
-        links = [g.network or self.network for g in self._parts]
+        links = self._networks
         return (
             np.array([link.latency_s for link in links]),
             np.array([link.down_mbps or np.inf for link in links]),
