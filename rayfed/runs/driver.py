@@ -25,12 +25,12 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
+from rayfed.runs.changes import digests_of
 from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
 from rayfed.runs.files.run_json import status as write_status
 from rayfed.runs.files.summaries import Summaries, bands_of, finish
-from rayfed.runs.identity import digests_of
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from rayfed import api
 from rayfed.runs.remote.mirror import Mirror, Unsettled
-from rayfed.runs.remote.objects import StoreError
-from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.objects import Owner, StoreError
 from rayfed.runs.remote.staging import Staging, fetch
 from rayfed.study.plan.plan import Plan
 from tests.chaos.dice import Dice

@@ -7,7 +7,7 @@ import pytest
 
 import rayfed
 from rayfed.core.errors import ScenarioError
-from rayfed.runs.remote import owner
+from rayfed.runs.remote import objects as owners
 from rayfed.runs.remote.objects import Objects
 from tests.cli.test_results_commands import STUDY
 
@@ -18,7 +18,7 @@ URL = "memory://store/study"
 def stored(tmp_path_factory):
     """A study at `URL`, whose copy is in a cache folder that no test has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, "SETTLE_S", 0.0)
+        patch.setattr(owners, "SETTLE_S", 0.0)
         patch.setattr(rayfed.Result, "report", lambda result, **_: None)  # it takes long
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         rayfed.run(STUDY, out=URL)

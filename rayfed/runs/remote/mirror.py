@@ -16,8 +16,7 @@ from uuid import uuid4
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.files import read_json
 from rayfed.runs.files.folder import Tell
-from rayfed.runs.remote.objects import StoreError
-from rayfed.runs.remote.owner import Owner, Taken
+from rayfed.runs.remote.objects import Owner, StoreError, Taken
 from rayfed.runs.remote.staging import (
     LISTS,
     MANIFESTS,

@@ -22,9 +22,7 @@ from rayfed.core.leases import LOCK
 from rayfed.runs.files import checkpoints, store
 from rayfed.runs.files.folder import Tell, free_name
 from rayfed.runs.files.place import NOTE, read_note
-from rayfed.runs.remote.objects import Gone, Objects, StoreError, batches
-from rayfed.runs.remote.owner import OWNER
-from rayfed.runs.remote.owner import read as read_owner
+from rayfed.runs.remote.objects import OWNER, Gone, Objects, StoreError, batches, read_owner
 
 RUN = "run.json"
 MANIFESTS = tuple(f"checkpoint/{name}" for name in checkpoints.MANIFESTS)

@@ -36,7 +36,7 @@ from rayfed.measures import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability import Always
 from rayfed.problems.base import STARTS, Problem
-from rayfed.runs.identity import Identities
+from rayfed.runs.changes import Identities
 from rayfed.runs.modules import source_digests
 from rayfed.selection import All, Selection
 from rayfed.study import Study, plain

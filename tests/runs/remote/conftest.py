@@ -7,7 +7,7 @@ import pytest
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
-from rayfed.runs.remote import owner as owners
+from rayfed.runs.remote import objects as owners
 from rayfed.testing.studies import mixed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.remote.mirror import Mirror, Unsettled
-from rayfed.runs.remote.owner import Owner
+from rayfed.runs.remote.objects import Owner
 from rayfed.runs.remote.staging import Staging, fetch
 
 URL = "bucket://store/study"

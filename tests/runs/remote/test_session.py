@@ -9,9 +9,8 @@ import pytest
 import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.remote import mirror, owner, staging
-from rayfed.runs.remote.objects import Objects
-from rayfed.runs.remote.owner import OWNER, Owner
+from rayfed.runs.remote import mirror, objects, staging
+from rayfed.runs.remote.objects import OWNER, Objects, Owner
 from rayfed.runs.remote.staging import Staging
 from rayfed.testing.studies import mixed
 from tests.fakes.bucket import bucket
@@ -36,7 +35,7 @@ class Lines(ProgressDisplay):
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(owner, "BEAT_S", 0.05)
+    monkeypatch.setattr(objects, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "EVERY_S", 0.02)
     monkeypatch.setattr(mirror, "FIRST_S", 0.02)
     monkeypatch.setattr(mirror, "GIVE_UP_S", 0.2)
