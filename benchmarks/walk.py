@@ -29,8 +29,7 @@ from rayfed.topology import Graph, Graphs
 from rayfed.topology.base import Policy
 from rayfed.topology.chain import Chain
 from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import Mobility, Waypoint
-from rayfed.topology.mobility.gauss_markov import GaussMarkov
+from rayfed.topology.mobility import GaussMarkov, Mobility, Waypoint
 from rayfed.topology.rounds import Ring
 from rayfed.topology.walks import Metropolis, Uniform, Walk, Walker
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
-    from rayfed.topology.mobility.base import Mobility as Mobility
-    from rayfed.topology.mobility.gauss_markov import GaussMarkov as GaussMarkov
-    from rayfed.topology.mobility.waypoint import Still as Still
-    from rayfed.topology.mobility.waypoint import Waypoint as Waypoint
+    from rayfed.topology.mobility import GaussMarkov as GaussMarkov
+    from rayfed.topology.mobility import Mobility as Mobility
+    from rayfed.topology.mobility import Still as Still
+    from rayfed.topology.mobility import Waypoint as Waypoint
 else:
     __getattr__, __dir__ = exported("mobilities")

@@ -88,7 +88,7 @@ KINDS = {
     "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
-    "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility.base:Mobility"),
+    "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility:Mobility"),
     "walks": Kind("rayfed.topology.walks", "rayfed.topology.walks.base:Walk"),
 }
 """The kinds that scenarios are made of."""

@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.problems.base import Problem as Problem
     from rayfed.problems.circle import Circle as Circle
     from rayfed.problems.least_squares import LeastSquares as LeastSquares
-    from rayfed.problems.logistic import LogisticRegression as LogisticRegression
+    from rayfed.problems.linear import LogisticRegression as LogisticRegression
     from rayfed.problems.mlp import MLP as MLP
     from rayfed.problems.network.network import Network as Network
     from rayfed.problems.quadratic import Quadratic as Quadratic

@@ -9,7 +9,7 @@ from rayfed.algorithms.maxfl import MaxFL, slope
 from rayfed.clients.alone import loss_alone
 from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Table
-from rayfed.problems.logistic import LogisticRegression
+from rayfed.problems.linear import LogisticRegression
 from rayfed.testing.rounds import answer, reply
 from rayfed.testing.studies import LOCAL, mixed
 from rayfed.testing.toy import clients_of, points, tiny_run

@@ -13,7 +13,7 @@ from rayfed.clients.solvers.adam import Adam
 from rayfed.clients.stacks import Grams
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.logistic import LogisticRegression
+from rayfed.problems.linear import LogisticRegression
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.runs.serial import SerialStudy

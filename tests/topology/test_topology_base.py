@@ -7,8 +7,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs, base
 from rayfed.topology.connect import components_of
 from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import Still
-from rayfed.topology.mobility.gauss_markov import GaussMarkov
+from rayfed.topology.mobility import GaussMarkov, Still
 from rayfed.topology.rounds import Complete, Random, Ring, Star, Targets
 
 CHANGING = {

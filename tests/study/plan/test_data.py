@@ -12,7 +12,7 @@ from rayfed.datasets.partitions import IID
 from rayfed.datasets.synthetic import Linear, Synthetic
 from rayfed.datasets.tabular import Tabular
 from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.logistic import LogisticRegression
+from rayfed.problems.linear import LogisticRegression
 from rayfed.problems.network.network import Network
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.study.plan.data import Loader, Wanted

@@ -15,7 +15,7 @@ from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.errors import ScenarioError
 from rayfed.delays import Lognormal
 from rayfed.population.delay import Constant
-from rayfed.problems.logistic import LogisticRegression
+from rayfed.problems.linear import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.study import (
     ClientsSection,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed.problems.base import Batch
-from rayfed.problems.logistic import LogisticRegression
+from rayfed.problems.linear import LogisticRegression
 
 PROBLEM = LogisticRegression(intercept=False)
 
