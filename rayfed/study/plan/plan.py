@@ -181,20 +181,13 @@ class _Seed:
     ) -> None:
         self.planner, self.setting, self.study = planner, setting, study
         self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
-        task = study.problem
-        self.problem: Problem = task.kernels
+        self.problem: Problem = study.problem.kernels
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
-        data = Tabular(path=task.dataset) if isinstance(task.dataset, str) else task.dataset
-        if data is None:
-            raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
-        wanted = Wanted(
-            self.problem, data, task.target, task.test, task.validation or 0.0,
-            study.partition, study.clients.count, self.dtype, Source.here(),
-        )  # fmt: skip
+        wanted = self._wanted()
         self.data: SeedData = planner.loader.load(wanted, seed)
         self.rows = planner.loader.digest(wanted, seed)
-        if task.validation and not self.data.validated:
-            text = f"found {task.validation:g}, but no client has rows enough to hold one out"
+        if wanted.validation and not self.data.validated:
+            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
             raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
         self.problem = self._bound_problem()
         self.data = replace(self.data, problem=self.problem)
@@ -218,6 +211,17 @@ class _Seed:
         self.data, self.subsample, self.looked_at = looked_at(
             self.data, self.evaluated, study.evaluate.rows, seed
         )
+
+    def _wanted(self) -> Wanted:
+        """Return what the scenario says about its data."""
+        task = self.study.problem
+        data = Tabular(path=task.dataset) if isinstance(task.dataset, str) else task.dataset
+        if data is None:
+            raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
+        return Wanted(
+            self.problem, data, task.target, task.test, task.validation or 0.0,
+            self.study.partition, self.study.clients.count, self.dtype, Source.here(),
+        )  # fmt: skip
 
     def runs(self) -> list[Run]:
         """Return a run for each algorithm, with the optimum that they share."""
@@ -409,11 +413,11 @@ class _Seed:
     def _evaluated(self) -> Ints:
         """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
         asked = self.study.evaluate.clients
-        if asked == "auto":
-            asked = EVALUATE_ALL if self.count > EVALUATE_ALL else "all"
-        if asked == "all" or int(asked) >= self.count:
+        named = {"all": self.count, "auto": EVALUATE_ALL}
+        most = named[asked] if isinstance(asked, str) else asked
+        if most >= self.count:
             return np.arange(self.count)
-        return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(int(asked))))
+        return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(most)))
 
     def _record(self, algorithm: Algorithm) -> dict[str, Any]:
         study, channel = self.study, self._channel(algorithm)
