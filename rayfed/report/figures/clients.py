@@ -78,6 +78,15 @@ def clients_in_rows(figure: go.Figure, names: Sequence[int | str]) -> None:
     )  # fmt: skip
 
 
+def clients_across(figure: go.Figure, names: Sequence[int | str], title: str) -> None:
+    """Let the x axis be clients in an order that the title tells, named where they are few."""
+    few = len(names) <= NAMED
+    figure.update_xaxes(
+        title_text=title, range=[-0.7, len(names) - 0.3], showgrid=False, showticklabels=few,
+        **(named(names, across=True) if few else {}),
+    )  # fmt: skip
+
+
 def named(names: Sequence[int | str], across: bool = False) -> dict[str, Any]:
     """Return the ticks of an axis on which each client has its name, with room for all of them."""
     texts = [plain(str(name), _LETTERS) for name in names]

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import named
+from rayfed.report.figures.clients import clients_across
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
@@ -25,10 +25,8 @@ from rayfed.report.read import personal, units
 from rayfed.report.read.outputs import Walked
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.series import thin
-from rayfed.report.read.units import count, number
 
 Steps = Mapping[str, Any]
-ModelDistances = Mapping[str, Any]
 HEIGHT = 520
 TRAIL = 10
 """Number of rounds of the server's path that are drawn."""
@@ -40,7 +38,7 @@ MOST_STEPS = 400_000  # numbers of the steps of all walks together
 MOST_DISTANCES = 150_000  # distances of clients' own models of all walks together
 
 
-def model_distances(run: RunRecord, steps: Steps, most: int) -> ModelDistances | None:
+def model_distances(run: RunRecord, steps: Steps, most: int) -> Steps | None:
     """Return how far clients' own models are from the server's at the steps of a walk.
 
     Parameters
@@ -70,7 +68,8 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> ModelDistances |
     newest = _newest(rounds[chosen], steps)
     distance = known.iloc[chosen].reindex(columns=steps["clients"]).to_numpy(float)
     distance = np.where(np.isfinite(distance), distance, np.nan)  # of models that diverge
-    since = _first_asked(run).reindex(steps["clients"]).to_numpy(float)
+    first = run.usage.asked.reindex(columns=["client", "first_round"]).set_index("client")
+    since = first["first_round"].reindex(steps["clients"]).to_numpy(float)
     asked = since <= np.array(steps["round"])[:, None]
     return {
         "round": rounds[chosen].tolist(),
@@ -82,35 +81,26 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> ModelDistances |
     }
 
 
-def dot_colours(distances: ModelDistances, steps: Steps, at: int) -> dict[str, list[Any]]:
+def dot_colours(distances: Steps, steps: Steps, at: int) -> dict[str, list[Any]]:
     """Return ``color`` and ``text`` of each client's dot at one step."""
-    row = distances["newest"][at]
-    colours, texts = [], []
-    for distance, since in zip(distances["distance"][row], distances["since"], strict=True):
+    row, waiting = distances["newest"][at], distances["waiting"]
+    then = units.count(distances["round"][row])
+
+    def dot(distance: float | None, since: int | None) -> tuple[Any, str]:
         if since is None or since > steps["round"][at]:
-            colours.append(distances["waiting"])
-            texts.append("not asked so far")
-        elif distance is None:
-            colours.append(distances["waiting"])
-            texts.append("its own model was not measured")
-        else:
-            colours.append(distance)
-            evaluated = count(distances["round"][row])
-            texts.append(f"its own model {number(distance)} from the server's in round {evaluated}")
-    return {"color": colours, "text": texts}
+            return waiting, "not asked so far"
+        if distance is None:
+            return waiting, "its own model was not measured"
+        away = units.number(distance)
+        return distance, f"its own model {away} from the server's in round {then}"
+
+    dots = [*map(dot, distances["distance"][row], distances["since"])]
+    return {"color": [colour for colour, _ in dots], "text": [text for _, text in dots]}
 
 
 def _newest(rounds: npt.NDArray[Any], steps: Steps) -> npt.NDArray[Any]:
     """Return for each step which evaluation is the newest; the first one where all came later."""
     return np.asarray(np.maximum(0, np.searchsorted(rounds, steps["round"], side="right") - 1))
-
-
-def _first_asked(run: RunRecord) -> pd.Series:
-    """Return the round in which each client that was ever asked was asked first."""
-    asked = run.usage.asked
-    if not len(asked):
-        return pd.Series(dtype=float)
-    return asked.set_index("client")["first_round"]
 
 
 def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
@@ -190,9 +180,7 @@ def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
     }
 
 
-def step_traces(
-    steps: Steps, at: int, distances: ModelDistances | None = None
-) -> dict[str, dict[str, Any]]:
+def step_traces(steps: Steps, at: int, distances: Steps | None = None) -> dict[str, dict[str, Any]]:
     """Return what the traces of `walk_canvas` hold at one step, by their part."""
     graph = steps["graph"][at]
     x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
@@ -217,7 +205,7 @@ def step_traces(
 
 
 def walk_canvas(
-    run: RunRecord, style: LineStyle, steps: Steps, distances: ModelDistances | None = None
+    run: RunRecord, style: LineStyle, steps: Steps, distances: Steps | None = None
 ) -> go.Figure:
     """Return the figure of a walk whose traces `step_traces` fills."""
     recorded = _walk_of(run)
@@ -245,7 +233,7 @@ def walk_canvas(
 
 
 def _add_clients(
-    figure: go.Figure, run: RunRecord, style: LineStyle, distances: ModelDistances | None
+    figure: go.Figure, run: RunRecord, style: LineStyle, distances: Steps | None
 ) -> None:
     """Add a dot for each client, filled by how far its own model is from the server's."""
     clients = _walk_of(run).clients
@@ -307,10 +295,8 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
         steps = {"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"}
         dot = {"color": LIGHT["ink"], "size": 5 if few else 1}
         marks.lines(figure, "law", at, told[1], steps, mode="lines+markers", marker=dot)
-    figure.update_xaxes(title_text="client, the likeliest in the long run first", showgrid=False)
-    figure.update_xaxes(range=[-0.6, len(shown) - 0.4], showticklabels=few)
-    if few:
-        figure.update_xaxes(named(run.called(shown.index), across=True))
+    names = run.called(shown.index)
+    clients_across(figure, names, "client, the likeliest in the long run first")
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
     left_out = len(counts) - len(shown)
     note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""

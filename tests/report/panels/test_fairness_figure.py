@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.fairness import fairness, honest_mean, worst_tenth
+from rayfed.report.panels.service import fairness, honest_mean, worst_tenth
 from rayfed.report.read.results import Results
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.fairness import pace, pace_title
+from rayfed.report.panels.service import pace, pace_title
 from rayfed.report.read.results import Results
 
 

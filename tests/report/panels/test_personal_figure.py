@@ -6,14 +6,14 @@ import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.page.report import page
-from rayfed.report.panels.personal import (
+from rayfed.report.panels.service import (
     SINGLE,
-    how,
-    note,
+    never_asked,
     personal,
+    personal_how,
     personal_over_rounds,
-    rounds_title,
-    title,
+    personal_rounds_title,
+    personal_title,
 )
 from rayfed.report.read.personal import gains
 from rayfed.report.read.results import Results
@@ -73,20 +73,20 @@ def test_the_global_model_as_a_whole_is_a_level_line(tmp_path, run_writer, perso
     level = part(personal(Results.read(tmp_path), "b", 0), "global")
     assert set(level.y) == {0.55}
     assert (level.x[0], level.x[-1]) == (-0.7, 1.7)
-    assert "Dashed is the global model's accuracy, 0.55." in how(run)
+    assert "Dashed is the global model's accuracy, 0.55." in personal_how(run)
 
 
 def test_what_one_sees_in_words(results):
     (run,) = results([0, 4], **THREE).runs_found
-    assert title(run) == (
+    assert personal_title(run) == (
         "With b own models serve 1 of 3 clients better than the shared one, 1 worse and 1 about "
         "as well; the worst-served client has accuracy 0.5 instead of 0.4"
     )
-    assert rounds_title(run) == (
+    assert personal_rounds_title(run) == (
         "In 4 rounds the mean accuracy of own models with b went from 0.2 to 0.7, "
         "that of the worst-served client from 0.1 to 0.5"
     )
-    assert note(run) == ""
+    assert never_asked(run) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_only_beyond_a_margin_is_a_client_served_better_or_worse(
 def test_only_what_is_so_is_said(results):
     scores = {"personal_accuracy": [[0.5, 0.6, 0.4]], "accuracy": [[0.5, 0.6, 0.3]]}
     (run,) = results([0], distance=1.0, **scores).runs_found
-    assert "1 of 3 clients better than the shared one and 2 about as well;" in (title(run))
+    assert "1 of 3 clients better than the shared one and 2 about as well;" in (personal_title(run))
 
 
 def test_who_was_never_asked_is_grey_and_counted(results):
@@ -116,7 +116,7 @@ def test_who_was_never_asked_is_grey_and_counted(results):
     dots = part(personal(found, "b", 0), "own")
     assert [colour == LIGHT["muted"] for colour in dots.marker.color] == [False, True, False]
     assert dots.customdata[1][3] == "<br>never asked"
-    assert note(found.runs_found[0]) == "1 of 3 clients were never asked."
+    assert never_asked(found.runs_found[0]) == "1 of 3 clients were never asked."
 
 
 def test_without_accuracy_losses_are_compared(results):
@@ -126,7 +126,7 @@ def test_without_accuracy_losses_are_compared(results):
     assert (figure.layout.yaxis.title.text, figure.layout.yaxis.type) == (
         "loss of the client", "log",
     )  # fmt: skip
-    assert title(found.runs_found[0]).endswith(
+    assert personal_title(found.runs_found[0]).endswith(
         "serve 1 of 3 clients better than the shared one, 1 worse and 1 about as well; "
         "the worst-served client has loss 4 instead of 2"
     )
@@ -141,7 +141,7 @@ def test_without_a_shared_model_there_is_one_dot(results):
     found = results([0, 4], **columns)
     assert np.isnan(part(personal(found, "b", 0), "shared").y).all()
     assert "shared" not in part(personal(found, "b", 0), "own").hovertemplate
-    assert title(found.runs_found[0]) == (
+    assert personal_title(found.runs_found[0]) == (
         "With b there is no shared model; the worst-served client has accuracy 0.5 with its own"
     )
 
@@ -151,7 +151,7 @@ def test_clients_without_rows_to_score_are_left_out(results):
     found = results([0], distance=1.0, **columns)
     assert part(personal(found, "b", 0), "own").y == (0.5, 0.75)
     assert len(personal_over_rounds(found, "b", 0).data[0].z) == 2
-    assert "2 clients" in title(found.runs_found[0])
+    assert "2 clients" in personal_title(found.runs_found[0])
 
 
 def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(results):
@@ -166,7 +166,7 @@ def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(res
     assert set(part(figure, "high").y) == {0.4}
     assert part(figure, "shared").y == pytest.approx([0.3] * 21)
     # the lowest twenty of 200 evenly spaced values, and of those of the shared model
-    assert title(found.runs_found[0]).endswith(
+    assert personal_title(found.runs_found[0]).endswith(
         "the worst-served tenth has accuracy 0.0475 instead of 0.2"
     )
 

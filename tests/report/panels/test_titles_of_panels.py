@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from rayfed.report.panels import fairness, participation, timeline
+from rayfed.report.panels import participation, service, timeline
 from rayfed.report.read.results import Results
 
 
@@ -74,6 +74,6 @@ def test_the_slowest_fifth_is_told_by_updates_and_data(run):
 
 
 def test_the_worst_tenth_is_at_least_one_client(run, tmp_path):
-    assert fairness.title(Results.read(tmp_path)) == (
+    assert service.fairness_title(Results.read(tmp_path)) == (
         "The worst-served tenth of the clients has accuracy 0.6 with fedavg"
     )
