@@ -10,10 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.results import Results
-from rayfed.report.read.run import COMMUNICATIONS
-from rayfed.report.read.series import EPSILON, Axis, clocks, stopped_at
+from rayfed.report.read.series import Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -87,18 +87,12 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
 
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
-    if not len(results.rounds):
-        return {name: scale(axis, 0.0) for name, axis in clocks(results).items()}
-    rounds = results.rounds.groupby(["name", "seed"])
-    largest = {
-        "round": float(rounds["round"].max().max()),
-        "time_s": float(rounds["time_s"].max().max()),
-        "bytes_up": float(rounds["bytes_up"].sum().max()),
-        "updates": float(rounds["participants"].sum().max()),
-        COMMUNICATIONS: 0.0,  # has no unit to choose, like the next
-        EPSILON: 0.0,
-    }
-    return {name: scale(axis, largest[name]) for name, axis in clocks(results).items()}
+    largest = {}  # of those that have units
+    if len(results.rounds):
+        rounds = results.rounds.groupby(["name", "seed"])
+        largest["time_s"] = float(rounds["time_s"].max().max())
+        largest["bytes_up"] = float(rounds["bytes_up"].sum().max())
+    return {name: scale(axis, largest.get(name, 0.0)) for name, axis in clocks(results).items()}
 
 
 def spans_decades(columns: Sequence[Floats]) -> bool:
@@ -137,6 +131,11 @@ def fitted(title: str, values: Sequence[Floats], log: bool | None = None) -> dic
     extent = y_range(values, log)
     axis = {"title_text": title, "type": "log" if log else "linear", "range": extent}
     return axis | (log_ticks(extent) if log else {})
+
+
+def column_axis(column: Column, values: Sequence[Floats], head: str = "") -> dict[str, Any]:
+    """Return an axis around values of a column; accuracies are read between 0 and 1."""
+    return fitted(f"{head}{column.label}", values, False if "accuracy" in column.name else None)
 
 
 def colorbar(title: str) -> dict[str, Any]:

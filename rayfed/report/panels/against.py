@@ -18,9 +18,9 @@ from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
+    column_axis,
     fitted,
     line,
-    spans_decades,
     x_scales,
 )
 from rayfed.report.html import keep_units
@@ -231,9 +231,8 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
         _add_setting(figure, in_units, results, column, {"xaxis": x, "yaxis": y})
         top = 1 - (place * _ROW + _HEAD) / height
         xs, ys = ([pair[k] for pair in in_units.values()] for k in (0, 1))
-        log = False if "accuracy" in column else None
         across = fitted(scale["title"], xs) | {"anchor": y}
-        up = fitted(f"final {results.column(column).label}", ys, log)
+        up = column_axis(results.column(column), ys, "final ")
         up |= {"anchor": x, "domain": [top - (_ROW - _GAP) / height, top]}
         for key, own, axis in zip("xy", like, (across, up), strict=True):
             figure.layout[f"{key}axis{x[1:]}"] = own | axis
@@ -324,6 +323,8 @@ class TradeoffPanel(FigurePanel):
     section = Section.RESULTS
     rank = 35
     draws = (tradeoff,)
+    words = staticmethod(tradeoff_title)
+    of_column = True
     keyed = True
     how = (
         "A large dot is the mean over seeds of a setting, small ones are its seeds. Along the grey "
@@ -336,14 +337,6 @@ class TradeoffPanel(FigurePanel):
         sizes = _per_update(self.results, self.results.rivals)
         coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
         return (coded or EPSILON in self.results.rounds) and super().applies
-
-    def title(self) -> str:
-        """Return the front of the first cost."""
-        return tradeoff_title(self.results, self.source.y)
-
-    def figure(self) -> go.Figure:
-        """Return `figures.tradeoff`."""
-        return tradeoff(self.results, self.source.y)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -385,7 +378,7 @@ def left_out(results: Results) -> go.Figure:
             hovertemplate="%{y:.3g}", mode="lines" if len(values.x) > 1 else "markers",
         )  # fmt: skip
     means = [values.mean for values in curves.values()]
-    figure.update_yaxes(fitted(results.column(_LEFT_OUT).label, means, spans_decades(means)))
+    figure.update_yaxes(column_axis(results.column(_LEFT_OUT), means))
     figure.update_xaxes(title_text="round", showgrid=False)
     label_ends(figure, {name: float(c.mean[-1]) for name, c in curves.items()}, styles)
     return figure

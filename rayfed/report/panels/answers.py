@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         return f"{_nobody(results, others, aim, column)}{_progress(results)}."
     shown = _after_time(kept, aim) if results.asynchronous else _in_rounds(kept, aim)
     texts = [shown, *_of_others(results, others, column)]
-    texts += _sooner(kept) if results.asynchronous else [_in_time(kept)]
+    texts += _in_time(results, kept)
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
@@ -210,34 +210,27 @@ def _not_every_seed(missing: pd.DataFrame) -> str:
     return " with every seed" if (missing["reached"] > 0).any() else ""
 
 
-def _in_time(kept: pd.DataFrame) -> str:
-    """Compare the two fastest in simulated time, or give the time where there is one alone."""
+def _in_time(results: Results, kept: pd.DataFrame) -> list[str]:
+    """Compare the two fastest in simulated time, or give the time where there is one alone.
+
+    Where an algorithm has no rounds their times are told already, so it is by how much they differ.
+    """
     order = kept.sort_values("time_to_keep_s", kind="stable")
     times = order["time_to_keep_s"].to_numpy(float)
-    if len(order) == 1 or times[0] <= 0:
-        taken = float(kept["time_to_keep_s"].iloc[0])
-        return f"it took {units.duration(taken)} of simulated time"
-    ratio, winner = times[1] / times[0], str(order["name"].iloc[0])
-    second = quoted(order["name"].iloc[1])
-    if ratio < ALIKE:
-        return "in simulated time they are level"
-    sooner = f"{units.number(ratio, 2)} times sooner"
-    alone = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
-    same = alone and winner == str(kept["name"].iloc[0])
-    than = f" than {second}" if len(order) > 2 else ""
-    who = "" if same else f"{quoted(winner)} was "
-    return f"in simulated time {who}{sooner}{than}{_noise(order)}"
-
-
-def _sooner(kept: pd.DataFrame) -> list[str]:
-    """Return a clause on by how much the fastest was first, if there is a second one to beat."""
-    order = kept.sort_values("time_to_keep_s", kind="stable")
-    times = order["time_to_keep_s"].to_numpy(float)
-    if len(order) == 1 or times[0] <= 0 or times[1] / times[0] < ALIKE:
-        return []
+    alone = len(order) == 1 or times[0] <= 0
+    level = not alone and times[1] / times[0] < ALIKE
+    if alone or level:
+        taken = f"it took {units.duration(float(kept['time_to_keep_s'].iloc[0]))} of simulated time"
+        told = taken if alone else "in simulated time they are level"
+        return [] if results.asynchronous else [told]
     first, second = (quoted(name) for name in order["name"].iloc[:2])
-    ratio = units.number(times[1] / times[0], 2)
-    return [f"{first} was {ratio} times sooner than {second}{_noise(order)}"]
+    sooner, noise = f"{units.number(times[1] / times[0], 2)} times sooner", _noise(order)
+    if results.asynchronous:
+        return [f"{first} was {sooner} than {second}{noise}"]
+    ahead = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
+    same = ahead and order["name"].iloc[0] == kept["name"].iloc[0]
+    who, than = "" if same else f"{first} was ", f" than {second}" if len(order) > 2 else ""
+    return [f"in simulated time {who}{sooner}{than}{noise}"]
 
 
 def _noise(order: pd.DataFrame) -> str:
@@ -284,39 +277,30 @@ def verdict(results: Results, column: str) -> str:
     title, found = results.column(column).title, standings(results, column)
     if results.column(column).better is None or not found:
         return f"The final {title} of each algorithm, by case"
-    won: dict[str, list[str]] = {}
-    level: dict[tuple[str, ...], list[str]] = {}
+    best: dict[tuple[str, ...], list[str]] = {}
     for case, one in found.items():
-        if len(one.level) == 1:
-            won.setdefault(one.level[0], []).append(case)
-        else:
-            level.setdefault(one.level, []).append(case)
-    tell = _told if len(found) <= _MOST_TOLD else _counted
-    text = tell(title, found, won, level)
+        best.setdefault(one.level, []).append(case)
+    text = (_told if len(found) <= _MOST_TOLD else _counted)(title, found, best)
     seeds = max(len(results.usable(name)) for name in results.names)
     return text if seeds > 1 else f"{text}; with one seed it is not known what is noise"
 
 
-def _told(
-    title: str,
-    found: dict[str, Standing],
-    won: dict[str, list[str]],
-    level: dict[tuple[str, ...], list[str]],
-) -> str:
-    """Return who is best in each case, by how much."""
+def _told(title: str, found: dict[str, Standing], best: Mapping[tuple[str, ...], list[str]]) -> str:
+    """Return who is best in each case, by how much; `best` has the cases of those that are."""
     parts: list[str] = []
+    equal: list[str] = []
     head = f"{title} "
-    for name, cases in won.items():
-        verb = f"{quoted(name)} ends best" if not parts else quoted(name)
+    for names, cases in best.items():
+        if len(names) != 1:
+            equal.append(_level(names, at(cases), len(found[cases[0]].ranking)))
+            continue
+        verb = f"{quoted(names[0])} ends best" if not parts else quoted(names[0])
         where = []
         for case in cases:
             where.append(f"{at([case])} ({head}{_margin(found[case])})")
             head = ""
         parts.append(f"{verb} {listed(where)}")
-    equal = [
-        _level(names, at(cases), len(found[cases[0]].ranking)) for names, cases in level.items()
-    ]
-    if not won:
+    if not parts:
         return f"By the final {title} no algorithm is best beyond noise: {'; '.join(equal)}"
     return "; ".join([", ".join(parts), *equal])
 
@@ -336,22 +320,20 @@ def _level(names: tuple[str, ...], where: str, rivals: int) -> str:
 
 
 def _counted(
-    title: str,
-    found: dict[str, Standing],
-    won: dict[str, list[str]],
-    level: dict[tuple[str, ...], list[str]],
+    title: str, found: dict[str, Standing], best: Mapping[tuple[str, ...], list[str]]
 ) -> str:
     """Return in how many cases each algorithm is best."""
+    won = {names[0]: cases for names, cases in best.items() if len(names) == 1}
     order = sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]
     parts: list[str] = []
     for name in order:
         verb, of = ("", "") if parts else (f" ends at the best {title}", f" of {len(found)} cases")
         named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
         parts.append(f"{quoted(name)}{verb} in {len(won[name])}{of}{named}")
-    rest = sum(map(len, level.values()))
+    rest = len(found) - sum(map(len, won.values()))
     equal = f"in {rest} of {len(found)} the best are level, within noise" if rest else ""
-    best = f"Beyond noise {', '.join(parts)}" if parts else ""
-    return "; ".join(filter(None, [best, equal]))
+    beyond = f"Beyond noise {', '.join(parts)}" if parts else ""
+    return "; ".join(filter(None, [beyond, equal]))
 
 
 def at(cases: Sequence[str]) -> str:

@@ -329,17 +329,6 @@ class TemplatedFigure(Panel):
         """How to read the figure, where no template says it."""
         return ""
 
-    @property
-    def shown(self) -> dict[str, Any]:
-        """The title and the figure that are shown before the reader has pressed anything."""
-        raise NotImplementedError
-
-    @property
-    def names(self) -> Collection[str]:
-        """The algorithms that the figure draws."""
-        about = (trace.get("meta") or {} for trace in self.shown["figure"]["data"])
-        return {meta["name"] for meta in about if "name" in meta}
-
 
 class FigurePanel(TemplatedFigure):
     """One figure of the whole study: a `title` and a `figure`.
@@ -348,9 +337,12 @@ class FigurePanel(TemplatedFigure):
     ----------
     by_case : bool
         Whether a study with cases has one for each of them, of which the reader chooses.
+    of_column : bool
+        Whether `draws` and `words` take the column that is drawn first, besides the results.
     """
 
     by_case: ClassVar[bool] = True
+    of_column: ClassVar[bool] = False
 
     @property
     def applies(self) -> bool:
@@ -361,11 +353,16 @@ class FigurePanel(TemplatedFigure):
 
     def title(self) -> str:
         """Return what one sees, in a sentence that is computed from the data."""
-        return type(self).words(self.results)
+        return type(self).words(*self.subject)
 
     def figure(self) -> go.Figure:
         """Return the figure; raise `NothingToDraw` where the results do not have it."""
-        return self.draws[0](self.results)
+        return self.draws[0](*self.subject)
+
+    @property
+    def subject(self) -> tuple[Any, ...]:
+        """What the figure and the title are made from."""
+        return (self.results, self.source.y) if self.of_column else (self.results,)
 
     @cached_property
     def parts(self) -> dict[str, FigurePanel]:
@@ -392,6 +389,12 @@ class FigurePanel(TemplatedFigure):
     def shown(self) -> dict[str, Any]:
         """The title and the figure."""
         return self.content
+
+    @property
+    def names(self) -> Collection[str]:
+        """The algorithms that the figure draws."""
+        about = (trace.get("meta") or {} for trace in self.content["figure"]["data"])
+        return {meta["name"] for meta in about if "name" in meta}
 
     def render(self) -> str:
         """Return the HTML, of the first case with a choice of the others."""

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, LineStyle
@@ -129,8 +128,12 @@ def convergence(
             add_curve(figure, name, styles[name], curves[name], end, failed, faded)
     for name, frames in histories.items():
         compete = name in leading and name not in results.baselines
-        places = _crossings(frames, results.column(y), target) if compete else []
-        at = [float(row.get(x, np.nan)) / scale["worth"] for row in places]
+        rows = [
+            crossing(frame, results.column(y), target)
+            for frame in frames
+            if compete and target is not None
+        ]
+        at = [float(row.get(x, np.nan)) / scale["worth"] for row in rows if row is not None]
         add_crossings(figure, name, styles[name], at, target)
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
@@ -231,14 +234,6 @@ def _level(values: Curve, end: float) -> Curve:
         return values
     parts = (values.mean, values.low, values.high)
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
-
-
-def _crossings(frames: list[pd.DataFrame], y: Column, target: float | None) -> list[pd.Series]:
-    """Return the first row of each run that is as good as the target, of those that have one."""
-    if target is None:
-        return []
-    rows = [crossing(frame, y, target) for frame in frames]
-    return [row for row in rows if row is not None]
 
 
 def _add_target(figure: go.Figure, target: float | None) -> None:

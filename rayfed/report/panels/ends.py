@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,11 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.style import (
-    algorithm_styles,
-    canvas,
-    fitted,
-)
+from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal, quoted
@@ -117,11 +113,15 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     styles = algorithm_styles(results)
     for name, ends in values.items():
         dot = {"symbol": "circle", "size": 9, "opacity": 0.6, "color": styles[name].light}
-        stroke = dot | {"symbol": "line-ns-open", "size": 16, "opacity": 1}
-        _add_dots(figure, name, "seeds", ends, dot | {"line": marks.NO_LINE})
-        mean = ends.mean(keepdims=True)
-        _add_dots(figure, name, "mean", mean, stroke | {"line": {"width": 2.5}})
-    figure.update_xaxes(**value_axis(results, column, list(values.values())))
+        stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
+        for part, x, marker in (
+            ("seeds", ends, dot | {"line": marks.NO_LINE}),
+            ("mean", ends.mean(keepdims=True), dot | stroke),
+        ):
+            hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
+            y = [plain(name)] * len(x)
+            marks.dots(figure, part, x, y, marker, of=name, hovertemplate=hover)
+    figure.update_xaxes(column_axis(results.column(column), list(values.values()), "final "))
     marks.rows_down(figure, [plain(name) for name in values])
     return figure
 
@@ -154,22 +154,7 @@ def final_values(
     return {name: values for name, values in found.items() if name in best}
 
 
-def value_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[str, Any]:
-    """Return the axis of final values: its title, scale and range."""
-    title = f"final {results.column(column).label}"
-    axis = fitted(title, values, False if "accuracy" in column else None)
-    return {"dtick": None, "tickformat": ""} | axis
-
-
-def _add_dots(
-    figure: go.Figure, name: str, part: str, values: Floats, marker: Mapping[str, Any]
-) -> None:
-    hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
-    y = [plain(name)] * len(values)
-    marks.dots(figure, part, values, y, marker, of=name, hovertemplate=hover)
-
-
-def title(results: Results, column: str) -> str:
+def finals_title(results: Results, column: str) -> str:
     """Return whether the best algorithm is best with every seed, or whom its seeds overlap."""
     shown, values = results.column(column), final_values(results, column)
     rivals = {name: values[name] for name in results.rivals if name in values}
@@ -212,6 +197,8 @@ class FinalsPanel(FigurePanel):
     section = Section.RESULTS
     rank = 30
     draws = (finals,)
+    words = staticmethod(finals_title)
+    of_column = True
 
     @property
     def applies(self) -> bool:
@@ -233,14 +220,6 @@ class FinalsPanel(FigurePanel):
         """The algorithms that have a row."""
         return tuple(final_values(self.results, self.source.y))
 
-    def title(self) -> str:
-        """Return whether the best algorithm is best with every seed."""
-        return title(self.results, self.source.y)
-
-    def figure(self) -> go.Figure:
-        """Return `figures.finals`."""
-        return finals(self.results, self.source.y)
-
     @cached_property
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and title, axis and values of each column."""
@@ -249,13 +228,11 @@ class FinalsPanel(FigurePanel):
 
     def _column(self, column: str) -> dict[str, Any]:
         values = final_values(self.results, column, self.drawn)
-        axis = value_axis(self.results, column, list(values.values()))
-        axis["title"] = {"text": axis.pop("title_text")}
-        if "tickfont_size" in axis:
-            axis["tickfont"] = {"size": axis.pop("tickfont_size")}
+        ends = column_axis(self.results.column(column), list(values.values()), "final ")
+        axis = go.layout.XAxis(ends).to_plotly_json()
         return {
-            "title": keep_units(title(self.results, column)),
-            "axis": axis,
+            "title": keep_units(finals_title(self.results, column)),
+            "axis": {"dtick": None, "tickformat": ""} | axis,  # not those of the column before
             "seeds": {name: short(ends) for name, ends in values.items()},
             "mean": {name: short([ends.mean()]) for name, ends in values.items()},
         }

@@ -13,7 +13,6 @@ import plotly.graph_objects as go
 from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -109,7 +108,7 @@ def find(results: Results, column: str | None = None) -> Mixing:
         fits = {str(label): fit(rows[rows["reached"]]) for label, rows in series}
         if powers := {label: power for label, power in fits.items() if power is not None}:
             return Mixing(results.column(name), goal, points, powers)
-    raise NothingToDraw("no walks that differ, all else alike, whose runs end at one goal")
+    raise marks.NothingToDraw("no walks that differ, all else alike, whose runs end at one goal")
 
 
 def fit(points: pd.DataFrame) -> Power | None:

@@ -21,7 +21,6 @@ from rayfed.report.figures.clients import (
     tenths_across,
 )  # fmt: skip
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
@@ -68,18 +67,15 @@ def labels(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     counts = counted(run)
     if not len(counts):
-        raise NothingToDraw.of(run, "has no record of its clients' labels")
+        raise marks.NothingToDraw.of(run, "has no record of its clients' labels")
     shares = label_shares(counts)
-    scale = fade(algorithm_styles(results)[name])
     few = len(counts) <= SINGLE
     figure = _rows(run, counts, shares) if few else _histograms(counts, shares)
-    figure.update_traces(colorscale=scale)
-    asked = len(run.clients_by_speed)
-    left = f"{len(counts):,} of {asked:,} clients that took part are counted." * (
-        len(counts) < asked
-    )
-    together = "" if few else f"{len(counts):,} clients are drawn together."
-    return figure.update_layout(meta={"note": f"{together} {left}".strip()})
+    notes = [] if few else [f"{len(counts):,} clients are drawn together."]
+    if len(counts) < (asked := len(run.clients_by_speed)):
+        notes.append(f"{len(counts):,} of {asked:,} clients that took part are counted.")
+    figure.update_traces(colorscale=fade(algorithm_styles(results)[name]))
+    return figure.update_layout(meta={"note": " ".join(notes)})
 
 
 def counted(run: RunRecord) -> pd.DataFrame:
@@ -205,7 +201,7 @@ def participation(results: Results, name: str, seed: int) -> go.Figure:
     run = results.run(name, seed)
     shares = client_shares(run)
     if not len(shares):
-        raise NothingToDraw.of(run, "has no record of who took part")
+        raise marks.NothingToDraw.of(run, "has no record of who took part")
     if len(shares) > MOST_DOTS:
         return _by_tenths(shares, algorithm_styles(results)[name].light)
     slow = np.arange(len(shares)) >= len(shares) - fifth(len(shares))
@@ -268,7 +264,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     run = results.run(name, seed)
     clients = run.clients_by_speed
     if not run.asked:
-        raise NothingToDraw.of(run, "has no record of who took part in which rounds")
+        raise marks.NothingToDraw.of(run, "has no record of who took part in which rounds")
     share, round_edges = _used_share(run, coarse=len(clients) > MOST_DOTS)
     bands, columns = share.shape
     single = bands == len(clients)

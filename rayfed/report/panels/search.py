@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,13 +13,12 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Candidate, Searched, text_of
 from rayfed.report.figures import marks
-from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
     algorithm_styles,
     canvas,
-    fitted,
+    column_axis,
     line,
     spans_decades,
     x_scales,
@@ -39,40 +37,33 @@ _GREY = {"color": LIGHT["strip"], "width": 1}
 _KEPT = 1.5  # times what the trials begin with, up to which others than the best set the scale
 
 
-def trials(results: Results) -> go.Figure:
-    """Draw what every trial of a search made of the objective; see `draw_trials`."""
-    return draw_trials(_searched(results))
-
-
-def coordinates(results: Results) -> go.Figure:
-    """Draw what every trial of a search chose and reached; see `draw_coordinates`."""
-    return draw_coordinates(_searched(results))
-
-
-def importance(results: Results) -> go.Figure:
-    """Draw how much each key of a search mattered; see `draw_importance`."""
-    return draw_importance(_searched(results))
-
-
-def _searched(results: Results) -> Searched:
-    """Return what a folder says of a search.
+def _searched(of: Results | Searched) -> Searched:
+    """Return the trials of a search, by its folder or as they are.
 
     Raises
     ------
     ScenarioError
-        If it is none.
+        If the folder holds none.
     """
-    found = Searched.of(results)
+    if isinstance(of, Searched):
+        return of
+    found = Searched.of(of)
     if found is None:
-        raise ScenarioError(str(results.folder), "holds no search; rayfed sweep makes one")
+        raise ScenarioError(str(of.folder), "holds no search; rayfed sweep makes one")
     return found
 
 
-def draw_trials(searched: Searched) -> go.Figure:
+def trials(results: Results | Searched) -> go.Figure:
     """Draw what every trial made of the objective over simulated time, the best ones in colour.
 
     Where nothing takes time it is over rounds.
+
+    Parameters
+    ----------
+    results : Results or Searched
+        The result folder of a search, or its trials.
     """
+    searched = _searched(results)
     whole, column = searched.results, searched.best.aim.column
     x = "time_s" if whole.rounds["time_s"].max() > 0 else "round"
     worth = x_scales(whole)[x]
@@ -92,8 +83,7 @@ def draw_trials(searched: Searched) -> go.Figure:
         marks.lines(figure, "mean", x_of, chosen.mean, outline, hover, **as_)
     known = _without_outliers(best, rest)
     figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
-    linear = False if "accuracy" in column else None
-    return figure.update_yaxes(fitted(whole.column(column).label, known, linear))
+    return figure.update_yaxes(column_axis(whole.column(column), known))
 
 
 def _curve(trial: Candidate, x: str, y: str) -> Curve:
@@ -116,14 +106,20 @@ def _add_rest(figure: go.Figure, label: str, lines: list[Curve], worth: float) -
     marks.lines(figure, "rest", *drawn, _GREY, of=label, opacity=0.7)
 
 
-def draw_coordinates(searched: Searched) -> go.Figure:
+def coordinates(results: Results | Searched) -> go.Figure:
     """Draw each trial as a line over the values that it chose, and what it reached at the right.
 
     One group of axes an algorithm that was searched; the best trial is in its colour.
+
+    Parameters
+    ----------
+    results : Results or Searched
+        The result folder of a search, or its trials.
     """
+    searched = _searched(results)
     labels = [label for label in searched.labels if searched.space(label)]
     if not labels:
-        raise NothingToDraw("nothing was searched for any algorithm")
+        raise marks.NothingToDraw("nothing was searched for any algorithm")
     styles = algorithm_styles(searched.winners)
     figure = canvas(_BAND * len(labels) + 40, hovermode="closest")
     bottoms = [-(1 + _GAP) * k for k in range(len(labels))]
@@ -140,7 +136,7 @@ def _add_axes(
 ) -> None:
     """Add the axes of one algorithm, and its trials."""
     space, aim = searched.space(label), searched.best.aim
-    heights = _Heights.of(searched, label)
+    heights = _Heights(searched, label)
     at = np.linspace(0, 1, len(space) + 1)
     chosen = searched.chosen(label)
     for trial in (*searched.others(label), chosen):
@@ -161,38 +157,35 @@ def _add_axes(
 
 
 class _Heights:
-    """Where scores lie on the axis of what trials reached: the best at the top.
+    """Where scores lie on the axis of what trials reached: the best at the top, failures below.
 
     Parameters
     ----------
-    low, high : float
-        The scores at its ends, in their logarithm if `log`; failures are at the bottom.
+    searched : Searched
+        All trials.
+    label : str
+        The algorithm.
     """
 
-    def __init__(self, low: float, high: float, sign: float, log: bool) -> None:
-        self.low, self.high, self.sign, self.log = low, high, sign, log
-
-    @classmethod
-    def of(cls, searched: Searched, label: str) -> _Heights:
+    def __init__(self, searched: Searched, label: str) -> None:
         found = np.array([searched.score(trial) for trial in searched.best.rivals[label]])
         known = found[np.isfinite(found)]
-        log = spans_decades([known])
-        known = np.log10(known) if log else known
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        return cls(low, high, searched.best.aim.sign, log)
+        self.log = spans_decades([known])
+        known = np.sort(np.log10(known) if self.log else known)
+        ends = (float(known[0]), float(known[-1])) if len(known) else (0.0, 1.0)
+        self.bottom, self.top = ends[::-1] if searched.best.aim.sign > 0 else ends
 
     def of_score(self, score: float) -> float:
         """Return the place of a score, 0 at the bottom to 1 at the top."""
         if not math.isfinite(score):
             return 0.0
-        place = (math.log10(score) if self.log else score) - self.low
-        share = place / (self.high - self.low) if self.high > self.low else 1.0
-        return 1 - share if self.sign > 0 and self.high > self.low else share
+        place = (math.log10(score) if self.log else score) - self.bottom
+        return place / (self.top - self.bottom) if self.top != self.bottom else 1.0
 
     @property
     def ticks(self) -> dict[float, str]:
         """The scores at the bottom and at the top."""
-        ends = [10**end if self.log else end for end in (self.low, self.high)]
+        ends = [10**end if self.log else end for end in (self.bottom, self.top)]
         return {self.of_score(end): units.number(end) for end in ends}
 
 
@@ -230,13 +223,20 @@ def _write(
     marks.texts(figure, "label", [x], [y], [text], font, textposition=beside)
 
 
-def draw_importance(searched: Searched) -> go.Figure:
-    """Draw how much each key decides whether a trial is good; see `Searched.importance`."""
+def importance(results: Results | Searched) -> go.Figure:
+    """Draw how much each key decides whether a trial is good; see `Searched.importance`.
+
+    Parameters
+    ----------
+    results : Results or Searched
+        The result folder of a search, or its trials.
+    """
+    searched = _searched(results)
     styles = algorithm_styles(searched.winners)
     found = {label: searched.importance(label) for label in searched.labels}
     shares = {label: share for label, share in found.items() if share}
     if not shares:
-        raise NothingToDraw("the trials are too few to tell which key matters")
+        raise marks.NothingToDraw("the trials are too few to tell which key matters")
     rows = sum(map(len, shares.values()))
     figure = canvas(_ROW * rows + 80, hovermode="closest")
     for label, share in shares.items():
@@ -285,19 +285,14 @@ def importance_title(searched: Searched) -> str:
 
 
 class _SearchPanel(FigurePanel):
-    """Base of the panels of a search: their `words` and `of_search` take all its trials."""
+    """Base of the panels of a search, which are made from all its trials."""
 
-    of_search: ClassVar[Callable[..., go.Figure]]
-
-    def title(self) -> str:
-        """Return what one sees of the search."""
-        return type(self).words(self.source.searched)
-
-    def figure(self) -> go.Figure:
-        """Return the figure of the search, if the folder is that of one."""
+    @property
+    def subject(self) -> tuple[Searched]:
+        """All trials."""
         if self.source.searched is None:
-            raise NothingToDraw("the folder holds no search")
-        return type(self).of_search(self.source.searched)
+            raise marks.NothingToDraw("the folder holds no search")
+        return (self.source.searched,)
 
 
 class TrialsPanel(_SearchPanel):
@@ -307,15 +302,13 @@ class TrialsPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 0
     draws = (trials,)
-    of_search = staticmethod(draw_trials)
     words = staticmethod(trials_title)
     keyed = True
 
     @property
     def how(self) -> str:
         """How to read the figure."""
-        assert self.source.searched is not None
-        count = sum(map(len, self.source.searched.best.rivals.values()))
+        count = sum(map(len, self.subject[0].best.rivals.values()))
         return (
             f"Each of {count} trials is a line, the best of each algorithm in its colour: the mean "
             "over seeds. Lines that leave the figure at the top got worse. All other figures of "
@@ -330,7 +323,6 @@ class CoordinatesPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 10
     draws = (coordinates,)
-    of_search = staticmethod(draw_coordinates)
     words = staticmethod(coordinates_title)
     how = (
         "A line is a trial: it crosses each axis at the value that it chose, and the last one "
@@ -346,7 +338,6 @@ class ImportancePanel(_SearchPanel):
     section = Section.SEARCH
     rank = 20
     draws = (importance,)
-    of_search = staticmethod(draw_importance)
     words = staticmethod(importance_title)
     how = (
         "How much the values of a key in the best quarter of the trials differ from those in all "

@@ -30,9 +30,9 @@ from rayfed.report.figures.style import (
 )
 from rayfed.report.html import environment, keep_units
 from rayfed.report.panels.answers import of_ranks, verdict
-from rayfed.report.panels.base import Panel, Section, figure_json
+from rayfed.report.panels.base import Draw, Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
-from rayfed.report.pivot import Ranks, pivot, ranks, standings
+from rayfed.report.pivot import pivot, ranks, standings
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.results import Results
 from rayfed.report.read.series import first_column, stopped_at
@@ -135,13 +135,19 @@ def sweep(results: Results, column: str | None = None, series: str | None = None
     ValueError
         If the study swept nothing, or there is no such algorithm.
     """
-    swept = sweeps.find(results)
-    if swept is None:
-        raise ValueError("this study swept neither one number nor two; see `summary`")
+    swept = _swept(results)
     if series is not None and series not in swept.series:
         raise ValueError(unknown("series", series, swept.series))
     drawn = sweep_figures(results, swept, column or first_column(results))
     return drawn[swept.series.index(series) if series and len(drawn) > 1 else 0]
+
+
+def _swept(results: Results) -> SweptPoints:
+    """Return what a study swept; raise `NothingToDraw` if that is neither one number nor two."""
+    swept = sweeps.find(results)
+    if swept is None:
+        raise NothingToDraw("this study swept neither one number nor two; see `summary`")
+    return swept
 
 
 def sweep_figures(results: Results, sweep: SweptPoints, column: str) -> list[go.Figure]:
@@ -232,13 +238,9 @@ def _texts(z: Floats) -> list[list[str]]:
 
 def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:
     failed = rows[rows["failed"]]
-    x, y = cells.columns.name, cells.index.name
-    at = (
-        cells.columns.get_indexer(pd.Index(failed[x])),
-        cells.index.get_indexer(pd.Index(failed[y])),
-    )
+    x, y = (axis.get_indexer(pd.Index(failed[axis.name])) for axis in (cells.columns, cells.index))
     font = {"color": LIGHT["muted"]}
-    marks.texts(figure, "failed", *at, ["failed"] * len(failed), font, cliponaxis=None)
+    marks.texts(figure, "failed", x, y, ["failed"] * len(failed), font, cliponaxis=None)
 
 
 def sweep_title(results: Results, sweep: SweptPoints, column: str) -> str:
@@ -311,19 +313,20 @@ class SweepPanel(_ColumnsPanel):
     draws = (sweep,)
 
     @cached_property
-    def sweep(self) -> SweptPoints | None:
-        """The sweep; None where nothing was swept."""
-        return sweeps.find(self.results)
+    def sweep(self) -> SweptPoints:
+        """The sweep."""
+        return _swept(self.results)
 
     @property
     def applies(self) -> bool:
         """Whether anything was swept; a search, and cases by one number, have their own panels."""
-        levels = self.results.cases and self.sweep is not None and len(self.sweep.keys) == 1
-        return self.source.searched is None and self.sweep is not None and not levels
+        with suppress(NothingToDraw):
+            levels = self.results.cases and not self.maps
+            return bool(self.sweep) and self.source.searched is None and not levels
+        return False
 
     def of(self, column: str) -> dict[str, Any]:
         """Return the title and the figures of a column."""
-        assert self.sweep is not None
         figures = sweep_figures(self.results, self.sweep, column)
         text = keep_units(sweep_title(self.results, self.sweep, column))
         return {"title": text, "figures": [figure_json(figure) for figure in figures]}
@@ -331,7 +334,7 @@ class SweepPanel(_ColumnsPanel):
     @property
     def maps(self) -> bool:
         """Whether figures are heat maps over two keys."""
-        return self.sweep is not None and len(self.sweep.keys) == 2
+        return len(self.sweep.keys) == 2
 
     @property
     def stops(self) -> bool:
@@ -341,14 +344,11 @@ class SweepPanel(_ColumnsPanel):
     @property
     def key(self) -> list[tuple[int, LineStyle, str]]:
         """The key of the lines, empty where there is one or where there are maps."""
-        if self.maps or self.sweep is None:
-            return []
-        return self.source.lines(self.sweep.series, self.sweep.firsts)
+        return [] if self.maps else self.source.lines(self.sweep.series, self.sweep.firsts)
 
     @property
     def heads(self) -> list[str]:
         """What stands above each figure."""
-        assert self.sweep is not None
         if not self.maps:
             return [""]
         several = len(self.sweep.series) > 1
@@ -428,10 +428,6 @@ def critical_difference(results: Results, column: str | None = None) -> go.Figur
     found = ranks(results, column or first_column(results))
     if found is None:
         raise NothingToDraw("ranks need five cases and three algorithms that all of them have")
-    return _ranks_figure(results, found)
-
-
-def _ranks_figure(results: Results, found: Ranks) -> go.Figure:
     styles, names = _styles(results), [plain(name) for name in found.means]
     figure = canvas(96 + _ROW * (len(names) + len(found.groups)), hovermode="closest")
     for place, group in enumerate(found.groups, len(names)):
@@ -476,21 +472,21 @@ class CasesPanel(_ColumnsPanel):
         rows = pivot(self.results, column)
         return {
             "title": keep_units(verdict(self.results, column)),
-            "table": str(macros.pivot(rows, self.source, self._drawn)),  # type: ignore[attr-defined]
-            "levels": self._levels(column),
-            "ranks": None if found is None else figure_json(_ranks_figure(self.results, found)),
+            "table": str(macros.pivot(rows, self.source, self._lines)),  # type: ignore[attr-defined]
+            "levels": self._drawn(levels, column),
+            "ranks": self._drawn(critical_difference, column),
             "ranked": None if found is None else keep_units(of_ranks(found)),
         }
 
     @cached_property
-    def _drawn(self) -> dict[str, str]:
+    def _lines(self) -> dict[str, str]:
         """A name of each algorithm in the table, whose line is shown beside it."""
         parts = [source.results for source in self.source.parts]
         return {part.families.get(name, name): name for part in parts for name in part.names}
 
-    def _levels(self, column: str) -> dict[str, Any] | None:
+    def _drawn(self, draw: Draw, column: str) -> dict[str, Any] | None:
         with suppress(NothingToDraw):
-            return figure_json(levels(self.results, column))
+            return figure_json(draw(self.results, column))
         return None
 
     @property

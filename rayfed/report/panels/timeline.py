@@ -14,7 +14,6 @@ from rayfed.core.arrays import Floats
 from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows
-from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section, short
@@ -308,7 +307,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     """
     run = results.run(name, seed)
     if not run.asked:
-        raise NothingToDraw.of(run, "has no record of what its clients did")
+        raise marks.NothingToDraw.of(run, "has no record of what its clients did")
     clients = run.clients_by_speed
     blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
     many = len(clients) > MOST_ROWS
@@ -427,10 +426,6 @@ def with_labels(run: RunRecord) -> pd.DataFrame:
     return clients.join(found)
 
 
-def _events(run: RunRecord, most: int) -> dict[str, Any]:
-    return _told(_first_events(run), run.asked, most)
-
-
 def events_of(run: RunRecord, client: int) -> dict[str, Any]:
     """Return what a client did in a run, as the history of each run on the page has it of all.
 
@@ -473,9 +468,10 @@ class TimelinePanel(RunPanel):
     def payload(self) -> dict[str, Any]:
         """The figures, and the clients of each run with their events, unless a server has these."""
         runs = self.source.runs
+        most = FIRST_EVENTS // max(1, len(runs))
         histories = [
             {
-                "events": None if self.source.live else _events(run, FIRST_EVENTS // len(runs)),
+                "events": None if self.source.live else _told(_first_events(run), run.asked, most),
                 "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
                 "names": run.client_names,
                 "labels": list(breakdown.labels(run).columns),
@@ -485,16 +481,6 @@ class TimelinePanel(RunPanel):
         return super().payload | {"histories": histories}
 
     @property
-    def names(self) -> list[str]:
-        """The algorithms to choose from."""
-        return list(dict.fromkeys(run.name for run in self.source.runs))
-
-    @property
-    def first(self) -> RunRecord:
-        """The run that is shown first."""
-        return self.source.runs[self.source.first_run]
-
-    @property
     def many(self) -> bool:
         """Whether the clients are too many for a row each."""
         return any(len(run.clients_by_speed) > MOST_ROWS for run in self.source.runs)
@@ -502,7 +488,8 @@ class TimelinePanel(RunPanel):
     @property
     def statuses(self) -> list[tuple[str, str, str]]:
         """The key of the bars: class and style of each box, and its meaning."""
-        colour = f"background:var(--a{self.source.colour_place(self.first.name)})"
+        first = self.source.runs[self.source.first_run].name
+        colour = f"background:var(--a{self.source.colour_place(first)})"
         waiting = [("finished", "", WORDS["finished"]), ("idle", "", f"there, {WORDS['idle']}")]
         if self.many:
             waiting = [("idle", "", "there, not computing")]
@@ -513,17 +500,3 @@ class TimelinePanel(RunPanel):
             ("dropped", "", "dropped"),
             ("away", "", self.shown["figure"]["layout"]["meta"]["blank"]),
         ]
-
-    @property
-    def left_out(self) -> str:
-        """Which runs have no figures of their clients on the page, empty if all have."""
-        shown, recorded = len(self.source.runs), len(self.source.runs_with_events)
-        if shown == recorded:
-            return ""
-        every = {run.name for run in self.source.runs_with_events}
-        some = len(self.names) < len(every)
-        which = "those of the best settings first" if some else "the first seeds of each algorithm"
-        return (
-            f"The clients of {shown} of {recorded} runs are on this page, {which}, so that it "
-            "stays small."
-        )

@@ -31,13 +31,6 @@ class HeadlinePanel(Panel):
             return "These folders solve different problems, so no algorithm is the best of all."
         return self.source.answer
 
-    @property
-    def failures(self) -> str:
-        """How many runs failed, empty if none did."""
-        runs = self.results.runs_found
-        failed = sum(run.status == "failed" for run in runs)
-        return f"{failed} of {many(len(runs), 'run')} failed" if failed else ""
-
 
 def _who(runs: Sequence[RunRecord]) -> str:
     """Return runs as a sentence names them: by algorithm, with the seeds of each."""
@@ -188,13 +181,6 @@ class ComparedPanel(Panel):
         return [(key, *values) for key, values in self.compared.table.items()]
 
 
-def endings_title(results: Results) -> str:
-    """Return how many runs finished, run and failed."""
-    states = [run.state for run in results.runs_found]
-    counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
-    return f"{many(len(states), 'run')}: {', '.join(counts)}"
-
-
 class EndingsPanel(Panel):
     """The number of runs in each state, and the reasons of failures."""
 
@@ -205,23 +191,26 @@ class EndingsPanel(Panel):
     @property
     def title(self) -> str:
         """How many runs finished, run and failed."""
-        return endings_title(self.results)
+        states = [run.state for run in self.results.runs_found]
+        counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
+        return f"{many(len(states), 'run')}: {', '.join(counts)}"
 
 
 def facts(results: Results) -> dict[str, str]:
     """Return what holds of all runs: clients, test rows, start, cost, host and versions."""
     infos = [run.info for run in results.runs_found]
+
+    def every(key: str) -> list[str]:
+        return list(dict.fromkeys(str(info[key]) for info in infos if info.get(key)))
+
     versions = dict.fromkeys(
         f"{name} {version}"
         for info in infos
         for name, version in (info.get("versions") or {}).items()
     )
-    started = [str(info["started"]) for info in infos if info.get("started")]
     wall = sum(float(info.get("wall_s") or 0) for info in infos)
-    hosts = dict.fromkeys(str(info["host"]) for info in infos if info.get("host"))
     has = "accuracy" in results.rounds and results.rounds["accuracy"].notna().any()
-    scored = {str(info["scored"]) for info in infos if info.get("scored")} if has else set()
-    some = dict.fromkeys(str(info["evaluated_on"]) for info in infos if info.get("evaluated_on"))
+    scored, some, started = every("scored") if has else [], every("evaluated_on"), every("started")
     counts = {int(info["clients"]) for info in infos if isinstance(info.get("clients"), int)}
     texts = {
         "clients": " or ".join(f"{count:,}" for count in sorted(counts)),
@@ -231,7 +220,7 @@ def facts(results: Results) -> dict[str, str]:
         "computing": f"{units.duration(wall)} of wall-clock time, all runs together"
         if wall
         else "",
-        "host": ", ".join(hosts),
+        "host": ", ".join(every("host")),
         "versions": ", ".join(versions),
     }
     return {name: text for name, text in texts.items() if text}

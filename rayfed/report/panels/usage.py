@@ -13,7 +13,6 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows, tenths
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
@@ -58,7 +57,7 @@ def utilisation(results: Results) -> go.Figure:
     """
     shares = algorithm_shares(results)
     if not len(shares):
-        raise NothingToDraw("no run recorded what its clients did")
+        raise marks.NothingToDraw("no run recorded what its clients did")
     styles = algorithm_styles(results)
     figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
     names = [plain(str(name)) for name in shares.index]
@@ -121,7 +120,7 @@ def _seconds(run: RunRecord) -> pd.DataFrame:
     """Return what each client did with its time, in seconds, the fastest first."""
     seconds = run.usage.activity
     if seconds is None:
-        raise NothingToDraw.of(run, "has no record of what its clients did")
+        raise marks.NothingToDraw.of(run, "has no record of what its clients did")
     order = run.clients_by_speed.index
     return seconds.loc[order[order.isin(seconds.index)]]
 
@@ -255,7 +254,7 @@ def waste(results: Results) -> go.Figure:
     """
     computing = computing_by_status(results)
     if not len(computing):
-        raise NothingToDraw("no run recorded what its clients did")
+        raise marks.NothingToDraw("no run recorded what its clients did")
     shares = 100 * computing.div(computing.sum(axis=1).replace(0.0, np.nan), axis=0).fillna(0.0)
     figure = _named_rows(list(map(str, computing.index)))
     y = np.arange(len(computing), dtype=np.float64) - 0.2
@@ -295,7 +294,7 @@ def energy(results: Results) -> go.Figure:
     """
     joules = energy_by_status(results)
     if not len(joules):
-        raise NothingToDraw("no run knows the power of its clients; give a delay trace with watts")
+        raise marks.NothingToDraw("no power of clients is known; give a delay trace with watts")
     figure = _named_rows(list(map(str, joules.index)), 38)
     whole = joules.sum(axis=1).to_numpy(float)
     unit, worth = _ENERGY.unit(float(whole.max()))
@@ -461,7 +460,7 @@ def round_times(results: Results) -> go.Figure:
     """
     values = values_of(results, lambda usage: usage.round_times)
     if not any((times > 0).any() for times in values.values()):
-        raise NothingToDraw("no round took any time")
+        raise marks.NothingToDraw("no round took any time")
     scaled = scale(X_AXES["time_s"], max(float(times.max()) for times in values.values()))
     values = {name: times / scaled["worth"] for name, times in values.items()}
     log = spans_decades([times[times > 0] for times in values.values()])
@@ -491,7 +490,7 @@ def staleness(results: Results) -> go.Figure:
     """
     values = values_of(results, lambda usage: usage.staleness)
     if not values:
-        raise NothingToDraw("no reply has a staleness: all algorithms of this study have rounds")
+        raise marks.NothingToDraw("no reply has a staleness: all algorithms have rounds")
     title = "staleness (updates of the model meanwhile)"
     hover = "%{y:.0f} % are at most %{x:.0f} updates old"
     return _rising(results, values, False, hover, title, "the replies")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rayfed.report.panels.ends import MOST, final_values, finals, title
+from rayfed.report.panels.ends import MOST, final_values, finals, finals_title
 from rayfed.report.read.results import Results
 
 
@@ -52,7 +52,7 @@ def test_a_dot_a_seed_and_a_stroke_at_their_mean(study):
     ],
 )
 def test_whether_the_best_is_best_with_every_seed(study, ends, said):
-    assert title(study(**ends), "loss") == said
+    assert finals_title(study(**ends), "loss") == said
 
 
 def test_of_many_algorithms_the_best_are_drawn(study):

@@ -10,9 +10,14 @@ import pytest
 from rayfed.core import parquet
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
-from rayfed.report.panels.told import endings_title
+from rayfed.report.panels.base import PageSource
+from rayfed.report.panels.told import EndingsPanel
 from rayfed.report.read import run as run_module
 from rayfed.report.read.results import Results
+
+
+def endings(folder):
+    return EndingsPanel(PageSource.of(Results.read(folder))).title
 
 
 def test_all_parts_of_all_runs_are_read(tmp_path, run_writer, rows):
@@ -143,6 +148,12 @@ def test_a_run_that_nobody_writes_any_more_is_interrupted(tmp_path, run_writer, 
     run_writer(tmp_path, "fedavg", 1, rows([3, 2], seed=1))
     (tmp_path / LOCK).touch()
     assert [run.state for run in Results.read(tmp_path).runs_found] == ["interrupted", "finished"]
-    assert endings_title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 interrupted"
+    assert (
+        EndingsPanel(PageSource.of(Results.read(tmp_path))).title
+        == "2 runs: 1 finished, 1 interrupted"
+    )
     with lease(tmp_path / LOCK):
-        assert endings_title(Results.read(tmp_path)) == "2 runs: 1 finished, 1 running"
+        assert (
+            EndingsPanel(PageSource.of(Results.read(tmp_path))).title
+            == "2 runs: 1 finished, 1 running"
+        )
