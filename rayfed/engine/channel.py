@@ -1,6 +1,6 @@
 """The server's end of the channel: what is sent and charged, and what is made of replies.
 
-Memories, secure sums and robust rules are at this end; noise is in `private`.
+Memories, secure sums and robust rules are at this end; noise is in `rayfed.channel.private_mean`.
 """
 
 from __future__ import annotations

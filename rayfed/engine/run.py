@@ -19,6 +19,7 @@ from rayfed.channel.downlink import Downlink
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.layout import Layout
 from rayfed.channel.privacy import Privacy
+from rayfed.channel.private_mean import PrivateMean
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
@@ -29,7 +30,6 @@ from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.evaluation import MANY, Evaluation, Scored, Thinning, reported
-from rayfed.engine.private import PrivateMean
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
 from rayfed.messages import Ask
