@@ -1,8 +1,8 @@
 """The columns of the result tables.
 
-These are ``rounds``, ``events``, ``clients``, ``away``, ``personal``, ``usage`` and ``density``.
-Each column is declared here once. Algorithms and selections add their own to ``rounds`` by their
-attribute ``diagnostics``, and measures by ``columns``.
+These are ``rounds``, ``events``, ``clients``, ``away`` and ``personal``; ``usage`` and ``density``
+are those of `rayfed.core.summary`. Each column is declared once. Algorithms and selections add
+their own to ``rounds`` by their attribute ``diagnostics``, and measures by ``columns``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.core.columns import Column, by_name
 from rayfed.core.errors import RayfedError
 from rayfed.core.plugins import find
+from rayfed.core.summary import DENSITY, USAGE
 from rayfed.selection import Selection
 
 RUN = (
@@ -294,68 +295,6 @@ MODELS = (
     ),
 )  # fmt: skip
 """What is kept of the own model of each evaluated client."""
-USAGE = (
-    Column("client", about="Id of the client.", dtype="int64"),
-    Column(
-        "band", dtype="int64",
-        about="Its band of equal speed rank, from 0, the fastest; of a run that goes on, among all "
-        "clients or a sample of them.",
-    ),
-    Column("time_s", "simulated time", "s", about="Simulated clock up to which it is counted."),
-    Column("asked", "works", about="Works that it began.", dtype="int64"),
-    Column("rounds", about="Rounds in which works of it ended.", dtype="int64"),
-    Column(
-        "first_round", about="The first of these rounds; -1 if there is none.", dtype="int64"
-    ),
-    Column("used", "works used", about="Works whose replies were used.", dtype="int64"),
-    Column("late", "works late", about="Works that replied too late.", dtype="int64"),
-    Column("dropped", "works dropped", about="Works that it left.", dtype="int64"),
-    Column(
-        "unfinished", "works unfinished", about="Works that the end of the run cut.", dtype="int64"
-    ),
-    Column(
-        "replied", dtype="int64",
-        about="Those of them that had replied, and waited for others at the end of the run.",
-    ),
-    Column("steps", "local steps", about="Local steps of all works.", dtype="int64"),
-    Column("first_s", "first seen", "s", about="When its first work began; NaN if none did."),
-    Column("last_s", "last seen", "s", about="Until when it was at work; NaN if it never was."),
-    Column("used_s", "computing, used", "s", about="Seconds of computing for works used."),
-    Column("late_s", "computing, late", "s", about="The same for works that were late."),
-    Column("dropped_s", "computing, dropped", "s", about="The same for works that it left."),
-    Column("unfinished_s", "computing, unfinished", "s", about="The same for unfinished works."),
-    Column("communicating_s", "communicating", "s", about="Seconds of downloads and uploads."),
-    Column(
-        "finished_s", "finished", "s",
-        about="Seconds between its replies that were used and the ends of their rounds.",
-    ),
-    Column("waited_s", "waited", "s", about="The same, whether or not it was asked meanwhile."),
-    Column("round_s", "rounds", "s", about="Length of all rounds in which its reply was used."),
-    Column("step_s", "time of a step", "s", about="Mean seconds of a local step, as seen."),
-    Column(
-        "away_s", "away", "s",
-        about="Seconds at which it could not be reached; NaN as long as that is not recorded.",
-    ),
-)  # fmt: skip
-"""The table ``usage``."""
-DENSITY = (
-    Column(
-        "clock", dtype="category",
-        about='What is divided into steps: "time_s", "round", or "staleness" of the replies.',
-    ),
-    Column("band", about="Band of clients, as in ``usage``.", dtype="int64"),
-    Column("start", about="Where the step begins: seconds, rounds or versions."),
-    Column("width", about="How long it is; at most 160 steps are long enough for the run."),
-    Column(
-        "used",
-        about="Of works that were used, the seconds of the step that clients of the band were at "
-        "them; of rounds, how often a client had one; of staleness, the works.",
-    ),
-    Column("late", about="The same of works that were late."),
-    Column("dropped", about="The same of works that their clients left."),
-    Column("unfinished", about="The same of works that the end of the run cut."),
-)  # fmt: skip
-"""The table ``density``; cells in which nothing is have no row."""
 OWN_MODELS = (
     Column("round", about="Number of the round.", dtype="int64"),
     Column("client", about="Id of the client.", dtype="int64"),

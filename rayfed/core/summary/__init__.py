@@ -8,10 +8,10 @@ the same tables by `summarised`.
 from rayfed.core.summary.absence import Absence
 from rayfed.core.summary.bands import BANDS, Ranking
 from rayfed.core.summary.grid import STATUS, STEPS
-from rayfed.core.summary.sums import CLOCKS, Sums
+from rayfed.core.summary.sums import CLOCKS, DENSITY, USAGE, Sums
 from rayfed.core.summary.whole import NEEDED, Summary, network_of, pieces, summarised
 
 __all__ = [
-    "BANDS", "CLOCKS", "NEEDED", "STATUS", "STEPS", "Absence", "Ranking", "Summary", "Sums",
-    "network_of", "pieces", "summarised",
+    "BANDS", "CLOCKS", "DENSITY", "NEEDED", "STATUS", "STEPS", "USAGE", "Absence", "Ranking",
+    "Summary", "Sums", "network_of", "pieces", "summarised",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ class Summed(NamedTuple):
     Parameters
     ----------
     usage : DataFrame
-        A row for each client; see ``USAGE`` in `rayfed.engine.columns`.
+        A row for each client; see ``USAGE`` in `rayfed.core.summary`.
     density : DataFrame
         A row for each cell of the heat maps; see ``DENSITY`` there.
     """

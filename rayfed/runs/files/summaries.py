@@ -19,7 +19,9 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.core.summary import (
     CLOCKS,
+    DENSITY,
     NEEDED,
+    USAGE,
     Ranking,
     Summary,
     Sums,
@@ -27,7 +29,6 @@ from rayfed.core.summary import (
     pieces,
     summarised,
 )
-from rayfed.engine import columns
 from rayfed.engine.clock import StepCounter
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row
@@ -132,7 +133,7 @@ def finish(folder: Path, record: Mapping[str, Any]) -> None:
 def write(folder: Path, found: Summary) -> None:
     """Write both tables, each whole or not at all."""
     density = {**found.density, "clock": (found.density["clock"], list(CLOCKS))}
-    made = table(found.usage, schema(columns.USAGE)), table(density, schema(columns.DENSITY))
+    made = table(found.usage, schema(USAGE)), table(density, schema(DENSITY))
     for name, held in zip(SUMMARIES, made, strict=True):
         store.publish(folder / name, partial(pq.write_table, held))
 

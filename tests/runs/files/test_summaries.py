@@ -8,8 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.core.columns import names
-from rayfed.core.summary import STATUS
-from rayfed.engine import columns
+from rayfed.core.summary import DENSITY, STATUS, USAGE
 from rayfed.report.read.results import Results
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
@@ -58,8 +57,8 @@ def tables(run):
 def test_a_run_sums_up_its_events(tmp_path, which):
     run = run_of(planned(which), tmp_path)
     events, usage, cells = tables(run)
-    assert tuple(usage) == names(columns.USAGE)
-    assert tuple(cells) == names(columns.DENSITY)
+    assert tuple(usage) == names(USAGE)
+    assert tuple(cells) == names(DENSITY)
     status = events["status"].astype(str)
     counts = pd.crosstab(events["client"], status).reindex(columns=STATUS, fill_value=0)
     by_client = usage.set_index("client")
