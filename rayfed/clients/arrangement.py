@@ -13,7 +13,7 @@ from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Ints
 from rayfed.datasets.shards import Shards
 
-_HELD_OUT = {"evaluation": "test", "server": "test", "validation": "validation"}
+_HELD_OUT = {"evaluation": ("test", "validation"), "server": ("test",)}
 """Which held-out rows client functions look at, by their owner."""
 
 
@@ -57,8 +57,7 @@ def arrangement(request: Request, shards: Shards, known: Arranged) -> Arrangemen
 
 def _keys(request: Request, shards: Shards) -> Ints:
     columns = [request.groups, shards.widths(request.ids)]
-    if request.owner in _HELD_OUT:
-        columns.append(shards.widths(request.ids, _HELD_OUT[request.owner]))
+    columns += [shards.widths(request.ids, part) for part in _HELD_OUT.get(request.owner, ())]
     if all(len(c) == 0 or (c == c[0]).all() for c in columns):
         return np.zeros(len(request.ids), dtype=np.int64)
     _, keys = np.unique(np.stack(columns), axis=1, return_inverse=True)

@@ -15,6 +15,14 @@ from rayfed.core.columns import Column, by_name
 from rayfed.core.errors import RayfedError
 from rayfed.core.plugins import find
 from rayfed.core.summary import DENSITY, USAGE
+from rayfed.measures.evaluation import (
+    MODELS,
+    PERSONAL,
+    PERSONAL_VALIDATION,
+    SCORES,
+    TOP,
+    VALIDATION,
+)
 from rayfed.selection import Selection
 
 RUN = (
@@ -26,56 +34,6 @@ RUN = (
     ),
     Column(
         "time_s", "simulated time", "s", about="Simulated clock at the end of the round."
-    ),
-)  # fmt: skip
-SCORES = (
-    Column(
-        "loss", "loss", better="lower",
-        about="Objective F of the global model on the training rows of the evaluated clients, "
-        "regulariser included; of the clients' own models if there is no global one. With "
-        "`evaluate.rows` an estimate of it on some of these rows.",
-    ),
-    Column(
-        "test_loss", "test loss", better="lower",
-        about="Mean loss on held-out rows; with `evaluate.rows` on some of them.",
-    ),
-    Column(
-        "accuracy", "accuracy", better="higher",
-        about="Share of correct predictions on held-out rows, on the server's own rows if it has "
-        "any, or on training rows if nothing is held out; with `evaluate.rows` on some of them; "
-        "NaN for regression.",
-    ),
-    Column(
-        "loss_gap", "gap to the optimum", better="lower",
-        about="F(x) - F*; NaN if the optimum is not known, or the loss is that of some rows.",
-    ),
-)  # fmt: skip
-VALIDATION = (
-    Column(
-        "validation_loss", "validation loss", better="lower",
-        about="Mean loss on the rows that are held out to choose settings by (`problem."
-        "validation`), of the model that `loss` is about.",
-    ),
-    Column(
-        "validation_accuracy", "validation accuracy", better="higher",
-        about="Share of correct predictions on those rows; NaN for regression.",
-    ),
-)  # fmt: skip
-PERSONAL_VALIDATION = (
-    Column(
-        "personal_validation_loss", better="lower",
-        about="Mean over clients of the loss of their own models on their validation rows.",
-    ),
-    Column(
-        "personal_validation_accuracy", better="higher",
-        about="Mean over clients of the accuracy of their own models on their validation rows.",
-    ),
-)  # fmt: skip
-TOP = (
-    Column(
-        "top5_accuracy", "top-5 accuracy", better="higher",
-        about="Share of the rows that accuracy is measured on whose class is among the five with "
-        "the highest scores.",
     ),
 )  # fmt: skip
 COUNTS = (
@@ -105,21 +63,6 @@ COUNTS = (
         "whenever they did.",
     ),
     Column("local_steps", dtype="int64", about="Local steps of all clients in the round."),
-)  # fmt: skip
-PERSONAL = (
-    Column("personal_loss", better="lower", about="Mean loss of the clients' own models."),
-    Column(
-        "personal_accuracy", better="higher", about="Mean accuracy of the clients' own models."
-    ),
-    Column(
-        "personal_accuracy_spread", "spread of the personal accuracies", better="lower",
-        about="Standard deviation over clients of the accuracy of their own models.",
-    ),
-    Column(
-        "personal_accuracy_worst_decile", "personal accuracy of the worst-served tenth",
-        better="higher",
-        about="Mean accuracy of their own models over the worst tenth of the clients.",
-    ),
 )  # fmt: skip
 CHANGES = (
     Column(
@@ -276,25 +219,6 @@ AWAY = (
     Column("start_s", "start", "s", about="Simulated time at which it went away."),
     Column("end_s", "end", "s", about="Simulated time at which it was back, or the run's end."),
 )  # fmt: skip
-MODELS = (
-    Column(
-        "distance", "distance from the global model",
-        about="Euclidean distance of the client's own model from the global one; NaN if there is "
-        "no global model.",
-    ),
-    Column("personal_loss", better="lower", about="Loss of its own model."),
-    Column("personal_accuracy", better="higher", about="Accuracy of its own model."),
-    Column(
-        "loss", better="lower",
-        about="Loss of the global model on the same rows; of its own if there is no global model.",
-    ),
-    Column(
-        "accuracy", better="higher",
-        about="Accuracy of the global model on the same rows; of its own if there is no global "
-        "model.",
-    ),
-)  # fmt: skip
-"""What is kept of the own model of each evaluated client."""
 OWN_MODELS = (
     Column("round", about="Number of the round.", dtype="int64"),
     Column("client", about="Id of the client.", dtype="int64"),

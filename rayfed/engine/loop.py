@@ -19,7 +19,7 @@ from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.exchange import Exchange
-from rayfed.engine.measuring import SCORES, Measures
+from rayfed.engine.measuring import Measures
 from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
@@ -27,6 +27,7 @@ from rayfed.engine.stopping import LastEvaluation, distance
 from rayfed.engine.works import Ended
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
+from rayfed.measures.evaluation import SCORES
 
 NOT_FINITE = "is not finite"
 """What the reason of a run that diverged says."""
@@ -57,9 +58,7 @@ class RowMaker:
             *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),
         )
-        self.all = frozenset(
-            (*names((*columns.RUN, *columns.SCORES, *columns.COUNTS)), *self.columns)
-        )
+        self.all = frozenset((*names((*columns.RUN, *SCORES, *columns.COUNTS)), *self.columns))
 
     def due(self, before: RunState, run_state: RunState) -> bool:
         """Whether the row of a state is evaluated by the cadence; `Loop.close` sees to the last.
@@ -96,7 +95,7 @@ class RowMaker:
             "seed": self.run.seed,
             "round": run_state.round,
             "time_s": run_state.time_s,
-            **dict.fromkeys(SCORES, math.nan),
+            **dict.fromkeys(names(SCORES), math.nan),
             **stats.counts,
             **dict.fromkeys(self.columns, math.nan),
             **{name: float(value) for name, value in values.items()},

@@ -7,55 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from rayfed.algorithms.base import Algorithm
 from rayfed.clients.request import Owner, Request, uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
-from rayfed.engine import columns, replies
+from rayfed.engine import replies
 from rayfed.engine.clock import StepCounter
-from rayfed.engine.evaluation import (
-    KEPT,
-    MANY,
-    VALIDATED,
-    Evaluation,
-    ratio,
-    scores,
-    summarise,
-    summarise_validation,
-)
 from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
 from rayfed.executors.base import Gathered
 from rayfed.measures import MeasureView, Method
+from rayfed.measures.evaluation import KEPT, evaluated
 from rayfed.messages import Reply, State, Upload
-from rayfed.numerics.evenness import evenness
-
-SCORES = names(columns.SCORES)
-VALIDATION = names(columns.VALIDATION)
-PERSONAL_VALIDATION = names(columns.PERSONAL_VALIDATION)
-TOP = names(columns.TOP)
-PERSONAL = names(columns.PERSONAL)
-
-
-def evaluated(algorithm: Algorithm, *, classes: int, validation: bool) -> tuple[str, ...]:
-    """Return the columns of evaluated rows, those of measures left out.
-
-    Parameters
-    ----------
-    classes : int
-        Of the data; 0 for regression.
-    validation : bool
-        Whether clients hold rows out to choose settings by.
-    """
-    wanted = {
-        SCORES: True,
-        VALIDATION: validation,
-        PERSONAL_VALIDATION: validation and algorithm.personal,
-        TOP: classes > MANY,
-        PERSONAL: algorithm.personal,
-    }
-    return tuple(name for group, given in wanted.items() if given for name in group)
 
 
 class Measures:
@@ -75,7 +38,7 @@ class Measures:
     ) -> None:
         self.run, self.exchange, self.counter = run, exchange, StepCounter(run)
         self.declared = {name: names(group) for name, group in run.measured.items()}
-        self.layers = run.layers
+        self.layers, self.evaluation = run.layers, run.evaluation
         self.columns = (
             *evaluated(
                 run.training.algorithm,
@@ -95,29 +58,21 @@ class Measures:
         That is the state of the measures, and ``round``, ``client`` and `KEPT` of
         every evaluated client, where they are kept.
         """
-        run, x, when, round = self.run, run_state.model, run_state.when, run_state.round
-        top = {"top": 1} if run.top else {}
-        up = {"metrics": 9, **top, **dict.fromkeys(run.reported, 1)}
-        ids = run.measuring.evaluated
-        beside = run.training.algorithm.beside(run_state.state)
-        gathered = self.ask("evaluation", Evaluation.measure, up, ids, x, when, round, beside)
-        sums, by_client = gathered.sums["metrics"], gathered.each
-        objective = run.federation.views.evaluation.objective
-        normaliser = objective.normaliser(float(sums[1]), len(run.measuring.evaluated))
-        row = summarise(sums, normaliser, run.measuring.scored, run.training.algorithm.personal)
-        if run.top:
-            row["top5_accuracy"] = ratio(float(gathered.sums["top"][0]), float(sums[4]))
-        row |= self._on_server(x, when)
-        if run.measuring.validation:
-            row |= self._validation(x, when, round, beside)
+        run, evaluation, x = self.run, self.evaluation, run_state.model
+        ids, when, views = run.measuring.evaluated, run_state.when, run.federation.views
+        send = {"x": x, **run.training.algorithm.beside(run_state.state)}
+        function, up = evaluation.measure, evaluation.up
+        found = self.ask("evaluation", function, up, ids, send, when, run_state.round)
+        row = evaluation.row(found.sums, found.each, views.evaluation.objective)
+        if views.server is not None and run.training.algorithm.has_global:  # it knows no others
+            pieces, up = np.arange(views.server.shards.clients), evaluation.up_on_server
+            sums = self.ask("server", evaluation.on_server, up, pieces, {"x": x}, when).sums
+            row |= evaluation.scores(sums["metrics"].tolist(), sums)
         best = run.measuring.optimum
         if best is not None and run.measuring.exact:
             row["loss_gap"] = row["loss"] - best.value
-        if run.training.algorithm.personal:
-            spread, worst, _ = evenness(by_client["personal_accuracy"])
-            row |= dict(zip(PERSONAL[2:], (spread, worst), strict=True))
-        values, measured = self.measured(run_state, x, by_client)
-        kept = self._kept(by_client, round) or run_state.personal
+        values, measured = self.measured(run_state, x, found.each)
+        kept = self._kept(found.each, run_state.round) or run_state.personal
         return row | values, replace(run_state, personal=kept, measured=measured)
 
     def measured(
@@ -158,29 +113,6 @@ class Measures:
             row |= {column: float(value) for column, value in values.items()}
         return row, known
 
-    def _on_server(self, x: Array, when: str) -> dict[str, float]:
-        """Return the columns that a model (p,) has from the server's own rows, if there are any."""
-        run = self.run
-        server = run.federation.views.server
-        if server is None or not run.training.algorithm.has_global:  # it knows no others
-            return {}
-        pieces = np.arange(server.shards.clients)
-        up = {"metrics": 3, **({"top": 1} if run.top else {})}
-        on_server = self.ask("server", Evaluation.on_server, up, pieces, x, when).sums
-        row = scores(*on_server["metrics"].tolist())
-        if run.top:
-            hits, rows = float(on_server["top"][0]), float(on_server["metrics"][2])
-            row["top5_accuracy"] = ratio(hits, rows)
-        return row
-
-    def _validation(self, x: Array, when: str, round: int, beside: State) -> dict[str, float]:
-        """Return how good a model is on the rows that settings are chosen by."""
-        up, ids = {"validation": len(VALIDATED)}, self.run.measuring.evaluated
-        function = Evaluation.validate
-        sums = self.ask("validation", function, up, ids, x, when, round, beside).sums
-        personal = self.run.training.algorithm.personal
-        return summarise_validation(sums["validation"], personal)
-
     def _kept(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
         """Return what is kept of every evaluated client after a round."""
         if self.run.thinning is None:
@@ -197,24 +129,17 @@ class Measures:
 
         Rows are those of a round, and what there is beside x is of the server's state after it.
         """
+        send = {"x": x, **self.run.training.algorithm.beside(state or {})}
         up = {"loss": 1, "accuracy": 1}
-        beside = self.run.training.algorithm.beside(state or {})
-        return self.ask("evaluation", Evaluation.each, up, ids, x, when, round, beside).each
+        return self.ask("evaluation", self.evaluation.each, up, ids, send, when, round).each
 
     def ask(
-        self,
-        owner: Owner,
-        function: Callable[..., Upload],
-        up: Mapping[str, int],
-        ids: Ints,
-        x: Array,
-        when: str,
-        round: int = 0,
-        beside: State | None = None,
-    ) -> Gathered:
-        """Run a client function, a method of `Evaluation`, at a model (p,), on rows of a round."""
+        self, owner: Owner, function: Callable[..., Upload], up: Mapping[str, int], ids: Ints,
+        send: Mapping[str, Array], when: str, round: int = 0,
+    ) -> Gathered:  # fmt: skip
+        """Run a client function, a method of `Evaluation`, on rows of a round."""
         request = uncharged(owner, function.__name__, up, ids, data_round=round)
-        return self.exchange(request, {"x": x, **(beside or {})}, when)
+        return self.exchange(request, send, when)
 
 
 class AskedCohort:
@@ -288,8 +213,9 @@ class _View(MeasureView):
 
     def losses(self, x: Array, ids: Ints) -> Floats:
         """Return F_i(x) (K,) of clients at a model (p,)."""
-        function, when = Evaluation.losses, self._state.when
-        found = self._measures.ask("evaluation", function, {"loss": 1}, ids, x, when, self.round)
+        function, when = self._measures.evaluation.losses, self._state.when
+        up, send = {"loss": 1}, {"x": x}
+        found = self._measures.ask("evaluation", function, up, ids, send, when, self.round)
         return found.each["loss"]
 
     def own_losses(self) -> Floats:

@@ -29,9 +29,9 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
-from rayfed.engine.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
+from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.messages import Ask
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
@@ -351,9 +351,13 @@ class Run:
         return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if self.repeats else ()))
 
     @property
-    def top(self) -> bool:
-        """Whether evaluations count rows whose class is among those with the highest scores."""
-        return self.federation.views.evaluation.shards.classes > MANY
+    def evaluation(self) -> Evaluation:
+        """What clients say of a model at an evaluated row."""
+        measuring, classes = self.measuring, self.federation.views.evaluation.shards.classes
+        return Evaluation(
+            self.training.algorithm, measuring.scored, self.reported, classes > MANY,
+            measuring.validation, measuring.subsample,
+        )  # fmt: skip
 
     @property
     def thinning(self) -> Thinning | None:
@@ -481,21 +485,16 @@ class Run:
 
     def setup(self) -> Setup:
         """Return what a host needs to know."""
-        algorithm = self.training.algorithm
-        measuring = self.measuring
-        evaluation = Evaluation(
-            algorithm, measuring.scored, self.reported, self.top, measuring.subsample
-        )
+        algorithm, evaluation = self.training.algorithm, self.evaluation
         return Setup(
             owners={
                 "algorithm": algorithm,
                 "selection": self.participation.select,
                 "evaluation": evaluation,
-                "validation": evaluation,
                 "server": evaluation,
                 **{
                     f"measure {name}": measure.functions(algorithm)
-                    for name, measure in measuring.measures.items()
+                    for name, measure in self.measuring.measures.items()
                 },
             },
             views=self.federation.views,

@@ -19,9 +19,8 @@ from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.files import read_json
 from rayfed.engine.columns import PRIVATE
-from rayfed.engine.evaluation import MANY
-from rayfed.engine.measuring import evaluated
 from rayfed.engine.state import COUNTS
+from rayfed.measures.evaluation import MANY, evaluated
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.reproduce.claims import (
     SUFFIX,

@@ -17,7 +17,7 @@ from rayfed.core.parquet import columns_in
 from rayfed.core.plugins import find
 from rayfed.engine import columns
 from rayfed.engine.columns import catalogue, diagnostics
-from rayfed.engine.measuring import evaluated
+from rayfed.measures.evaluation import evaluated
 from rayfed.selection import Uniform
 
 TABLES = {

@@ -8,7 +8,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.engine.evaluation import _in_top
+from rayfed.measures.evaluation import _in_top
 from rayfed.problems.base import Batch
 from rayfed.testing.studies import LOCAL, drive, on_network
 

@@ -27,10 +27,10 @@ from rayfed.core.arrays import Array
 from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check
 from rayfed.engine import columns
-from rayfed.engine.evaluation import Thinning
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.works import STATUS, UNFINISHED, Ended, events_of
 from rayfed.executors.profile import Profile
+from rayfed.measures.evaluation import Thinning
 from rayfed.runs.files import store
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 from rayfed.runs.files.run_json import log

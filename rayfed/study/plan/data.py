@@ -34,7 +34,7 @@ from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test, some_of
 from rayfed.datasets.tablefile import FileTable
 from rayfed.datasets.tabular import Learned, Tabular
-from rayfed.engine.evaluation import Scored
+from rayfed.measures.evaluation import Scored
 from rayfed.population import Population
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.engine import evaluation
-from rayfed.engine.evaluation import KEPT, MOST_ROWS, Thinning
 from rayfed.executors.serial import SerialExecutor
+from rayfed.measures import evaluation
+from rayfed.measures.evaluation import KEPT, MOST_ROWS, Thinning
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.records import Records
 from rayfed.runs.files.stops import STOPPED

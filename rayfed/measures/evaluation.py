@@ -5,30 +5,113 @@ It costs no simulated time. The table of own models stays small however long a r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from rayfed.algorithms.base import Algorithm
 from rayfed.clients import Clients
 from rayfed.clients.clients import once
 from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
-from rayfed.core.columns import names
-from rayfed.engine.columns import MODELS
+from rayfed.core.columns import Column, names
 from rayfed.messages import State, Upload
+from rayfed.numerics.evenness import evenness
 from rayfed.problems.base import Batch
+from rayfed.problems.objective import Objective
 
-TERMS = (
-    "loss", "weight", "test_loss", "correct", "rows", "own_loss", "own", "own_accuracy", "scored",
+SCORES = (
+    Column(
+        "loss", "loss", better="lower",
+        about="Objective F of the global model on the training rows of the evaluated clients, "
+        "regulariser included; of the clients' own models if there is no global one. With "
+        "`evaluate.rows` an estimate of it on some of these rows.",
+    ),
+    Column(
+        "test_loss", "test loss", better="lower",
+        about="Mean loss on held-out rows; with `evaluate.rows` on some of them.",
+    ),
+    Column(
+        "accuracy", "accuracy", better="higher",
+        about="Share of correct predictions on held-out rows, on the server's own rows if it has "
+        "any, or on training rows if nothing is held out; with `evaluate.rows` on some of them; "
+        "NaN for regression.",
+    ),
+    Column(
+        "loss_gap", "gap to the optimum", better="lower",
+        about="F(x) - F*; NaN if the optimum is not known, or the loss is that of some rows.",
+    ),
 )  # fmt: skip
-"""A client's terms: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
+VALIDATION = (
+    Column(
+        "validation_loss", "validation loss", better="lower",
+        about="Mean loss on the rows that are held out to choose settings by (`problem."
+        "validation`), of the model that `loss` is about.",
+    ),
+    Column(
+        "validation_accuracy", "validation accuracy", better="higher",
+        about="Share of correct predictions on those rows; NaN for regression.",
+    ),
+)  # fmt: skip
+PERSONAL_VALIDATION = (
+    Column(
+        "personal_validation_loss", better="lower",
+        about="Mean over clients of the loss of their own models on their validation rows.",
+    ),
+    Column(
+        "personal_validation_accuracy", better="higher",
+        about="Mean over clients of the accuracy of their own models on their validation rows.",
+    ),
+)  # fmt: skip
+TOP = (
+    Column(
+        "top5_accuracy", "top-5 accuracy", better="higher",
+        about="Share of the rows that accuracy is measured on whose class is among the five with "
+        "the highest scores.",
+    ),
+)  # fmt: skip
+PERSONAL = (
+    Column("personal_loss", better="lower", about="Mean loss of the clients' own models."),
+    Column(
+        "personal_accuracy", better="higher", about="Mean accuracy of the clients' own models."
+    ),
+    Column(
+        "personal_accuracy_spread", "spread of the personal accuracies", better="lower",
+        about="Standard deviation over clients of the accuracy of their own models.",
+    ),
+    Column(
+        "personal_accuracy_worst_decile", "personal accuracy of the worst-served tenth",
+        better="higher",
+        about="Mean accuracy of their own models over the worst tenth of the clients.",
+    ),
+)  # fmt: skip
+MODELS = (
+    Column(
+        "distance", "distance from the global model",
+        about="Euclidean distance of the client's own model from the global one; NaN if there is "
+        "no global model.",
+    ),
+    Column("personal_loss", better="lower", about="Loss of its own model."),
+    Column("personal_accuracy", better="higher", about="Accuracy of its own model."),
+    Column(
+        "loss", better="lower",
+        about="Loss of the global model on the same rows; of its own if there is no global model.",
+    ),
+    Column(
+        "accuracy", better="higher",
+        about="Accuracy of the global model on the same rows; of its own if there is no global "
+        "model.",
+    ),
+)  # fmt: skip
+"""What is kept of the own model of each evaluated client."""
+TERMS = 9
+"""Terms of a client: w_i F_i and w_i; summed loss, right predictions and count of the scored rows;
 at its own model F_i and 1, accuracy and 1 where it has scored rows. Each is summed over clients."""
-VALIDATED = ("loss", "right", "rows", "own_loss", "own_accuracy", "validated")
-"""A client's terms on its validation rows: summed loss, right predictions and count; of its own
-model the mean loss and the accuracy, and 1 where it has such rows. Each is summed over clients."""
-TOP = 5
+VALIDATED = 6
+"""Terms of its validation rows: summed loss, right predictions and count; of its own model the mean
+loss and the accuracy, and 1 where it has such rows. Each is summed over clients."""
+HIGHEST = 5
 """Of many classes, how many with the highest scores count as a prediction of `Evaluation.top`."""
 MANY = 20
 """More classes than these are many."""
@@ -44,11 +127,11 @@ Scored = Literal["held-out", "server", "training"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The client function of an evaluation.
+    """What clients say of a model, and what that makes of a row.
 
     Parameters
     ----------
-    algorithm : Algorithm
+    algorithm : rayfed.algorithms.base.Algorithm
         Gives the personal models where it has any.
     scored : "held-out", "server" or "training"
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
@@ -56,19 +139,39 @@ class Evaluation:
     reported : tuple of str
         What `measure` reports of every client beside the sums, among `KEPT`.
     top : bool
-        Whether rows count whose class is among the `TOP` with the highest scores.
+        Whether rows count whose class is among the `HIGHEST` with the highest scores.
+    validation : bool
+        Whether rows are held out to choose settings by.
     subsample : Subsample, optional
-        Which rows `measure` and `validate` look at; all if None.
+        Which rows `measure` looks at; all if None.
     """
 
-    algorithm: Algorithm
+    algorithm: Any
     scored: Scored = "held-out"
     reported: tuple[str, ...] = ()
     top: bool = False
+    validation: bool = False
     subsample: Subsample | None = None
 
+    # -- at the clients --------------------------------------------------------------------
+
+    @property
+    def up(self) -> dict[str, int]:
+        """What `measure` uploads of each client."""
+        validation = {"validation": VALIDATED} if self.validation else {}
+        return {"metrics": TERMS, **self._top, **validation, **dict.fromkeys(self.reported, 1)}
+
+    @property
+    def up_on_server(self) -> dict[str, int]:
+        """What `on_server` uploads of each piece of the server's rows."""
+        return {"metrics": 3, **self._top}
+
+    @property
+    def _top(self) -> dict[str, int]:
+        return {"top": 1} if self.top else {}
+
     def measure(self, clients: Clients, x: Array, **beside: Array) -> Upload:
-        """Return the terms (K, 9) of `TERMS`, and what is `reported` of each client (K,).
+        """Return the summed terms of each client (K, ...), and what is `reported` of it (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
@@ -87,6 +190,8 @@ class Evaluation:
         values = {"metrics": np.stack(terms, axis=1)}
         if self.top:
             values["top"] = _in_top(clients, shared.models, batch)[:, None]
+        if self.validation:
+            values["validation"] = self._validated(clients, model, own)
         return Upload(values | self._by_client(clients, x, data, shared, personal))
 
     def _by_client(
@@ -106,17 +211,15 @@ class Evaluation:
                 numbers[name] = scored.accuracy
         return {name: numbers[name] for name in self.reported}
 
-    def validate(self, clients: Clients, x: Array, **beside: Array) -> Upload:
-        """Return the terms (K, 6) of `VALIDATED`."""
+    def _validated(self, clients: Clients, model: Array, own_models: Array) -> Array:
+        """Return the terms (K, 6) of the validation rows."""
         batch = clients.part("validation", self.subsample)
-        model, own_models = self._models(clients, x, beside)
         shared = personal = _scores(clients, model, batch)
         if own_models is not model:
             personal = _scores(clients, own_models, batch)
         loss, right, rows = personal
         count = np.maximum(rows, 1.0)  # sums over no rows are 0
-        own = (loss / count, right / count, rows > 0)
-        return Upload({"validation": np.stack([*shared, *own], axis=1)})
+        return np.stack([*shared, loss / count, right / count, rows > 0], axis=1)
 
     def each(self, clients: Clients, x: Array, **beside: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
@@ -159,6 +262,51 @@ class Evaluation:
         if self.scored == "training":
             return data, once(data)
         return data, clients.part("test", subsample) if self.scored == "held-out" else None
+
+    # -- of a row --------------------------------------------------------------------------
+
+    def row(
+        self, sums: Mapping[str, Array], each: Mapping[str, Array], objective: Objective
+    ) -> dict[str, float]:
+        """Return the columns of a row.
+
+        Parameters
+        ----------
+        sums, each : mapping of str to array
+            What `measure` comes to over the evaluated clients, and what is reported of each.
+        objective : Objective
+        """
+        loss, weight, *scored, own_loss, own, accuracy, clients = sums["metrics"].tolist()
+        row = {"loss": loss / objective.normaliser(weight, int(own)), **self.scores(scored, sums)}
+        if self.scored == "training":
+            row["test_loss"] = np.nan
+        if self.algorithm.personal:
+            spread, worst, _ = evenness(each["personal_accuracy"])
+            personal = (own_loss / own, ratio(accuracy, clients), spread, worst)
+            row |= zip(names(PERSONAL), personal, strict=True)
+        if self.validation:
+            loss, right, rows, own_loss, accuracy, clients = sums["validation"].tolist()
+            row |= zip(names(VALIDATION), (ratio(loss, rows), ratio(right, rows)), strict=True)
+            if self.algorithm.personal:
+                own_scores = (ratio(own_loss, clients), ratio(accuracy, clients))
+                row |= zip(names(PERSONAL_VALIDATION), own_scores, strict=True)
+        return row
+
+    def scores(self, terms: Sequence[float], sums: Mapping[str, Array]) -> dict[str, float]:
+        """Return the columns about scored rows.
+
+        Parameters
+        ----------
+        terms : sequence of float
+            Their summed loss, right predictions and count.
+        sums : mapping of str to array
+            With the sum of what is in the `top`.
+        """
+        loss, right, rows = terms
+        row = {"test_loss": ratio(loss, rows), "accuracy": ratio(right, rows)}
+        if self.top:
+            row["top5_accuracy"] = ratio(float(sums["top"][0]), rows)
+        return row
 
 
 @dataclass(frozen=True)
@@ -212,7 +360,7 @@ def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Arr
 
 
 def _in_top(clients: Clients, x: Array, batch: Batch | None) -> Array:
-    """Return how many rows of each client (K,) have their class among the `TOP`.
+    """Return how many rows of each client (K,) have their class among the `HIGHEST`.
 
     Of classes with equal scores the first come first. NaN if the problem has no scores.
     """
@@ -224,39 +372,8 @@ def _in_top(clients: Clients, x: Array, batch: Batch | None) -> Array:
     z, y = to_numpy(found), to_numpy(batch.y)[:, :, None]
     of_class = np.take_along_axis(z, y, axis=2)
     before = (z > of_class) | ((z == of_class) & (np.arange(z.shape[2]) < y))
-    hits = (np.sum(before, axis=2) < TOP) & (to_numpy(batch.w) > 0)
+    hits = (np.sum(before, axis=2) < HIGHEST) & (to_numpy(batch.w) > 0)
     return np.asarray(np.sum(hits, axis=1, dtype=np.float64))
-
-
-def summarise(sums: Array, normaliser: float, scored: Scored, personal: bool) -> dict[str, float]:
-    """Turn the summed terms (9,) into the columns of a row."""
-    total = dict(zip(TERMS, sums.tolist(), strict=True))
-    row = {"loss": total["loss"] / normaliser, **scores(*sums[2:5].tolist())}
-    if scored == "training":
-        row["test_loss"] = np.nan
-    if personal:
-        row["personal_loss"] = total["own_loss"] / total["own"]
-        row["personal_accuracy"] = ratio(total["own_accuracy"], total["scored"])
-    return row
-
-
-def summarise_validation(sums: Array, personal: bool) -> dict[str, float]:
-    """Turn the summed terms (6,) of `VALIDATED` into the columns of a row."""
-    total = dict(zip(VALIDATED, sums.tolist(), strict=True))
-    row = {
-        "validation_loss": ratio(total["loss"], total["rows"]),
-        "validation_accuracy": ratio(total["right"], total["rows"]),
-    }
-    if personal:
-        clients = total["validated"]
-        row["personal_validation_loss"] = ratio(total["own_loss"], clients)
-        row["personal_validation_accuracy"] = ratio(total["own_accuracy"], clients)
-    return row
-
-
-def scores(loss: float, right: float, rows: float) -> dict[str, float]:
-    """Return the mean loss and the accuracy of scored rows."""
-    return {"test_loss": ratio(loss, rows), "accuracy": ratio(right, rows)}
 
 
 def ratio(a: float, b: float) -> float:
@@ -264,11 +381,33 @@ def ratio(a: float, b: float) -> float:
     return a / b if b else float("nan")
 
 
-def reported(algorithm: Algorithm, evaluated: int, accuracies: bool) -> tuple[str, ...]:
+def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, ...]:
+    """Return the columns of evaluated rows, those of measures left out.
+
+    Parameters
+    ----------
+    algorithm : rayfed.algorithms.base.Algorithm
+    classes : int
+        Of the data; 0 for regression.
+    validation : bool
+        Whether clients hold rows out to choose settings by.
+    """
+    wanted = {
+        SCORES: True,
+        VALIDATION: validation,
+        PERSONAL_VALIDATION: validation and algorithm.personal,
+        TOP: classes > MANY,
+        PERSONAL: algorithm.personal,
+    }
+    return tuple(column.name for group, given in wanted.items() if given for column in group)
+
+
+def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...]:
     """Return which of `KEPT` an evaluation reports of every client.
 
     Parameters
     ----------
+    algorithm : rayfed.algorithms.base.Algorithm
     evaluated : int
         How many clients it asks.
     accuracies : bool
