@@ -78,6 +78,12 @@ def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...
     return tuple(Faulty(fault, found[k], k) for k, fault in enumerate(faults))
 
 
+def honest(every: Sequence[Faulty], ids: Ints) -> Bools:
+    """Return who of clients (K,) is never faulty."""
+    wrong = np.concatenate([np.empty(0, dtype=np.int64), *(each.clients for each in every)])
+    return ~np.isin(ids, wrong)
+
+
 def fault_names(every: Sequence[Faulty], ids: Ints) -> list[str]:
     """Return the name of the fault of each of some clients (K,), empty for the honest."""
     names = np.full(len(ids), "", dtype=object)

@@ -138,13 +138,12 @@ class Duration:
 class Times:
     """What works (K,) take their clients, each as if it had the server for itself; see `Work`.
 
-    `away_s` is when clients go away next, where work stands still then and `gone_s` says only when
-    it is lost.
+    `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
+    where work stands still then and `gone_s` says only when it is lost.
     """
 
-    steps: Ints
+    duration: Duration
     start_s: Floats
-    compute_s: Floats
     free_s: Floats
     end_s: Floats
     gone_s: Floats
@@ -152,7 +151,7 @@ class Times:
 
     def unsent(self, silent: Bools) -> Times:
         """Return these where silent clients (K,) go away when they have computed."""
-        computed_s = np.nextafter(self.start_s + self.compute_s, -math.inf)
+        computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
         return replace(
             self, gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
         )
@@ -273,7 +272,7 @@ class Clock:
         free_s = np.maximum(start_s + duration.compute_s, now_s + duration.down_s)
         end_s_ = undone(free_s + duration.up_s, away_s, now_s)
         gone_s = cut_off(now_s, end_s_, away_s, lost)  # no connection is used before
-        return Times(steps, start_s, duration.compute_s, free_s, end_s_, gone_s, away_s)
+        return Times(duration, start_s, free_s, end_s_, gone_s, away_s)
 
     def alone(
         self, ids: Ints, duration: Duration, start_s: Floats, away_s: Floats, lost: Floats | None
@@ -295,7 +294,7 @@ class Clock:
             if self.server.limited:  # who never comes back is known when it leaves
                 gone_s = np.full(len(ids), math.inf)
         gone_s = cut_off(start_s, end_s, gone_s, lost)
-        return Times(duration.steps, start_s, duration.compute_s, end_s, end_s, gone_s, away_s)
+        return Times(duration, start_s, end_s, end_s, gone_s, away_s)
 
     def ahead(self, ids: Ints, asked_s: Floats, ahead: Mapping[str, Array]) -> Floats:
         """Return since when clients (K,) compute that need not wait for what they are sent.

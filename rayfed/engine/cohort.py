@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.arrays import Bools, Ints
+from rayfed.engine.clock import Times
 from rayfed.engine.exchange import Asked, Asker, Exchange, NobodyToAsk
 from rayfed.engine.replies import WorkAnswer
 from rayfed.engine.run import Run
@@ -308,8 +309,8 @@ class Cohorts:
 
     def _begun(
         self, cohort: Cohort, ids: Ints, drawn: Ints, now_s: float, attempt: int, serial: int
-    ) -> tuple[Works, Floats]:
-        """Return the works that clients (K,) begin now, and when they go away next.
+    ) -> tuple[Works, Times]:
+        """Return the works that clients (K,) begin now, and what they take.
 
         Where the server's bandwidth is shared no end is known yet.
         """
@@ -334,7 +335,7 @@ class Cohorts:
             ends_known=not self.server.limited, draw=stats.round, version=stats.round - 1,
             ask=stats.ask, attempt=attempt, drawn=drawn, weight=weights,
         )  # fmt: skip
-        return works, times.away_s
+        return works, times
 
     def _stepped(self, cohort: Cohort, stays: bool) -> Works:
         """Return the works of a cohort, some asked for again, until the server stops waiting.
@@ -347,13 +348,11 @@ class Cohorts:
         line.now_s = stats.time_s
 
         def begin(ids: Ints, drawn: Ints, attempt: int) -> list[Work]:
-            works, away_s = self._begun(cohort, ids, drawn, line.now_s, attempt, line.serial)
-            rows = works.rows()
+            works, times = self._begun(cohort, ids, drawn, line.now_s, attempt, line.serial)
+            rows, ahead = works.rows(), cohort.asked.ask.overlap
             line.begin(rows)
             if isinstance(line.stages, Transfers):
-                line.stages.begin(
-                    line.now_s, works, self.population, away_s, ahead=cohort.asked.ask.overlap
-                )
+                line.stages.begin(line.now_s, works, times, self.population, ahead)
             return rows
 
         def successors(failed: Works, now_s: float, asked: Ints) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from rayfed.channel.faults.base import Collusion, Knowledge
-from rayfed.channel.faulty import Faulty
+from rayfed.channel.faulty import Faulty, honest
 from rayfed.channel.uplink import LEFT_OUT, total_name
 from rayfed.clients.request import Request, group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
@@ -30,6 +30,7 @@ from rayfed.engine.state import RoundStats
 from rayfed.engine.works import Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
+from rayfed.selection import SelectionView
 
 Asker = Literal["algorithm", "selection"]
 Compute: TypeAlias = Callable[[Request], Gathered]
@@ -86,6 +87,7 @@ class Exchange:
         self.counter = StepCounter(run)
         self.clock = Clock(run, self.counter)
         self.shards, self.growth = run.federation.views.training.shards, 1.0
+        self.cache: dict[str, Any] = {}  # of the selection
         self.correction = Correction(run)
         self.channel = ServerEnd(run, self.correction)
         self.colluders = Colluders(run)
@@ -100,13 +102,25 @@ class Exchange:
         private = {} if self.private is None else self.private.init()
         return {**self.channel.init(), **private}
 
-    def look_at(self, round_number: int) -> bool:
-        """See the rows of clients as they are in a round; return whether they have changed."""
+    def look_at(self, round_number: int) -> None:
+        """See the rows of clients as they are in a round."""
         view = self.run.federation.views.training.at(round_number)
         shards, self.growth = view.shards, view.objective.growth
-        changed = shards.version != self.shards.version
+        if shards.version != self.shards.version:
+            self.cache.clear()  # of sums over the sizes of all clients
         self.shards = self.counter.shards = self.correction.shards = shards
-        return changed
+
+    def selection_view(
+        self, round_number: int, time_s: float, wanted: int, available: Callable[[Ints], Bools],
+        **more: Any,
+    ) -> SelectionView:  # fmt: skip
+        """Return what a selection sees of a moment; `more` are further fields of the view."""
+        federation = self.run.federation
+        return SelectionView(
+            federation.population.count, round_number, time_s, wanted, self.run.seed, available,
+            self.shards.mass, steps=self.counter.reading, graphs=federation.graphs,
+            cache=self.cache, **more,
+        )  # fmt: skip
 
     # -- computing -------------------------------------------------------------------------
 
@@ -350,14 +364,14 @@ class Colluders:
         ids, round = request.ids, request.round
         active = [(each, np.flatnonzero(each.among(ids, round))) for each in self.known]
         active = [(each, at) for each, at in active if len(at)]
-        honest = ~_any(self.every, ids)
-        if not active or not honest.any():
+        truthful = honest(self.every, ids)
+        if not active or not truthful.any():
             return compute(request), state
         sees = any(each.fault.sees_vectors for each, _ in active)  # type: ignore[attr-defined]
-        first = np.flatnonzero(honest)
+        first = np.flatnonzero(truthful)
         asked = replace(request.part(first), squares=True, vectors=request.vectors or sees)
         heard = compute(asked)
-        rest = np.flatnonzero(~honest)
+        rest = np.flatnonzero(~truthful)
         wrong = compute(_unheard(request, rest, active))
         gathered = _joined(request, (first, heard), (rest, wrong))
         now = dict(state)
@@ -396,14 +410,6 @@ class Colluders:
                 each[name] = each[name].copy()
                 each[name][at] = wrong
         return Gathered(sums, each), now
-
-
-def _any(every: tuple[Faulty, ...], ids: Ints) -> Bools:
-    """Return who (K,) is faulty at any time."""
-    found = np.zeros(len(ids), np.bool_)
-    for each in every:
-        found |= each.among(ids)
-    return found
 
 
 def _unheard(request: Request, rest: Ints, active: list[tuple[Faulty, Ints]]) -> Request:

@@ -109,20 +109,6 @@ class RowMaker:
             measured = {**measured, "epsilon": self.private.epsilon(run_state.round)}
         return {**row, **measured}, run_state
 
-    def failure(self, run_state: RunState, row: Row) -> str | None:
-        """Return why the run cannot go on, or None: the model or the loss is not finite."""
-        finite = _finite(run_state.state["x"])
-        due = run_state.last.round == run_state.round
-        if finite and (math.isfinite(row["loss"]) or not due):
-            return None
-        what = "the loss" if finite else "the model"
-        if run_state.round == 0:
-            return f"round 0: {what} {NOT_FINITE} before any step; correct the start or the data"
-        algorithm, rate = self.run.training.algorithm, ""
-        if algorithm.local_steps and isinstance(algorithm.local, Descent):
-            rate = f" (local lr {algorithm.local.rate(run_state.round):g})"
-        return f"round {run_state.round}: {what} {NOT_FINITE}; likely the step is too large{rate}"
-
 
 def _finite(x: Array) -> bool:
     """Whether all numbers of a model (p,) are finite."""
@@ -255,5 +241,15 @@ class Loop:
         profile.watch(self, "close", "evaluation", opens=True, whole=True)
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
-        """Return why the run cannot go on, or None."""
-        return self.rows.failure(run_state, row)
+        """Return why the run cannot go on, or None: the model or the loss is not finite."""
+        finite = _finite(run_state.state["x"])
+        due = run_state.last.round == run_state.round
+        if finite and (math.isfinite(row["loss"]) or not due):
+            return None
+        what = "the loss" if finite else "the model"
+        if run_state.round == 0:
+            return f"round 0: {what} {NOT_FINITE} before any step; correct the start or the data"
+        algorithm, rate = self.run.training.algorithm, ""
+        if algorithm.local_steps and isinstance(algorithm.local, Descent):
+            rate = f" (local lr {algorithm.local.rate(run_state.round):g})"
+        return f"round {run_state.round}: {what} {NOT_FINITE}; likely the step is too large{rate}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rayfed.channel.faulty import honest
 from rayfed.clients.request import Owner, Request, uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
@@ -173,9 +174,7 @@ class _View(MeasureView):
         self.algorithm: Method = run.training.algorithm
         self.population, self.data = run.federation.clients, run.federation.views.evaluation
         self.layers = measures.layers
-        self.honest = np.ones(len(self.clients), np.bool_)
-        for faulty in run.faults:
-            self.honest &= ~faulty.among(self.clients)
+        self.honest = honest(run.faults, self.clients)
         self.seed, self.size = run.seed, run.participation.cohort
         if "accuracy" in each:
             self.accuracy = each["accuracy"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -227,7 +227,6 @@ class Places:
         self.busy = np.zeros(clients, dtype=np.bool_)
         self.busy[line.at_work] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
-        self.cache: dict[str, Any] = {}
 
     def advance(self, selection: State, channel: State) -> Closed:
         """Run the clock on until an update can be made, or a row is due without one.
@@ -348,21 +347,14 @@ class Places:
         return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
 
     def _view(self, free: int, of_tier: OfTier | None) -> SelectionView:
-        line, federation = self.line, self.run.federation
-        population = federation.population
-        turn = line.serial + 1
+        line, population, turn = self.line, self.population, self.line.serial + 1
 
         def available(ids: Ints) -> Bools:
             there = population.available(ids, line.now_s, turn) & ~self.busy[ids]
             return there if of_tier is None else there & of_tier(ids)
 
-        return SelectionView(
-            count=population.count, round=turn, time_s=line.now_s, wanted=free,
-            seed=self.run.seed, available=available, mass=federation.views.training.shards.mass,
-            steps=self.exchange.counter.reading, graphs=federation.graphs,
-            idle=np.flatnonzero(~self.busy) if self.count == population.count else None,
-            cache=self.cache,
-        )  # fmt: skip
+        idle = np.flatnonzero(~self.busy) if self.count == population.count else None
+        return self.exchange.selection_view(turn, line.now_s, free, available, idle=idle)
 
     def _start(self, ids: Ints, attempts: Sequence[int] = (), versions: Sequence[int] = ()) -> None:
         """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
@@ -418,12 +410,9 @@ class Places:
             ends_known=line.stages is None, draw=draws, version=np.array(versions),
             attempt=np.array(attempts), weight=weights,
         )  # fmt: skip
-        rows = works.rows()
-        if isinstance(line.stages, Transfers):
-            line.stages.begin(line.now_s, works, self.population, times.away_s, ahead=False)
-        elif line.stages is not None:
-            line.stages.begin(line.now_s, rows, self.population.half_duplex(ids), duration)
-        return rows
+        if line.stages is not None:
+            line.stages.begin(line.now_s, works, times, self.population)
+        return works.rows()
 
     def _next_return(self) -> float:
         """Return when the next idle client may come back.

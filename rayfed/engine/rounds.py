@@ -50,7 +50,6 @@ class RoundPolicy:
         self.run, self.exchange, self.measures = run, exchange, measures
         self.server_function, self.counter = server_function, exchange.counter
         self.cohorts = Cohorts(run, exchange)
-        self.cache: dict[str, Any] = {}
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
@@ -85,8 +84,7 @@ class RoundPolicy:
         state, selection = before.state, before.selection
         if before.timeline is not None:
             stats.timeline = self.cohorts.timeline(before.timeline)
-        if self.exchange.look_at(stats.round):
-            self.cache.clear()  # of sums over the sizes of all clients
+        self.exchange.look_at(stats.round)
         diagnostics: Diagnostics = {}
         values: Mapping[str, float] = {}
         changes: dict[str, Any] = {}
@@ -188,20 +186,9 @@ class RoundPolicy:
 
     def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
         """Return what the selection sees of a round."""
-        participation, federation = self.run.participation, self.run.federation
-        population, round_number = federation.population, stats.round
-        return SelectionView(
-            count=population.count,
-            round=round_number,
-            time_s=stats.time_s,
-            wanted=participation.asked(population.count),
-            available=lambda ids: self._free(ids, stats),
-            mass=self.exchange.shards.mass,
-            x=x,
-            steps=self.counter.reading,
-            seed=self.run.seed,
-            graphs=federation.graphs,
-            cache=self.cache,
+        wanted = self.run.participation.asked(self.run.federation.population.count)
+        return self.exchange.selection_view(
+            stats.round, stats.time_s, wanted, lambda ids: self._free(ids, stats), x=x
         )
 
     @property

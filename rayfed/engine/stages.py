@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Bools, Floats
-from rayfed.engine.clock import MOST_BREAKS, Duration
+from rayfed.core.arrays import Array
+from rayfed.engine.clock import MOST_BREAKS, Times
 from rayfed.engine.link import Link
 from rayfed.engine.works import USED, Work, Works
 from rayfed.population import Population, Server
@@ -127,8 +127,9 @@ class Transfers:
         return self._next_s
 
     def begin(
-        self, now_s: float, works: Works, population: Population, away_s: Floats, *, ahead: bool
-    ) -> None:
+        self, now_s: float, works: Works, times: Times, population: Population,
+        ahead: bool = False,
+    ) -> None:  # fmt: skip
         """Let clients begin works (K,) with their downloads.
 
         Parameters
@@ -136,10 +137,10 @@ class Transfers:
         now_s : float
         works : Works
             Those who are away when it begins are left out, unless works stand still.
+        times : Times
+            When each goes away next is looked at where works stand still.
         population : Population
             The clients' own links.
-        away_s : (K,) array of float
-            When each goes away next; looked at where works stand still.
         ahead : bool
             Whether computing does not wait for the download.
         """
@@ -153,7 +154,7 @@ class Transfers:
                    computed_s)  # fmt: skip
         senders = map(Sender, *(column.tolist() for column in columns))
         begun = []
-        leaving = zip(senders, works.gone_s.tolist(), away_s.tolist(), strict=True)
+        leaving = zip(senders, works.gone_s.tolist(), times.away_s.tolist(), strict=True)
         for sender, gone_s, leaves_s in leaving:
             if gone_s <= now_s:
                 continue
@@ -333,27 +334,16 @@ class Overlap:
                 arrived.append(serial)
         return Moved(dict.fromkeys(arrived, math.inf), [], free)
 
-    def begin(self, now_s: float, works: Sequence[Work], half: Bools, duration: Duration) -> None:
-        """Let free clients begin works.
-
-        Parameters
-        ----------
-        now_s : float
-            Virtual time.
-        works : sequence of Work
-            The works (K).
-        half : (K,) array of bool
-            Whose links are half-duplex.
-        duration : Duration
-            What each work takes.
-        """
-        times = (duration.down_s, duration.compute_s, duration.up_s)
-        columns = (column.tolist() for column in (half, *times))
-        for work, waits, down_s, compute_s, up_s in zip(works, *columns, strict=True):
-            client = work.client
+    def begin(self, now_s: float, works: Works, times: Times, population: Population) -> None:
+        """Let free clients begin works (K,), as `Transfers.begin` does."""
+        duration, half = times.duration, population.half_duplex(works.client)
+        columns = (works.client, works.serial, half, duration.down_s, duration.compute_s,
+                   duration.up_s)  # fmt: skip
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for client, serial, waits, down_s, compute_s, up_s in rows:
             start_s = self.sending[client][1] if waits and client in self.sending else now_s
             got_s = start_s + down_s
-            self.computing[client] = work.serial, got_s + compute_s, up_s
+            self.computing[client] = serial, got_s + compute_s, up_s
             if waits and client in self.ready:
                 sent, seconds = self.ready.pop(client)
                 self.sending[client] = sent, got_s + seconds

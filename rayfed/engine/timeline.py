@@ -84,8 +84,9 @@ def begun(
     one = np.ones(len(ids), dtype=np.int64)
     return Works(
         over_s, ids, serial + one.cumsum(), status, draw * one, version * one, ask * one,
-        attempt * one, drawn * one, times.steps, traffic.down * one, traffic.up * one, weight,
-        times.start_s, times.compute_s, times.free_s, end_s, times.gone_s, limit_s,
+        attempt * one, drawn * one, times.duration.steps, traffic.down * one, traffic.up * one,
+        weight, times.start_s, times.duration.compute_s, times.free_s, end_s, times.gone_s,
+        limit_s,
     )  # fmt: skip
 
 

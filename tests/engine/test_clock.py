@@ -150,7 +150,7 @@ class TestInterruptions:
         """Client 0 works for 40 s, 50 s, 50 s and 10 s."""
         timing = self.timing(clock_for(), [150.0, 20.0, 60.0])
         assert (timing.end_s[0], timing.gone_s[0]) == (460.0, INF)
-        assert timing.compute_s[0] == 150.0
+        assert timing.duration.compute_s[0] == 150.0
 
     def test_work_that_ends_with_a_stay_is_done(self, clock_for):
         timing = self.timing(clock_for(), [90.0, 1.0, 1.0])

@@ -163,7 +163,7 @@ class TestCutShort:
             ask, Traffic(2_000_000, 2_000_000), np.arange(4), 100.0, round=1, step_state={},
             ahead={}, fit_s=130.0,
         )  # fmt: skip
-        assert timing.steps.tolist() == [23, 7, 2, 40]
+        assert timing.duration.steps.tolist() == [23, 7, 2, 40]
         assert timing.end_s.tolist() == [130.0, 130.0, 127.0, 100.0 + 6 + 41 * 20.0]
 
     def test_weights_are_those_of_all_who_send_and_steps_are_the_true_ones(self, mixed):

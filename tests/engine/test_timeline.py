@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
+from rayfed.engine.clock import Duration, Times
 from rayfed.engine.cohort import Cohorts
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.link import Link
@@ -50,7 +51,9 @@ def test_what_is_broken_off_leaves_the_link():
         for client in range(2)
     ]  # fmt: skip
     line.begin(rows)
-    line.stages.begin(0.0, Works.of(rows), population, np.full(2, math.inf), ahead=False)
+    blank = np.zeros(2)
+    times = Times(Duration(*[blank] * 4), *[blank] * 4, away_s=np.full(2, math.inf))
+    line.stages.begin(0.0, Works.of(rows), times, population)
     assert list(line.all_over(1.0)) == []
     line.break_off(rows[1:])
     assert [(work.client, work.over_s) for work in line.all_over(9.0)] == [(0, 1.5)]

@@ -1,17 +1,18 @@
 """Uploads behind the next work: times by hand, for both kinds of links, and what is refused."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.clock import Duration
+from rayfed.engine.clock import Duration, Times
 from rayfed.engine.loop import Loop
 from rayfed.engine.stages import Overlap
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import LATE, USED, Work
+from rayfed.engine.works import LATE, USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
@@ -129,20 +130,21 @@ def row(client, serial):
 
 def work(*seconds):
     steps = np.ones(1, dtype=int)
-    return Duration(steps, *(np.array([s]) for s in seconds))
+    duration = Duration(steps, *(np.array([s]) for s in seconds))
+    return Times(duration, *np.zeros((5, 1)))
 
 
 @pytest.mark.parametrize(("half", "computed_s"), [(True, 14.0), (False, 11.0)])
 def test_a_download_waits_for_an_upload_that_is_under_way(half, computed_s):
     """Computed at 5 s and sent until 9 s; asked again at 6 s: 2 s to receive, 3 s to compute."""
-    halves = np.array([half])
+    links = SimpleNamespace(half_duplex=lambda ids: np.array([half]))
     overlap = Overlap()
-    overlap.begin(0.0, [row(7, 1)], halves, work(2.0, 3.0, 4.0))
+    overlap.begin(0.0, Works.of([row(7, 1)]), work(2.0, 3.0, 4.0), links)
     assert overlap.next_s == 5.0
     moved = overlap.advance(5.0)
     assert (list(moved.arrived), moved.free) == ([], [7])
     overlap.send(5.0)
-    overlap.begin(6.0, [row(7, 2)], halves, work(2.0, 3.0, 4.0))
+    overlap.begin(6.0, Works.of([row(7, 2)]), work(2.0, 3.0, 4.0), links)
     overlap = Overlap.of(overlap.arrays())
     assert overlap.next_s == 9.0
     moved = overlap.advance(9.0)
