@@ -6,12 +6,12 @@ from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.channel.aggregators.base import Aggregator as Aggregator
-    from rayfed.channel.aggregators.centred_clipping import CentredClipping as CentredClipping
-    from rayfed.channel.aggregators.geometric_median import GeometricMedian as GeometricMedian
-    from rayfed.channel.aggregators.krum import Krum as Krum
-    from rayfed.channel.aggregators.krum import MultiKrum as MultiKrum
-    from rayfed.channel.aggregators.mean import Mean as Mean
-    from rayfed.channel.aggregators.median import Median as Median
-    from rayfed.channel.aggregators.trimmed_mean import TrimmedMean as TrimmedMean
+    from rayfed.channel.aggregators.rules import CentredClipping as CentredClipping
+    from rayfed.channel.aggregators.rules import GeometricMedian as GeometricMedian
+    from rayfed.channel.aggregators.rules import Krum as Krum
+    from rayfed.channel.aggregators.rules import Mean as Mean
+    from rayfed.channel.aggregators.rules import Median as Median
+    from rayfed.channel.aggregators.rules import MultiKrum as MultiKrum
+    from rayfed.channel.aggregators.rules import TrimmedMean as TrimmedMean
 else:
     __getattr__, __dir__ = exported("aggregators")

@@ -6,12 +6,12 @@ from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.channel.base import Stage as Stage
-    from rayfed.channel.codecs.natural import Natural as Natural
     from rayfed.channel.codecs.power_sgd import PowerSGD as PowerSGD
-    from rayfed.channel.codecs.qsgd import QSGD as QSGD
-    from rayfed.channel.codecs.rand_k import RandK as RandK
-    from rayfed.channel.codecs.sign import Sign as Sign
-    from rayfed.channel.codecs.top_k import TopK as TopK
+    from rayfed.channel.codecs.quantisers import QSGD as QSGD
+    from rayfed.channel.codecs.quantisers import Natural as Natural
+    from rayfed.channel.codecs.quantisers import Sign as Sign
+    from rayfed.channel.codecs.sparsifiers import RandK as RandK
+    from rayfed.channel.codecs.sparsifiers import TopK as TopK
     from rayfed.channel.stages import Clip as Clip
     from rayfed.channel.stages import SecureSum as SecureSum
 else:

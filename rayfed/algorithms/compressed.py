@@ -10,7 +10,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.base import Codec, Draws
-from rayfed.channel.codecs.rand_k import RandK
+from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, to_numpy
 from rayfed.core.errors import RunFailed, ScenarioError

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.channel.base import Draws, Stage
-from rayfed.channel.codecs.base import bits_for
+from rayfed.channel.codecs.bits import bits_for
 from rayfed.core.arrays import Array, Floats
 
 _KEY, _SHARE = 32, 80

@@ -83,7 +83,7 @@ KINDS = {
     "stages": Kind("rayfed.channel", "rayfed.channel.base:Stage"),
     "memories": Kind("rayfed.channel.memory", "rayfed.channel.base:Memory"),
     "aggregators": Kind("rayfed.channel.aggregators", "rayfed.channel.aggregators.base:Aggregator"),
-    "mixers": Kind("rayfed.channel.mixers", "rayfed.channel.mixers.base:Mixer"),
+    "mixers": Kind("rayfed.channel.mixers", "rayfed.channel.mixers:Mixer"),
     "faults": Kind("rayfed.channel.faults", "rayfed.channel.faults.base:Fault"),
     "measures": Kind("rayfed.measures", "rayfed.measures.base:Measure"),
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
@@ -272,7 +272,8 @@ def _definitions(kind: str) -> dict[str, tuple[str, str]]:
     others = {root / _MODELS.replace(".", "/"), *homes.values()}
     home = homes[ALL_KINDS[kind].home]
     found = {}
-    for path in _sources(home, others) if home.is_dir() else [home.with_suffix(".py")]:
+    file = home.with_suffix(".py")  # a folder beside it may be what a checkout has left
+    for path in [file] if file.is_file() else _sources(home, others):
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         cls = ""
         for match in _DECLARED.finditer(path.read_text(encoding="utf-8")):

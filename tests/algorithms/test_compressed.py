@@ -8,7 +8,7 @@ from rayfed.algorithms.dasha import Dasha
 from rayfed.algorithms.marina import Marina
 from rayfed.algorithms.proxskip import ProxSkip
 from rayfed.channel.base import Draws
-from rayfed.channel.codecs.rand_k import RandK
+from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.clients.step_counts import SharedCoin
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.channel import Draws
-from rayfed.channel.codecs.rand_k import RandK
+from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor

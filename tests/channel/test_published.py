@@ -14,7 +14,7 @@ import pytest
 from scipy.special import expit
 
 from rayfed.channel import Draws
-from rayfed.channel.codecs.top_k import TopK
+from rayfed.channel.codecs.sparsifiers import TopK
 from rayfed.channel.memory import EF21, ErrorFeedback
 from rayfed.core.rng import Key
 

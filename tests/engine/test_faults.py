@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
-from rayfed.channel.mixers.buckets import Buckets
+from rayfed.channel.mixers import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop

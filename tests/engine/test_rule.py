@@ -8,7 +8,7 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
-from rayfed.channel.mixers.buckets import Buckets
+from rayfed.channel.mixers import Buckets
 from rayfed.channel.stages import SecureSum
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import ScenarioError

@@ -1,4 +1,4 @@
-"""Robust rules: what the server makes of vectors in place of their mean; one per file."""
+"""Robust rules: what the server makes of vectors in place of their mean."""
 
 from rayfed.channel.aggregators.base import Aggregator
 

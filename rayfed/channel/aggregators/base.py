@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rayfed.channel.mixers.base import Mixer
+from rayfed.channel.mixers import Mixer
 from rayfed.core.arrays import Array, Floats
 from rayfed.messages import State
 

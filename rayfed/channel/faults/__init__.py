@@ -1,4 +1,4 @@
-"""Faults: what faulty clients send in place of what they should; one per file."""
+"""Faults: what faulty clients send in place of what they should."""
 
 from rayfed.channel.faults.base import Collusion, Fault, Knowledge, UploadFault
 

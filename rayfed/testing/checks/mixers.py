@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.channel.mixers.base import Mixer
+from rayfed.channel.mixers import Mixer
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import require, require_equal
 

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.channel.aggregators.centred_clipping import CentredClipping
-from rayfed.channel.aggregators.geometric_median import GeometricMedian
-from rayfed.channel.aggregators.krum import Krum, MultiKrum
-from rayfed.channel.aggregators.median import Median
-from rayfed.channel.aggregators.trimmed_mean import TrimmedMean
-from rayfed.channel.mixers.nearest_neighbours import NearestNeighbours
+from rayfed.channel.aggregators.rules import (
+    CentredClipping,
+    GeometricMedian,
+    Krum,
+    Median,
+    MultiKrum,
+    TrimmedMean,
+)
+from rayfed.channel.mixers import NearestNeighbours
 
 PYTHON = os.environ.get("RAYFED_BYZFL")
 STACKS = 200

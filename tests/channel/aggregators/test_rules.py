@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rayfed.channel.aggregators.centred_clipping import CentredClipping
-from rayfed.channel.aggregators.geometric_median import GeometricMedian
-from rayfed.channel.aggregators.krum import Krum, MultiKrum
-from rayfed.channel.aggregators.mean import Mean
-from rayfed.channel.aggregators.median import Median
-from rayfed.channel.aggregators.trimmed_mean import TrimmedMean
-from rayfed.channel.mixers.buckets import Buckets
-from rayfed.channel.mixers.nearest_neighbours import NearestNeighbours
+from rayfed.channel.aggregators.rules import (
+    CentredClipping,
+    GeometricMedian,
+    Krum,
+    Mean,
+    Median,
+    MultiKrum,
+    TrimmedMean,
+)
+from rayfed.channel.mixers import Buckets, NearestNeighbours
 from rayfed.core.rng import Key
 
 RULES = [

@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from rayfed.channel import Draws
-from rayfed.channel.codecs.natural import Natural
 from rayfed.channel.codecs.power_sgd import PowerSGD
-from rayfed.channel.codecs.qsgd import QSGD
-from rayfed.channel.codecs.rand_k import RandK
-from rayfed.channel.codecs.sign import Sign
-from rayfed.channel.codecs.top_k import TopK
+from rayfed.channel.codecs.quantisers import QSGD, Natural, Sign
+from rayfed.channel.codecs.sparsifiers import RandK, TopK
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 

@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 from rayfed.channel.base import Draws
-from rayfed.channel.faults.alie import Alie
 from rayfed.channel.faults.base import Knowledge
-from rayfed.channel.faults.bit_flip import BitFlip
-from rayfed.channel.faults.ipm import Ipm
-from rayfed.channel.faults.label_flip import LabelFlip
-from rayfed.channel.faults.mimic import Mimic
-from rayfed.channel.faults.noise import Noise
-from rayfed.channel.faults.not_a_number import NotANumber
-from rayfed.channel.faults.replay import Replay
-from rayfed.channel.faults.scale import Scale
+from rayfed.channel.faults.collusion import Alie, Ipm, Mimic
+from rayfed.channel.faults.single import BitFlip, LabelFlip, Noise, NotANumber, Replay, Scale
 from rayfed.channel.faulty import faulty
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key

@@ -1,52 +1,16 @@
-"""What several codecs share: how many coordinates are sent, and codes as bits."""
+"""Codes as bits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Interval
 
-from rayfed.channel.base import Codec, Shape, size_of
 from rayfed.core.arrays import Array
-from rayfed.core.errors import ScenarioError
 
 Bits = npt.NDArray[np.uint8]
 """Single bits, 0 or 1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sparse(Codec):
-    """Base of codecs that send some coordinates of each piece.
-
-    Parameters
-    ----------
-    k : int, optional
-        How many coordinates; all of smaller pieces.
-    share : float, optional
-        How many, as a share of the coordinates, rounded, at least one.
-    """
-
-    k: Annotated[int, Ge(1)] | None = None
-    share: Annotated[float, Interval(gt=0, le=1)] | None = None
-
-    def __post_init__(self) -> None:
-        if (self.k is None) == (self.share is None):
-            raise ScenarioError("k", "give either k or share")
-
-    @classmethod
-    def example(cls, folder: Path) -> Self:
-        """Return a value for checks."""
-        return cls(k=2)
-
-    def number(self, shape: Shape) -> int:
-        """Return how many coordinates of a piece are sent."""
-        p = size_of(shape)
-        return min(p, max(1, round(self.share * p)) if self.k is None else self.k)  # type: ignore[operator]
 
 
 def bits_for(count: int) -> int:
