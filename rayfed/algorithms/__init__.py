@@ -14,8 +14,6 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.dasha import Dasha as Dasha
     from rayfed.algorithms.disco.disco import DiSCO as DiSCO
     from rayfed.algorithms.ditto import Ditto as Ditto
-    from rayfed.algorithms.fedadagrad import FedAdagrad as FedAdagrad
-    from rayfed.algorithms.fedadam import FedAdam as FedAdam
     from rayfed.algorithms.fedasync import FedAsync as FedAsync
     from rayfed.algorithms.fedat import FedAT as FedAT
     from rayfed.algorithms.fedavg import FedAvg as FedAvg
@@ -27,11 +25,13 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.fedexp import FedExP as FedExP
     from rayfed.algorithms.fedhybrid.fedhybrid import FedHybrid as FedHybrid
     from rayfed.algorithms.fednova import FedNova as FedNova
+    from rayfed.algorithms.fedopt import FedAdagrad as FedAdagrad
+    from rayfed.algorithms.fedopt import FedAdam as FedAdam
+    from rayfed.algorithms.fedopt import FedYogi as FedYogi
     from rayfed.algorithms.fedper import FedPer as FedPer
     from rayfed.algorithms.fedprox import FedProx as FedProx
     from rayfed.algorithms.fedrep import FedRep as FedRep
     from rayfed.algorithms.fedvarp import FedVARP as FedVARP
-    from rayfed.algorithms.fedyogi import FedYogi as FedYogi
     from rayfed.algorithms.finetuned import FineTuned as FineTuned
     from rayfed.algorithms.giant import GIANT as GIANT
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from rayfed.clients import gram, oracles, sampling
 from rayfed.clients.gram import GramSteps
 from rayfed.clients.oracles import GradientFn
-from rayfed.clients.sampling import Minibatch, Sampling
+from rayfed.clients.sampling import Minibatch, Sampling, Subsample
 from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.clients.stacks import Stacks
-from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints, as_matrix, namespace
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards

@@ -14,9 +14,8 @@ from dataclasses import replace
 from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
-from rayfed.clients.scratch import ScratchError
 from rayfed.clients.setup import Setup
-from rayfed.clients.store import PIECE, Memory, StateRows, Store
+from rayfed.clients.store import PIECE, Memory, ScratchError, StateRows, Store
 from rayfed.clients.task import HostedRun, Task
 from rayfed.core.arrays import Array
 from rayfed.core.machine import memory_bytes

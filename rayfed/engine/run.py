@@ -22,9 +22,9 @@ from rayfed.channel.privacy import Privacy
 from rayfed.channel.private_mean import PrivateMean
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
+from rayfed.clients.sampling import Subsample
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.clients.solvers import Solver
-from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key

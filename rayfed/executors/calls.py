@@ -15,7 +15,7 @@ from ray.exceptions import ActorUnschedulableError, RayActorError
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
-from rayfed.clients.scratch import ScratchError
+from rayfed.clients.store import ScratchError
 from rayfed.core.arrays import Array
 from rayfed.core.flat import NamedArrays
 from rayfed.executors.base import HostLost

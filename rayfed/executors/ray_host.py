@@ -16,8 +16,7 @@ import ray
 from rayfed.clients.host import Host, NotKept, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
 from rayfed.clients.request import Failure, Partial, Request
-from rayfed.clients.scratch import ScratchError
-from rayfed.clients.store import StateRows
+from rayfed.clients.store import ScratchError, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.threads import own_process
 from rayfed.core.tree import Class

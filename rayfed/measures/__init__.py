@@ -10,12 +10,12 @@ __all__ = ["Answer", "Measure", "MeasureView", "Method", "Need", "Optimum"]
 if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.measures.appeal import Appeal as Appeal
     from rayfed.measures.base import Measure as Measure
-    from rayfed.measures.distance import Distance as Distance
     from rayfed.measures.fairness import Fairness as Fairness
-    from rayfed.measures.gradient import Gradient as Gradient
+    from rayfed.measures.fairness import Honest as Honest
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity
-    from rayfed.measures.honest import Honest as Honest
     from rayfed.measures.layers import Layers as Layers
+    from rayfed.measures.optimality import Distance as Distance
+    from rayfed.measures.optimality import Gradient as Gradient
     from rayfed.measures.path import Path as Path
     from rayfed.measures.skew import Skew as Skew
 else:

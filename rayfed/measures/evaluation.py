@@ -13,7 +13,7 @@ import numpy as np
 
 from rayfed.clients import Clients
 from rayfed.clients.clients import once
-from rayfed.clients.subsample import Subsample
+from rayfed.clients.sampling import Subsample
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
 from rayfed.core.columns import Column, names
 from rayfed.messages import State, Upload

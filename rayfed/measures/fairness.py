@@ -1,10 +1,12 @@
-"""Fairness: how evenly a model serves the clients."""
+"""Fairness: how evenly a model serves the clients, and the honest ones among them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from rayfed.core.columns import Column, names
 from rayfed.measures.base import Measure, MeasureView, Need
@@ -37,3 +39,31 @@ class Fairness(Measure):
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return how evenly clients are served."""
         return dict(zip(names(self.columns), evenness(view.accuracy), strict=True)), known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Honest(Measure):
+    """Mean accuracy over the honest clients, and over their worst-served tenth."""
+
+    name: ClassVar[str] = "honest"
+    needs: ClassVar[Set[Need]] = frozenset({"accuracy"})
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "honest_accuracy", "accuracy of the honest clients", better="higher",
+            about="Mean over clients without a fault of their accuracy under the global model.",
+        ),
+        Column(
+            "honest_worst_decile", "accuracy of the worst-served honest tenth", better="higher",
+            about="Mean accuracy over the worst tenth of the clients without a fault, rounded up.",
+        ),
+    )  # fmt: skip
+
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
+        """Return how honest clients are served; NaN if none is evaluated."""
+        found = view.accuracy[view.honest]
+        found = np.sort(found[np.isfinite(found)])
+        if not len(found):
+            return {"honest_accuracy": np.nan, "honest_worst_decile": np.nan}, known
+        worst = found[: -(-len(found) // 10)]
+        means = {"honest_accuracy": float(found.mean()), "honest_worst_decile": float(worst.mean())}
+        return means, known

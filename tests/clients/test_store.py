@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.clients.scratch import Scratch, ScratchError
-from rayfed.clients.store import Memory, Store
+from rayfed.clients.store import Memory, Scratch, ScratchError, Store
 
 INITIAL = {"c": np.arange(6.0).reshape(2, 3), "n": np.array(7, np.int32), "none": np.empty((0, 4))}
 ROW = 6 * 8 + 4

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rayfed import api
-from rayfed.clients.scratch import Scratch, ScratchError
+from rayfed.clients.store import Scratch, ScratchError
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED

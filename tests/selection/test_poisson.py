@@ -3,7 +3,7 @@
 import numpy as np
 
 from rayfed.selection import SelectionView
-from rayfed.selection.poisson import Poisson
+from rayfed.selection.simple import Poisson
 from rayfed.testing import tiny_run
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rayfed.clients.scratch import ScratchError
+from rayfed.clients.store import ScratchError
 from rayfed.core.entries import FORMAT, sealed
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.engine.run import Run

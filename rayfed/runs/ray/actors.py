@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rayfed.core.errors import RayfedError, many
 from rayfed.executors.calls import first_line
 from rayfed.executors.combiner import AT_ONCE, Combiner
-from rayfed.executors.placement import actors_by_node, host_count
+from rayfed.executors.layout import actors_by_node, host_count
 from rayfed.executors.ray_host import HostActor
 from rayfed.executors.ray_pool import Pool
 

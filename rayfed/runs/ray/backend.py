@@ -28,8 +28,8 @@ from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.threads import one_thread, own_process
 from rayfed.engine.run import Run
 from rayfed.executors.calls import first_line
+from rayfed.executors.layout import host_count
 from rayfed.executors.orphan import end_with_parent
-from rayfed.executors.placement import host_count
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.runs.backend import Backend, Report, RunProgress

@@ -21,7 +21,7 @@ from rayfed.datasets.shards import PARTS
 from rayfed.engine.channel import ServerEnd
 from rayfed.engine.correction import Correction
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.executors.placement import actors_by_node, host_count
+from rayfed.executors.layout import actors_by_node, host_count
 from rayfed.messages import Ask
 from rayfed.study.scenario.parts import ExecutorSection
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.faulty import Faulty
+from rayfed.clients.sampling import Subsample
 from rayfed.clients.setup import DataView, DataViews, with_table
-from rayfed.clients.subsample import Subsample
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, under, unknown
 from rayfed.core.machine import in_words

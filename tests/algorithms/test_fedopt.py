@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rayfed.algorithms.fedadagrad import FedAdagrad
-from rayfed.algorithms.fedadam import FedAdam
-from rayfed.algorithms.fedyogi import FedYogi
+from rayfed.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
 from rayfed.testing import answer, reply
 
 BETAS = {"beta1": 0.5, "beta2": 0.75}
