@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.fedhybrid.merit import Merit
+from rayfed.algorithms.fedhybrid.theorem import Merit
 from rayfed.algorithms.rwsadmm.theory import Lagrangian
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver

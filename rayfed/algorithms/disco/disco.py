@@ -15,9 +15,14 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Round
-from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM
+from rayfed.algorithms.columns import (
+    CG_RESIDUAL,
+    CG_TOLERANCE,
+    COMMUNICATIONS,
+    GRADIENT_NORM,
+    unsolved,
+)
 from rayfed.algorithms.disco.preconditioner import Preconditioner
-from rayfed.algorithms.residuals import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column

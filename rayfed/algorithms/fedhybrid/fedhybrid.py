@@ -15,7 +15,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.algorithms.fedhybrid.merit import Merit
+from rayfed.algorithms.columns import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.algorithms.fedhybrid.newton import (
     Newton,
     NewtonIds,
@@ -23,9 +23,8 @@ from rayfed.algorithms.fedhybrid.newton import (
     pieces,
     solution_passes,
 )
-from rayfed.algorithms.fedhybrid.theorem import Theorem
+from rayfed.algorithms.fedhybrid.theorem import Merit, Theorem
 from rayfed.algorithms.memory import refuse_sizes
-from rayfed.algorithms.residuals import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints, copied, like, to_numpy
 from rayfed.core.columns import Column

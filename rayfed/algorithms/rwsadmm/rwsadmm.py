@@ -19,11 +19,15 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.algorithms.rwsadmm.descent import LagrangianDescent
-from rayfed.algorithms.rwsadmm.formulation import Formulation
-from rayfed.algorithms.rwsadmm.pairs import Pairs, PairsDescent, Places
-from rayfed.algorithms.rwsadmm.printed import Printed
-from rayfed.algorithms.rwsadmm.released import Released
+from rayfed.algorithms.rwsadmm.formulations import (
+    Formulation,
+    LagrangianDescent,
+    Pairs,
+    PairsDescent,
+    Places,
+    Printed,
+    Released,
+)
 from rayfed.algorithms.rwsadmm.theory import Lagrangian, Penalty
 from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.clients.solvers import SGD, Solver

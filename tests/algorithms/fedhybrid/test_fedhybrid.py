@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
-from rayfed.algorithms.fedhybrid.merit import Merit
+from rayfed.algorithms.fedhybrid.theorem import Merit
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import merged
