@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from rayfed.core.plugins import exported
 
 if TYPE_CHECKING:  # for editors: `make exports` writes it
-    from rayfed.clients.solvers.adagrad import Adagrad as Adagrad
-    from rayfed.clients.solvers.adam import Adam as Adam
+    from rayfed.clients.solvers.adaptive import Adagrad as Adagrad
+    from rayfed.clients.solvers.adaptive import Adam as Adam
     from rayfed.clients.solvers.base import Solver as Solver
     from rayfed.clients.solvers.sgd import SGD as SGD
 else:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.clients import gram, oracles, sampling
+from rayfed.clients import gram, sampling
 from rayfed.clients.gram import GramSteps
-from rayfed.clients.oracles import GradientFn
 from rayfed.clients.sampling import Minibatch, Sampling, Subsample
 from rayfed.clients.solvers import Local, Solver, StepOracle
+from rayfed.clients.solvers.base import OnBatch
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Ints, as_matrix, namespace
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
-from rayfed.problems.base import Batch, Problem, StepKey
+from rayfed.problems.base import Batch, Oracle, Problem, StepKey
 from rayfed.problems.objective import Objective
+
+GradientFn: TypeAlias = Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]
+"""A gradient that stands for that of F_i in local steps.
+
+Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
+they are (k,); returns their losses (k,) and gradients (k, p), new arrays.
+"""
 
 
 def once(batch: Batch) -> Batch:
@@ -183,10 +191,10 @@ class Clients:
         Unless a gradient stands for them; to it these are the clients with the numbers who (K,).
         """
         if gradient is not None:
-            return oracles.replaced(gradient, self._streams(streams), who)
+            return _replaced(gradient, self._streams(streams), who)
         if self.solver.minibatch is None and not self.problem.random_steps:
-            return oracles.on_all_rows(self.problem, self.data, x0, self.steps)
-        return oracles.on_batches(self.problem, self._batches())
+            return _on_all_rows(self.problem, self.data, x0, self.steps)
+        return _on_batches(self.problem, self._batches())
 
     def _streams(self, count: int) -> Iterator[Sequence[Batch]]:
         """Yield so many batches for one step after another, for the clients that take it."""
@@ -343,3 +351,48 @@ class Clients:
 def _of_these(after_step: Callable[[Array, Ints], None], who: Ints, x: Array) -> None:
     """Tell of new models (k, p) after a step, which are of the first k of these clients (K,)."""
     after_step(x, who[: len(x)])
+
+
+def _on_all_rows(problem: Problem, data: Batch, x0: Array, steps: Ints) -> Iterator[StepOracle]:
+    """Yield the objectives on all rows, for a solver that starts at x0 (K, p).
+
+    Parameters
+    ----------
+    data : Batch
+        All rows of K clients.
+    steps : (K,) array of int
+        Steps of each client, not increasing.
+    """
+    k, oracle = len(x0), problem.near(x0, data)
+    for now in sampling.active(steps):
+        if now < k:
+            k, oracle = now, problem.near(x0[:now], data.head(now))
+        yield k, oracle
+
+
+def _on_batches(problem: Problem, batches: Iterable[Batch]) -> Iterator[StepOracle]:
+    """Yield the objectives on the minibatches of one step after another."""
+    for batch in batches:
+        yield len(batch.w), OnBatch(problem, batch)
+
+
+def _replaced(
+    gradient: GradientFn, batches: Iterable[Sequence[Batch]], who: Ints
+) -> Iterator[StepOracle]:
+    """Yield what stands for the objectives.
+
+    Parameters
+    ----------
+    gradient : callable
+        What stands for them.
+    batches : iterable of sequence of Batch
+        What it is given in one step after another.
+    who : (K,) array of int
+        Numbers of the clients, in the order of their rows.
+    """
+    for given in batches:
+        yield len(given[0].w), _oracle(gradient, given, who)
+
+
+def _oracle(gradient: GradientFn, batches: Sequence[Batch], who: Ints) -> Oracle:
+    return lambda x: gradient(x, batches, who[: len(x)])

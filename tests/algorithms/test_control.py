@@ -12,7 +12,7 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.memory import Weighing
 from rayfed.clients.solvers import SGD
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adam
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.formulas import Quadratics
 from rayfed.messages import Ask, Upload

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.fedexp import FedExP
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adam
 from rayfed.core.errors import ScenarioError
 from rayfed.testing import answer, reply
 

@@ -9,7 +9,7 @@ from rayfed import api
 from rayfed.clients import Clients, gram
 from rayfed.clients.gram import covers, fewest_steps
 from rayfed.clients.solvers import SGD
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adam
 from rayfed.clients.stacks import Grams
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares

@@ -1,4 +1,4 @@
-"""Local solvers: what a client does between download and upload, one file each."""
+"""Local solvers: what a client does between download and upload."""
 
 from rayfed.clients.solvers.base import AfterStep, Local, Solver, StepOracle, block, override
 from rayfed.clients.solvers.descent import Descent

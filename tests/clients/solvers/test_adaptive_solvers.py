@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.clients.solvers.adagrad import Adagrad
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adagrad, Adam
 
 
 def directions(solver, gradients, pull=None):

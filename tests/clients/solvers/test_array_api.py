@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed.clients.solvers import SGD
-from rayfed.clients.solvers.adagrad import Adagrad
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adagrad, Adam
 from rayfed.core.arrays import like, namespace, to_numpy
 
 strict = pytest.importorskip("array_api_strict")

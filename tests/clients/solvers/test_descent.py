@@ -10,8 +10,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.clients import Clients
 from rayfed.clients.schedules import Step
 from rayfed.clients.solvers import SGD, Local, base, block, override
-from rayfed.clients.solvers.adagrad import Adagrad
-from rayfed.clients.solvers.adam import Adam
+from rayfed.clients.solvers.adaptive import Adagrad, Adam
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.mlp import MLP
