@@ -11,12 +11,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import astuple, dataclass, field, fields
+from typing import NamedTuple
 
 import numpy as np
 
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Floats, under
 from rayfed.engine.clock import MOST_BREAKS, Times
 from rayfed.engine.link import Link
 from rayfed.engine.works import USED, Work, Works
@@ -72,6 +72,11 @@ class Sender:
     computed_s: float = -math.inf
     free_s: float = math.inf
     breaks: int = 0
+
+
+def _table(rows: Iterable[tuple[float, ...]], width: int) -> Floats:
+    """Return rows as an array, also if there are none."""
+    return np.array(list(rows), dtype=np.float64).reshape(-1, width)
 
 
 class Transfers:
@@ -214,25 +219,18 @@ class Transfers:
         links = {
             f"{side}.{k}": v for side in _SIDES for k, v in getattr(self, side).arrays().items()
         }
-        tables: dict[str, tuple[list[tuple[Any, ...]], int]] = {
-            "senders": ([astuple(sender) for sender in self.senders.values()], 11),
-            "sending": (self.sending, 2), "turns": (self.turns, 2),
-            "absent": ([(client, *where) for client, where in self.absent.items()], 3),
-        }  # fmt: skip
         return links | {
-            name: np.array(rows, dtype=np.float64).reshape(-1, width)
-            for name, (rows, width) in tables.items()
+            "senders": _table(map(astuple, self.senders.values()), len(fields(Sender))),
+            "sending": _table(self.sending, 2),
+            "turns": _table(self.turns, 2),
+            "absent": _table(((client, *where) for client, where in self.absent.items()), 3),
         }
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Transfers:
         """Return what `arrays` returned again."""
-        parts: dict[str, dict[str, Array]] = {side: {} for side in _SIDES}
-        for name, values in arrays.items():
-            side, _, column = name.partition(".")
-            if side in parts:
-                parts[side][column] = values
-        made = cls(Link.of(parts["down"]), Link.of(parts["up"]))
+        down, up = (Link.of(under(arrays, f"{side}.")) for side in _SIDES)
+        made = cls(down, up)
         for row in arrays["senders"].tolist():
             sender = Sender(*row)
             sender.client, sender.serial = int(sender.client), int(sender.serial)
