@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from annotated_types import Ge, MinLen
 
-from rayfed.channel.aggregators.base import Aggregator
+from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver

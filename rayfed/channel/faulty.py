@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rayfed.channel.base import Draws
-from rayfed.channel.faults.base import Fault, UploadFault
+from rayfed.channel.faults import Fault, UploadFault
 from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.names import numbered

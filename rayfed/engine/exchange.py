@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rayfed.channel.faults.base import Collusion, Knowledge
+from rayfed.channel.faults import Collusion, Knowledge
 from rayfed.channel.faulty import Faulty, honest
 from rayfed.channel.uplink import LEFT_OUT, total_name
 from rayfed.clients.request import Request, group_name

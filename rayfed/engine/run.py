@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.staleness import Polynomial, Staleness
-from rayfed.channel.aggregators.base import Aggregator
+from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
 from rayfed.channel.faulty import Faulty

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rayfed.channel.aggregators.base import Aggregator
+from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
-from rayfed.channel.faults.base import Collusion, UploadFault
+from rayfed.channel.faults import Collusion, UploadFault
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.privacy import Privacy, Tree, missing
 from rayfed.channel.stages import Clip, SecureSum

@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from rayfed import measures
-from rayfed.channel.faults.base import Fault
+from rayfed.channel.faults import Fault
 from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
 from rayfed.core.plugins import name_of

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
-from rayfed.channel.aggregators.base import Aggregator
+from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.clients.solvers import SGD, Solver, override

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.channel.aggregators.base import Aggregator
+from rayfed.channel.aggregators import Aggregator
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 
 _K, _P = 9, 6

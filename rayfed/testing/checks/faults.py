@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from rayfed.channel.base import Draws
-from rayfed.channel.faults.base import Collusion, Fault, Knowledge, UploadFault
+from rayfed.channel.faults import Collusion, Fault, Knowledge, UploadFault
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rayfed.channel.aggregators.rules import (
+from rayfed.channel.aggregators import (
     CentredClipping,
     GeometricMedian,
     Krum,

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from rayfed.channel.base import Draws
-from rayfed.channel.faults.base import Knowledge
-from rayfed.channel.faults.collusion import Alie, Ipm, Mimic
-from rayfed.channel.faults.single import BitFlip, LabelFlip, Noise, NotANumber, Replay, Scale
+from rayfed.channel.faults import (
+    Alie,
+    BitFlip,
+    Ipm,
+    Knowledge,
+    LabelFlip,
+    Mimic,
+    Noise,
+    NotANumber,
+    Replay,
+    Scale,
+)
 from rayfed.channel.faulty import faulty
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.channel.aggregators.rules import (
+from rayfed.channel.aggregators import (
     CentredClipping,
     GeometricMedian,
     Krum,
