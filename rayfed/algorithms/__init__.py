@@ -8,8 +8,9 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.apfl import APFL as APFL
     from rayfed.algorithms.asyncsgd import AsyncSGD as AsyncSGD
     from rayfed.algorithms.base import Algorithm as Algorithm
+    from rayfed.algorithms.baselines import Centralised as Centralised
+    from rayfed.algorithms.baselines import LocalOnly as LocalOnly
     from rayfed.algorithms.ca2fl import CA2FL as CA2FL
-    from rayfed.algorithms.centralised import Centralised as Centralised
     from rayfed.algorithms.clusterfedvarp.clusterfedvarp import ClusterFedVARP as ClusterFedVARP
     from rayfed.algorithms.dasha import Dasha as Dasha
     from rayfed.algorithms.disco.disco import DiSCO as DiSCO
@@ -35,7 +36,6 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.finetuned import FineTuned as FineTuned
     from rayfed.algorithms.giant import GIANT as GIANT
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
-    from rayfed.algorithms.local_only import LocalOnly as LocalOnly
     from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL
     from rayfed.algorithms.mifa import MIFA as MIFA

@@ -15,7 +15,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
-from rayfed.clients.alone import loss_alone
+from rayfed.clients.clients import loss_alone
 from rayfed.core.arrays import Array, Floats, like, to_numpy
 from rayfed.core.columns import Column
 from rayfed.messages import Ask, State, Upload

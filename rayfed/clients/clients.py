@@ -16,7 +16,7 @@ from rayfed.clients.sampling import Minibatch, Sampling, Subsample
 from rayfed.clients.solvers import Local, Solver, StepOracle
 from rayfed.clients.solvers.base import OnBatch
 from rayfed.clients.stacks import Stacks
-from rayfed.core.arrays import Array, Ints, as_matrix, namespace
+from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Oracle, Problem, StepKey
@@ -346,6 +346,18 @@ class Clients:
         dtype = X.dtype
         ridge = None if ridge is None else ridge.astype(dtype)
         return self.problem.batch(Batch(X, y, w.astype(dtype), ridge))
+
+
+def loss_alone(clients: Clients, x0: Array, steps: int) -> Floats:
+    """Return F_i (K,) at the models that so many local steps from x0, (p,) or (K, p), lead to.
+
+    Draws and learning rates are those of a round before the first, so that it does not matter when
+    this is asked.
+    """
+    before = replace(
+        clients, steps=np.full_like(clients.steps, steps), round=1, draw=0, ask=0, state={}
+    )
+    return to_numpy(clients.value(before.solve(x0).x)).astype(np.float64)
 
 
 def _of_these(after_step: Callable[[Array, Ints], None], who: Ints, x: Array) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.clients import Clients
-from rayfed.clients.alone import loss_alone
+from rayfed.clients.clients import loss_alone
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.maxfl import MaxFL, slope
-from rayfed.clients.alone import loss_alone
+from rayfed.clients.clients import loss_alone
 from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Table
 from rayfed.problems.linear import LogisticRegression

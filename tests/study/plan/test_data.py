@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.centralised import Centralised
+from rayfed.algorithms.baselines import Centralised
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Source

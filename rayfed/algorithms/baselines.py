@@ -1,4 +1,4 @@
-"""Local-only: every client trains alone, the baseline that federated learning must beat."""
+"""Baselines: all data in one place, and every client alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.base import Aim, Algorithm, Round
+from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centralised(FedAvg):
+    """Baseline: one machine holds all rows and takes the local steps of a round on them.
+
+    It minimises the same global objective F. It has the delay of an ordinary client, is always
+    available, and nothing travels: its bytes and network time are zero.
+
+    Parameters
+    ----------
+    server_lr : float
+        Factor on the change of a round; 1 is plain SGD.
+
+    Notes
+    -----
+    No paper: it is folklore, and so there are no deviations from one.
+
+    Every row must weigh the same in F (the default normalisation does this; ``weighting:
+    uniform`` with clients of different sizes does not, and is refused). Data made on demand
+    cannot be pooled.
+
+    Examples
+    --------
+    >>> Centralised().centralised
+    True
+    """
+
+    name: ClassVar[str] = "centralised"
+    baseline: ClassVar[bool] = True
+    centralised: ClassVar[bool] = True
+
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
