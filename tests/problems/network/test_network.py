@@ -106,6 +106,60 @@ def test_gradients_are_those_of_plain_torch(name):
     np.testing.assert_array_equal(run(problem, "value", x, data), value)
 
 
+@pytest.mark.parametrize("model", [Pixels, tied, "lenet5"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_steps_in_place_are_those_along_gradients_to_the_bit(model, offset):
+    problem, data = bind(model), batch(K=3, dtype=np.float32)
+    x = torch.from_numpy(start(problem) + 0.1 * np.arange(3)[:, None]).float()
+    held = torch.zeros(x.numel() + offset)
+    placed = held[offset:].view(x.shape)  # at the start of a cache line, or beside it
+    placed[...] = x
+    for _ in range(3):
+        rows = problem.batch(data)
+        value, gradient = problem.value_and_gradient(x, rows)
+        assert torch.equal(problem.descend(placed, rows, 0.3), value)
+        x -= 0.3 * gradient
+        assert torch.equal(placed, x)
+
+
+def test_where_gradients_are_formed_no_step_is_taken_in_place(monkeypatch):
+    for norm in (nn.Identity, nn.BatchNorm1d):
+        problem = bind(
+            lambda inputs, outputs, n=norm: nn.Sequential(
+                nn.Flatten(), n(16), nn.Linear(16, outputs)
+            )
+        )
+        x = torch.from_numpy(start(problem))[None]
+        before, rows = x.clone(), problem.batch(batch(K=1))
+        moved = problem.descend(x, rows, 0.3) is not None
+        assert moved == (norm is nn.Identity) == (not torch.equal(x, before))
+    problem = bind()
+    x = torch.from_numpy(start(problem))[None]
+    before, ridge = x.clone(), torch.ones(x.shape, dtype=x.dtype)
+    assert problem.descend(x, replace(problem.batch(batch(K=1)), ridge=ridge), 0.3) is None
+    monkeypatch.setattr(kernels, "ROWS", 4)
+    assert problem.descend(x, problem.batch(batch(K=1, B=5)), 0.3) is None
+    assert torch.equal(x, before)
+
+
+def test_running_statistics_are_moved_in_a_copy_of_the_model():
+    class Normed(nn.Module):
+        def __init__(self, outputs):
+            super().__init__()
+            self.norm, self.head = nn.BatchNorm1d(16), nn.Linear(16, outputs)
+
+        def forward(self, x):
+            return self.head(self.norm(x.flatten(1)))
+
+    problem = bind(Normed)
+    x = torch.from_numpy(start(problem))[None]
+    before = x.clone()
+    key = StepKey(np.arange(1), seed=0, draw=1, ask=0, step=0)
+    _, gradient = problem.value_and_gradient(x, replace(problem.batch(batch(K=1)), key=key))
+    assert torch.equal(x, before)
+    assert gradient[0, problem.size(16, 3) - 32 :].any()
+
+
 @pytest.mark.parametrize("side", [5, 7, 9])
 def test_bits_do_not_depend_on_where_images_of_one_channel_lie(side):
     def flat(inputs, outputs):

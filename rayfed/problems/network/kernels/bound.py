@@ -209,6 +209,22 @@ class BoundNetwork(Network):
                 flat.add_moved_statistics(x[min(k, len(x) - 1)], gradient[k])
         return value, gradient
 
+    def descend(self, x: Tensors, batch: Batch, lr: float) -> Tensors | None:
+        """Subtract lr times the gradient from x (K, p) in place, on a CPU without l2.
+
+        The gradient as one vector would be written and read again for nothing. What is subtracted
+        is the same to the bit.
+        """
+        few = batch.X.shape[1] <= ROWS
+        if self.device != "cpu" or batch.ridge is not None or self._has_statistics or not few:
+            return None
+        value = x.new_zeros(len(x))
+        for k, flat in enumerate(self._loaded(x, len(x), batch.key)):
+            (part,) = self._values_of(flat, batch, k)
+            value[k] += part.detach()
+            flat.descend(part, x[k], lr)
+        return value
+
     def data_value_and_gradient_with(
         self, x: Tensors, batch: Batch, term: RowsLoss
     ) -> tuple[Tensors, Tensors]:
@@ -332,7 +348,7 @@ class BoundNetwork(Network):
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():
-                        flat.x.copy_(models[k])
+                        flat.load(models[k], keep=self._has_statistics)
                 if seed is not None:
                     generator.manual_seed(seed)
                 if training:

@@ -15,6 +15,7 @@ from rayfed.problems.layers import Kind, Layer
 from rayfed.problems.network.kernels.few import quicken
 
 _BatchOrInstance = nn.modules.batchnorm._NormBase
+_LINE = 64  # bytes
 _NORMS = (_BatchOrInstance, nn.GroupNorm, nn.LayerNorm)
 
 
@@ -96,8 +97,7 @@ class Flat:
     Attributes
     ----------
     x : (p,) tensor
-        The model; write to it to load another one. It has a place of its own, so that the bits of
-        a result cannot depend on where the model of a client lies in a stack.
+        The model; see `load`.
     layout : torch.memory_format
         How images should lie; most convolutions on a CPU are faster with the channels last.
     """
@@ -113,16 +113,37 @@ class Flat:
             for part in self.module.modules():
                 if isinstance(part, nn.GroupNorm):
                     part.register_forward_pre_hook(_contiguous)
-        self.x = torch.empty(layers[-1].stop, dtype=dtype, device=device)
+        self.layers = layers
         named = dict(module.named_parameters()) | _statistics(module)
-        self.parameters, self.trained = [], 0
-        for layer in layers:
-            tensor = named[layer.name]
-            tensor.data = self.x[layer.slice].view(tensor.shape)
-            if layer.kind != "statistics":
-                tensor.requires_grad_(True)
-                self.parameters.append(tensor)
-                self.trained = layer.stop
+        self._tensors = [named[layer.name] for layer in layers]
+        self._own = torch.empty(layers[-1].stop, dtype=dtype, device=device)
+        self._compute_with(self._own)
+        weights = [layer for layer in layers if layer.kind != "statistics"]
+        self.parameters, self.trained = self._tensors[: len(weights)], weights[-1].stop
+        for parameter in self.parameters:
+            parameter.requires_grad_(True)
+
+    def load(self, model: Tensor, keep: bool) -> None:
+        """Compute with a model (p,): with a copy, or where it lies at the start of a cache line.
+
+        Its place cannot be any other, since the bits of a result may depend on it.
+
+        Parameters
+        ----------
+        model : (p,) tensor
+        keep : bool
+            Whether the module writes to its tensors, which leaves the model as it is.
+        """
+        if keep or model.data_ptr() % _LINE or not model.is_contiguous():
+            self._own.copy_(model)
+            model = self._own
+        if model.data_ptr() != self.x.data_ptr():
+            self._compute_with(model)
+
+    def _compute_with(self, x: Tensor) -> None:
+        self.x = x
+        for layer, tensor in zip(self.layers, self._tensors, strict=True):
+            tensor.data = x[layer.slice].view(layer.shape)
 
     def gradient(self, value: Tensor, out: Tensor) -> Tensor:
         """Write the gradient of a value to out (p,), 0 for running statistics, and return that."""
@@ -130,6 +151,12 @@ class Flat:
         torch.cat([part.reshape(-1) for part in parts], out=out[: self.trained])
         out[self.trained :] = 0
         return out
+
+    def descend(self, value: Tensor, x: Tensor, lr: float) -> None:
+        """Subtract lr times the gradient of a value from a model (p,), a layer at a time."""
+        parts = torch.autograd.grad(value, self.parameters, materialize_grads=True)
+        for layer, part in zip(self.layers, parts, strict=True):
+            x[layer.slice] -= (part * lr).reshape(-1)
 
     def hvp(self, value: Tensor, v: Tensor) -> Tensor:
         """Return the Hessian of a value times v (p,)."""
