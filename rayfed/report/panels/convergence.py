@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
 from rayfed.report.figures.palette import LIGHT, LineStyle
@@ -128,30 +129,42 @@ def convergence(
             add_curve(figure, name, styles[name], curves[name], end, failed, faded)
     for name, frames in histories.items():
         compete = name in leading and name not in results.baselines
-        rows = [
-            crossing(frame, results.column(y), target)
-            for frame in frames
-            if compete and target is not None
-        ]
-        at = [float(row.get(x, np.nan)) / scale["worth"] for row in rows if row is not None]
-        add_crossings(figure, name, styles[name], at, target)
-    if swept:  # the page draws other lines so where another column has other leaders
-        figure.update_layout(meta=(figure.layout.meta or {}) | {"others": OTHERS})
+        at = _reached(frames, x, results.column(y), target) if compete else []
+        add_crossings(figure, name, styles[name], [a / scale["worth"] for a in at], target)
     # An algorithm of which every run failed has left any scale, so it sets none.
     sound = [name for name in drawn if name not in results.failed] or list(drawn)
     apart = singles if seeds else {}
     scaled = [c for name in sound for c in apart.get(name, [drawn[name]])]
-    spread = [part for c in scaled for part in (c.low, c.high)]
     if log is None:  # accuracies are read between 0 and 1
         log = "accuracy" not in y and spans_decades([drawn[name].mean for name in sound])
-    figure.update_xaxes(title_text=scale["title"], range=[0, end], showgrid=False)
-    figure.update_xaxes(dtick=1 if x == "round" and end <= _FEW_ROUNDS else None)
+    _set_x(figure, x, scale, end)
+    spread = [part for c in scaled for part in (c.low, c.high)]
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
-    reading = f"{X_AXES[x].title} %{{x:.4~g}} {scale['unit']}".strip()
-    figure.update_layout(xaxis_unifiedhovertitle_text=reading)
     _add_target(figure, target)
+    if swept:  # the page draws other lines so where another column has other leaders
+        figure.update_layout(meta=figure.layout.meta | {"others": OTHERS})
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
     return figure
+
+
+def _reached(
+    frames: Sequence[pd.DataFrame], x: str, y: Column, target: float | None
+) -> list[float]:
+    """Return where on a clock runs were first as good as the target, of those that were."""
+    if target is None:
+        return []
+    rows = [crossing(frame, y, target) for frame in frames]
+    return [float(row.get(x, np.nan)) for row in rows if row is not None]
+
+
+def _set_x(figure: go.Figure, x: str, scale: Mapping[str, Any], end: float) -> None:
+    """Let the x axis be a clock, from the start to an end in its unit."""
+    reading = f"{X_AXES[x].title} %{{x:.4~g}} {scale['unit']}".strip()
+    figure.update_xaxes(
+        title_text=scale["title"], range=[0, end], showgrid=False,
+        dtick=1 if x == "round" and end <= _FEW_ROUNDS else None,
+        unifiedhovertitle_text=reading,
+    )  # fmt: skip
 
 
 def shows_seeds(results: Results) -> bool:
@@ -246,7 +259,7 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": dashed, "label": label}
     # The page draws the line anew where it is moved to, and lines of seeds by themselves.
-    figure.update_layout(meta=(figure.layout.meta or {}) | {"target": shape, "seed": SEED})
+    figure.update_layout(meta={"target": shape, "seed": SEED})
     if target is not None:
         figure.add_shape(shape, y0=target, y1=target)
 
