@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from dataclasses import replace as changed
 from datetime import datetime
 from itertools import islice
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import RayfedError, ScenarioError, unknown
 from rayfed.report.read.differences import own_facts, scenario_facts, shown
 from rayfed.report.read.results import Results, RunRecord
@@ -22,7 +20,7 @@ from rayfed.report.summary import FRAMES, by_run, by_setting, frame
 from rayfed.report.writing import make, replace
 
 _T = TypeVar("_T")
-_KEYS = ("seed", "round")
+_KEYS = ["seed", "round"]
 """Numeric columns that say which row it is."""
 _MLFLOW = "mlflow.db"
 _STATES = {"finished": "FINISHED", "failed": "FAILED"}
@@ -30,39 +28,29 @@ _MOST = {"metrics": 1000, "params": 100}  # of a request
 _LONGEST = 500  # characters of a parameter
 
 
-@dataclass(frozen=True)
-class RunSeries:
-    """A column of the rounds, without the rounds in which it was not measured.
+def scalars(run: RunRecord) -> pd.DataFrame:
+    """Return what was measured in a run: every number of its rounds that is finite.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    rounds : (n,) array
-    seconds : (n,) array
-        When: the start of the run on the wall plus the simulated time, in seconds since the epoch.
-        So what a tool shows as time since the start is simulated time.
-    values : (n,) array
+    Returns
+    -------
+    DataFrame
+        A row a number, those of a column together: ``name`` of the column, ``round``, ``seconds``
+        and ``value``. Seconds are since the epoch, the start of the run on the wall plus the
+        simulated time, so that what a tool shows as time since the start is simulated time.
     """
+    if not len(run.rounds):  # of a damaged run
+        return pd.DataFrame(columns=["name", "round", "seconds", "value"])
+    values = run.rounds.select_dtypes(["number", "bool"]).drop(columns=_KEYS, errors="ignore")
+    when = {"round": run.rounds["round"], "seconds": started_s(run) + run.rounds["time_s"]}
+    long = values.astype(float).assign(**when).melt([*when], var_name="name")
+    known: pd.DataFrame = long[np.isfinite(long["value"])]
+    return known
 
-    name: str
-    rounds: Ints
-    seconds: Floats
-    values: Floats
 
-
-def series(run: RunRecord) -> Iterator[RunSeries]:
-    """Return every numeric column of the rounds of a run that holds something."""
-    frame, began = run.rounds, started_s(run)
-    for name in frame.columns:
-        if name in _KEYS or not pd.api.types.is_numeric_dtype(frame[name]):
-            continue
-        values = frame[name].to_numpy(dtype=float, na_value=np.nan)
-        known = np.isfinite(values)
-        if known.any():
-            rounds = frame["round"].to_numpy(np.int64)[known]
-            seconds = began + frame["time_s"].to_numpy(float)[known]
-            yield RunSeries(str(name), rounds, seconds, values[known])
+def _rows(found: pd.DataFrame) -> Iterator[tuple[str, int, float, float]]:
+    """Return `scalars` one by one, as plain values."""
+    names = ("name", "round", "seconds", "value")
+    return zip(*(found[name].tolist() for name in names), strict=True)
 
 
 def settings(run: RunRecord) -> dict[str, str]:
@@ -139,10 +127,8 @@ def _write_tensorboard(results: Results, folder: Path) -> str:
         with SummaryWriter(str(folder / run.folder.name)) as writer:
             rows = "\n".join(f"| {key} | {value} |" for key, value in settings(run).items())
             writer.add_text("settings", f"| key | value |\n|---|---|\n{rows}", 0, started_s(run))
-            for each in series(run):
-                points = zip(each.values, each.rounds, each.seconds, strict=True)
-                for value, number, second in points:
-                    writer.add_scalar(each.name, float(value), int(number), float(second))
+            for name, number, second, value in _rows(scalars(run)):
+                writer.add_scalar(name, value, number, second)
     return f"see it by: tensorboard --logdir {folder}"
 
 
@@ -181,9 +167,8 @@ def _add_to_mlflow(client: Any, experiment: str, run: RunRecord) -> None:
     for params in chunks(settings(run).items(), _MOST["params"]):
         client.log_batch(name, params=[Param(key, value[:_LONGEST]) for key, value in params])
     points = (
-        Metric(each.name, float(value), round(1000 * second), int(number))
-        for each in series(run)
-        for value, second, number in zip(each.values, each.seconds, each.rounds, strict=True)
+        Metric(name, value, round(1000 * second), number)
+        for name, number, second, value in _rows(scalars(run))
     )
     for metrics in chunks(points, _MOST["metrics"]):
         client.log_batch(name, metrics=list(metrics))
@@ -207,16 +192,13 @@ def _write_wandb(results: Results, folder: Path) -> str:
     make(folder)
     quiet = wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True)
     for run in results.runs_found:
-        rows: dict[int, dict[str, float]] = {}
-        for each in series(run):
-            for number, value in zip(each.rounds, each.values, strict=True):
-                rows.setdefault(int(number), {})[each.name] = float(value)
         with wandb.init(
             mode="offline", dir=str(folder), project=results.study, group=run.name,
             name=run.folder.name, config=settings(run), settings=quiet, reinit="finish_previous",
         ) as logged:  # fmt: skip
-            for number in sorted(rows):
-                logged.log(rows[number], step=number)
+            for _, rows in scalars(run).groupby("round"):
+                values = dict(zip(rows["name"], rows["value"], strict=True))
+                logged.log(values, step=int(rows["round"].iloc[0]))
     return f"send it by: wandb sync {folder / 'wandb'}/offline-run-*"
 
 
