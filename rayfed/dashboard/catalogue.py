@@ -22,8 +22,8 @@ from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.run import record_of, setting_of
 from rayfed.report.read.series import targets
-from rayfed.runs.files.outcome import record
 
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
@@ -88,8 +88,8 @@ class RunLine:
     status : str
         ``running``, ``finished``, ``failed``, ``interrupted`` (nobody writes it any more) or
         ``unreadable``.
-    info : mapping
-        What ``run.json`` says.
+    info : dict
+        What ``run.json`` says, see `report.read.run.record_of`.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
@@ -99,7 +99,7 @@ class RunLine:
     study: str
     folder: str
     status: str
-    info: Mapping[str, Any]
+    info: dict[str, Any]
     last: Mapping[str, float] | None = None
     bests: Mapping[str, Bests] = field(default_factory=dict, compare=False)
 
@@ -109,19 +109,14 @@ class RunLine:
         return f"{self.study}/{self.folder}"
 
     @property
-    def as_read(self) -> dict[str, Any]:
-        """What ``run.json`` says, as results have it."""
-        return {**self.info, "label": self.label, "seed": int(self.info.get("seed", 0))}
-
-    @property
     def label(self) -> str:
         """The label of its algorithm."""
-        return str(self.info.get("label") or self.folder)
+        return str(self.info["label"])
 
     @property
     def setting(self) -> str:
         """The name of its setting in a grid, its case or its trial; empty without."""
-        return str(self.info.get("setting") or "")
+        return setting_of(self.info)
 
     @property
     def reason(self) -> str:
@@ -287,7 +282,7 @@ def _targets(study: StudyLine, column: str) -> dict[str, float]:
         return RunRecord.of_rounds(path, info, name, rounds)
 
     try:
-        infos = {study.folder / run.folder: run.as_read for run in study.runs}
+        infos = {study.folder / run.folder: run.info for run in study.runs}
         runs = Results.of_runs(study.folder, infos, ends)
         found = targets(runs, column)
     except _UNREADABLE:  # of a foreign study
@@ -340,9 +335,10 @@ def _stat(path: Path) -> tuple[int, int]:
 
 def _info(run: Path) -> dict[str, Any]:
     try:
-        return record(run)
+        return record_of(run)
     except RayfedError as error:
-        return {"status": "unreadable", "reason": clipped(error, 200)}
+        reason = clipped(error, 200)
+        return {"label": run.name, "seed": 0, "status": "unreadable", "reason": reason}
 
 
 def _rows(run: Path, info: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Bests]]:

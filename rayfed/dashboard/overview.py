@@ -79,7 +79,7 @@ class RunRow:
     def cells(self) -> tuple[Cell, ...]:
         """The cells below `Overview.HEADS`."""
         run = self.run
-        names = (run.label, run.setting, str(run.info.get("seed", "")), run.study)
+        names = (run.label, run.setting, str(run.info["seed"]), run.study)
         first = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
         bests = [run.bests[name].last if name in run.bests else math.nan for name in HIGHER]
         values = [Cell(units.number(v), v) if math.isfinite(v) else _NONE for v in bests]

@@ -196,7 +196,7 @@ class Dashboard:
         """Return which view is asked for, and what it shows."""
         name = _named(request, (*VIEWS, LOG))
         made = await self._of_runs(request, partial(self._shown, name))
-        return name, made | {"query": Chosen.of(request.query_params).query}
+        return name, made | {"query": Chosen.of(request.url.query).query}
 
     async def client_json(self, request: Request) -> Response:
         """Send what a client did in a run."""
@@ -226,7 +226,7 @@ class Dashboard:
     async def _of_runs(self, request: Request, make: Callable[[Found], _T]) -> _T:
         """Return what is made of the runs that a request names, as they are now."""
         await self.watch.look()
-        found = Chosen.of(request.query_params).found(self.catalogue)
+        found = Chosen.of(request.url.query).found(self.catalogue)
         return await run_in_threadpool(make, found)
 
     def _shown(self, name: str, found: Found) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from markupsafe import Markup
@@ -47,14 +47,6 @@ LOG = "log"
 _LOG_BYTES = 20_000
 
 
-class Parameters(Protocol):
-    """The query of an address."""
-
-    def getlist(self, key: str) -> list[str]:
-        """Return all values of a key."""
-        ...
-
-
 @dataclass(frozen=True)
 class Chosen:
     """The runs that a view is about.
@@ -71,9 +63,10 @@ class Chosen:
     runs: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: Parameters) -> Chosen:
+    def of(cls, query: str) -> Chosen:
         """Return what the query of an address names."""
-        studies, runs = (tuple(dict.fromkeys(query.getlist(key))) for key in ("study", "run"))
+        held = parse_qs(query)
+        studies, runs = (tuple(dict.fromkeys(held.get(key, ()))) for key in ("study", "run"))
         return cls(studies, runs)
 
     @property
@@ -225,14 +218,14 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
         If the page cannot be written.
     """
     parts = urlsplit(address)
-    view, query = parts.path.strip("/"), parse_qs(parts.query)
+    view = parts.path.strip("/")
     if view not in VIEWS:
         text = f"is the address of no view that can be saved; {nearest(view, VIEWS)}"
         raise ScenarioError(clipped(address, 120), text)
     catalogue = Catalogue([folder])
     catalogue.look()
-    chosen = Chosen(tuple(query.get("study", ())), tuple(query.get("run", ())))
-    replace(out, saved(view, chosen.found(catalogue), find(own), parts.fragment))
+    found = Chosen.of(parts.query).found(catalogue)
+    replace(out, saved(view, found, find(own), parts.fragment))
     return out
 
 

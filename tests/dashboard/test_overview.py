@@ -1,6 +1,7 @@
 """What the overview says of runs, and when they reached a target."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ def run(losses, folder="a", status="finished", **info):
     times = 10.0 * np.arange(len(losses))
     bests = {"loss": Bests.of(times, np.array(losses), higher=False)} if losses else {}
     last = {"round": len(losses) - 1, "time_s": times[-1] if losses else math.nan}
-    return RunLine("study", folder, status, info, last, bests)
+    return RunLine("study", folder, status, {"label": folder, "seed": 0, **info}, last, bests)
 
 
 def test_a_study_without_a_target_has_what_its_worst_run_ends_with():
@@ -44,7 +45,7 @@ def test_who_made_less_than_half_of_the_best_progress_sets_no_target():
 def test_of_accuracies_the_least_last_one_is_the_target_rounded_down():
     times = np.array([0.0, 10.0, 20.0])
     runs = (
-        RunLine("study", folder, "finished", {}, None, {"accuracy": Bests.of(times, values, True)})
+        replace(run([], folder), bests={"accuracy": Bests.of(times, values, True)})
         for folder, values in (
             ("a", np.array([0.1, 0.95, 0.876])),
             ("b", np.array([0.2, 0.912, np.nan])),

@@ -244,3 +244,10 @@ def test_twenty_tabs_are_told_and_forgotten(folder):
         return events, len(watch.listeners)
 
     assert asyncio.run(listened()) == ({'data: ["results/first", "results/moved"]\n\n'}, 0)
+
+
+def test_a_record_that_is_damaged_is_a_failed_run_among_the_others(client, folder):
+    (folder / "first" / "fedavg-seed3" / "run.json").write_text("{")
+    text = client.get("/").text
+    assert "failed: damaged: run.json is not what was written" in text
+    assert 'aria-label="compare fedavg  seed 3 of results/first"' in text
