@@ -166,7 +166,7 @@ class RecordedResult:
         tables = {"run": by_run, "setting": by_setting}
         if by not in tables:
             raise ScenarioError("", unknown("table", by, tables))
-        self._check_column(y)
+        self._results.check_column(y)
         return tables[by](self._results, y, target)
 
     @property
@@ -332,7 +332,7 @@ class RecordedResult:
         """
         from rayfed.report.page.report import write
 
-        self._check_column(y)
+        self._results.check_column(y)
         return write(self.folder, y, target, panels, tell)
 
     def __repr__(self) -> str:
@@ -374,13 +374,6 @@ class RecordedResult:
         from rayfed.report.read.results import Results
 
         return Results.read(self.folder)
-
-    def _check_column(self, y: str | None) -> None:
-        if y is None:
-            return
-        known = self._results.rounds.select_dtypes("number").columns
-        if y not in known:
-            raise ScenarioError("", unknown("column", y, map(str, known)))
 
     def _frame(self, what: str) -> pd.DataFrame:
         from rayfed.report.summary import frame

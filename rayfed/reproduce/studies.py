@@ -287,9 +287,9 @@ def conclude(
     verdicts = tuple(_verdict(study, claim, recorded, missing) for claim in study.every.claims)
     failed = _failures(study, verdicts, recorded)
     outcome = Outcome(study, verdicts, failed, missing, data or {})
-    _write(study.home, outcome.as_plain())
+    publish(study.home / CLAIMS, outcome.as_plain())
     for part in recorded:
-        _write(study.folder(part), outcome.as_plain(part))
+        publish(study.folder(part) / CLAIMS, outcome.as_plain(part))
         api.Result(study.folder(part), {}).report()
     return outcome
 
@@ -341,9 +341,11 @@ def _failures(
     }
 
 
-def _write(folder: Path, outcome: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    publish_text(folder / CLAIMS, json.dumps(outcome, indent=1, ensure_ascii=False) + "\n")
+def publish(path: Path, plain: Mapping[str, Any]) -> Path:
+    """Write plain values as JSON, for people and programs, into a folder that is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish_text(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+    return path
 
 
 def _same(study: Study, folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,9 +13,8 @@ from rayfed.api import cpus
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
 from rayfed.reproduce.provenance import here
-from rayfed.reproduce.studies import Outcome
+from rayfed.reproduce.studies import Outcome, publish
 from rayfed.reproduce.verdicts import Verdict
-from rayfed.runs.files.store import publish_text
 
 SURVEY = "all.json"
 """What ``rayfed reproduce --all`` writes, beside the folders of the studies."""
@@ -83,8 +81,7 @@ class Survey:
 
     def write(self, folder: Path) -> Path:
         """Write ``all.json`` into a folder and return its path."""
-        folder.mkdir(parents=True, exist_ok=True)
-        return _write(folder / SURVEY, self.as_plain())
+        return publish(folder / SURVEY, self.as_plain())
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -110,7 +107,7 @@ def update(path: Path, study: Surveyed) -> None:
     found = read(path)
     others = [each for each in found["studies"] if each["study"] != study.name]
     plain = sorted([*others, study.as_plain() | _now()], key=lambda each: str(each["study"]))
-    _write(path, {**found, **_totals(plain), "studies": plain})
+    publish(path, {**found, **_totals(plain), "studies": plain})
 
 
 def _now() -> dict[str, Any]:
@@ -125,8 +122,3 @@ def _totals(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "seconds": round(sum(study["seconds"] for study in studies), 1),
         "counts": dict(states),
     }
-
-
-def _write(path: Path, survey: dict[str, Any]) -> Path:
-    publish_text(path, json.dumps(survey, indent=1, ensure_ascii=False) + "\n")
-    return path

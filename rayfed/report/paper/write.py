@@ -189,9 +189,7 @@ def _every(results: Results) -> Iterator[PaperItem]:
 def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     """Return the columns of a table, the names of the algorithms first."""
     y, target = wanted.options.get("y"), wanted.options.get("target")
-    known = list(map(str, results.rounds.select_dtypes("number")))
-    if y is not None and y not in known:
-        raise ScenarioError("", unknown("column", str(y), known))
+    results.check_column(y)
     if wanted.kind == "table-cases":
         if not results.cases:
             raise ScenarioError("", "this study has no cases for the table 'table-cases'")

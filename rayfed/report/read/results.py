@@ -13,7 +13,7 @@ import pandas as pd
 
 from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
@@ -249,6 +249,12 @@ class Results:
     def rounds(self) -> pd.DataFrame:
         """Rounds of all runs, one row per round, with the column ``name``."""
         return self._joined("rounds")
+
+    def check_column(self, name: str | None) -> None:
+        """Raise ScenarioError unless there is a column of a name, if one is given."""
+        known = list(map(str, self.rounds.select_dtypes("number")))
+        if name is not None and name not in known:
+            raise ScenarioError("", unknown("column", str(name), known))
 
     def column(self, name: str) -> Column:
         """Return the declaration of a column of ``rounds``, as stored in the files.

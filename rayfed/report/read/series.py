@@ -93,19 +93,17 @@ def y_columns(results: Results) -> list[str]:
 
     Columns that are empty, or constant over all runs, are left out.
     """
-    rounds = results.rounds
-    columns: list[str] = []
-    for column in rounds.columns:
-        values = rounds[column]
-        if column in _NEVER_Y or str(column).startswith(LAYER_DRIFT):
+    columns = []
+    worked = results.rounds.get("round", pd.Series(dtype=int)) > 0
+    for name, values in results.rounds.select_dtypes(["number", "bool"]).items():
+        column = str(name)
+        if column in _NEVER_Y or column.startswith(LAYER_DRIFT):
             continue
-        if not pd.api.types.is_numeric_dtype(values):
-            continue
-        finite = values[np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))]
+        finite = np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))
         # Row 0 has no work behind it, so a constant column there still differs from the rest.
-        varied = finite[rounds.loc[finite.index, "round"] > 0].nunique() > 1
-        if len(finite) and (varied or column in _FIRST):
-            columns.append(str(column))
+        varied = values[finite & worked].nunique() > 1
+        if finite.any() and (varied or column in _FIRST):
+            columns.append(column)
     place = {column: number for number, column in enumerate(_FIRST)}
 
     def key(name: str) -> tuple[int, bool, bool]:
@@ -295,25 +293,21 @@ def default_target(results: Results, y: str = "loss") -> float | None:
     stop = stopped_at(results, y)
     if stop is not None:
         return stop
-    higher = better == "higher"
-    sign = 1.0 if higher else -1.0
-    progress = []
+    sign = 1.0 if better == "higher" else -1.0
     leading = leaders(results, y)
+    progress = []
     for name in (name for name in results.rivals if name in leading):
         frames = [history(run) for run in results.usable(name)]
-        mean = curve(frames, "round", y).mean
+        mean = sign * curve(frames, "round", y).mean
         if len(mean) > 1:
             worst = float((sign * last_values(frames, y)).min())
-            step, end = sign * float(mean[-1] - mean[0]), sign * worst
-            progress.append((step, end, sign * float(mean[0])))
-    best = max((step for step, _, _ in progress), default=0.0)
-    counted = [(end, start) for step, end, start in progress if step > 0 and step >= best / 2]
-    ends = [end for end, _ in counted]
-    if not ends:
+            progress.append((float(mean[-1] - mean[0]), worst, float(mean[0])))
+    most = max((step for step, _, _ in progress), default=0.0)
+    counted = [(end, start) for step, end, start in progress if step > 0 and step >= most / 2]
+    if not counted:
         return None
-    end = min(ends) if higher else max(ends)
-    rounded = (round_easily(end, not higher, digits) for digits in range(2, _DIGITS + 1))
-    start = min(start for _, start in counted)
+    end, start = (min(values) for values in zip(*counted, strict=True))
+    rounded = (round_easily(sign * end, sign < 0, digits) for digits in range(2, _DIGITS + 1))
     return next((value for value in rounded if sign * value > start), None)
 
 
