@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, last_values, leaders, level_with_best
+from rayfed.report.read.series import final, first_column, leaders, level_with_best
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
 
 MOST_ACROSS = 6
@@ -43,14 +43,10 @@ class End:
     def of(cls, results: Results, name: str, column: str) -> End:
         """Return where an algorithm ended by a column of the rounds."""
         failed = name in results.failed
-        values = last_values([run.rounds for run in results.usable(name) if not failed], column)
+        mean, sd = final([run.rounds for run in results.usable(name) if not failed], column)
         runs = any(run.status == "running" for run in results.of(name))
-        return cls(
-            float(values.mean()) if len(values) else np.nan,
-            float(values.std(ddof=1)) if len(values) > 1 else np.nan,
-            runs,
-            len(values) > 0 and name not in results.baselines and not runs,
-        )
+        competes = not (np.isnan(mean) or name in results.baselines or runs)
+        return cls(mean, sd, runs, competes)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from rayfed.report.read.results import Results
 from rayfed.report.read.series import (
     before,
     crossing,
+    final,
     first_column,
     history,
     keeping,
-    last_values,
     level_with_best,
     targets,
 )
@@ -92,10 +92,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     }
     row |= _to_target(histories, results.column(y), target)
     for column in _FINALS:
-        last = last_values(histories, column)
-        row[f"{column}_mean"] = float(last.mean()) if len(last) else np.nan
-        with np.errstate(over="ignore"):  # a run that diverged ends where it likes
-            row[f"{column}_sd"] = float(np.std(last, ddof=1)) if len(last) > 1 else np.nan
+        row[f"{column}_mean"], row[f"{column}_sd"] = final(histories, column)
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
         ends = [float(frame[source].iloc[-1]) for frame in histories]
         row[column] = float(np.mean(ends)) if ends else np.nan

@@ -7,7 +7,7 @@ check is one of a few comparisons of values, a value is a column of ``rounds.par
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -110,16 +110,10 @@ class RecordedValue(Where):
         form = _only_key(self, "column", "rounds_to", "parameters", "ratio", "difference")
         if form == "column" and (self.at is None) == (self.reduce is None):
             fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
-        alone = {
-            "column": (),
-            "rounds_to": ("at", "reduce", "over"),
-            "parameters": ("at", "reduce", "over"),
-            "ratio": ("at", "reduce", "over", "part", "of", "setting", "seed"),
-            "difference": ("at", "reduce", "over", "part", "of", "setting", "seed"),
-        }
-        for key in alone[form]:
-            if getattr(self, key) is not None:
-                fail(f"does not go with {form}; leave it out", getattr(self, key), key)
+        left_out = () if form == "column" else ("at", "reduce", "over")
+        if form in ("ratio", "difference"):  # which name their runs themselves
+            left_out = (*left_out, *Where.model_fields)
+        _without(self, left_out, f"does not go with {form}; leave it out")
         if self.over is not None and (self.reduce is None or self.over[0] > self.over[1]):
             fail("goes with reduce: [first round, last round]", list(self.over), "over")
         return self
@@ -234,9 +228,7 @@ class Check(Close):
             self.slacks()
         else:
             left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
-        for key in left_out:
-            if getattr(self, key) is not None:
-                fail("says nothing here; leave it out", getattr(self, key), key)
+        _without(self, left_out, "says nothing here; leave it out")
         return self
 
     @property
@@ -388,6 +380,13 @@ def _leaves(place: str, value: RecordedValue) -> list[tuple[str, Where]]:
                 leaf for k, part in enumerate(both) for leaf in _leaves(f"{place}.{form}.{k}", part)
             ]
     return [(place, value)]
+
+
+def _without(given: Settings, keys: Iterable[str], problem: str) -> None:
+    """Refuse the first of the keys that is given."""
+    for key in keys:
+        if getattr(given, key) is not None:
+            fail(problem, getattr(given, key), key)
 
 
 def _only_key(given: Settings, *keys: str) -> str:

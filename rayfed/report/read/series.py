@@ -127,6 +127,14 @@ def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
     return np.array([values[-1] for _, values in _known(frames, "round", y)], np.float64)
 
 
+def final(frames: Sequence[pd.DataFrame], y: str) -> tuple[float, float]:
+    """Return mean and sample standard deviation of `last_values`; NaN of none, or of one."""
+    last = last_values(frames, y)
+    with np.errstate(over="ignore"):  # a run that diverged ends where it likes
+        spread = float(last.std(ddof=1)) if len(last) > 1 else np.nan
+    return float(last.mean()) if len(last) else np.nan, spread
+
+
 @dataclass(frozen=True)
 class Curve:
     """A mean over seeds with its band of one standard deviation, all (n,) arrays."""
@@ -335,10 +343,10 @@ def leaders(results: Results, y: str) -> tuple[str, ...]:
 
 def _end(results: Results, name: str, y: str) -> float:
     """Return the mean last value, less where it is better; infinity if there is none."""
-    known = last_values([run.rounds for run in results.usable(name)], y)
-    if not len(known) or name in results.failed:
+    mean, _ = final([run.rounds for run in results.usable(name)], y)
+    if np.isnan(mean) or name in results.failed:
         return float("inf")
-    return (-1.0 if results.column(y).better == "higher" else 1.0) * float(known.mean())
+    return -mean if results.column(y).better == "higher" else mean
 
 
 def stopped_at(results: Results, column: str) -> float | None:

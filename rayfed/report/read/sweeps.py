@@ -11,7 +11,7 @@ import pandas as pd
 
 from rayfed.report.read.differences import own_facts, scenario_facts, unequal
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import crossing, history, last_values, stopped_at
+from rayfed.report.read.series import crossing, final, history, stopped_at
 from rayfed.report.read.settings import short_keys
 
 _LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep
@@ -81,8 +81,7 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
         at = [crossing(frame, results.column(column), goal) for frame in frames]
         there = [float(row["round"]) for row in at if row is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
-    last = last_values(frames, column)
-    return float(last.mean()) if len(last) else float("nan")
+    return final(frames, column)[0]
 
 
 def _of_grid(results: Results) -> SweptPoints | None:
