@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -162,29 +163,25 @@ class Results:
         """The runs of each case, in the order of the scenario; empty where `case_of` is."""
         found = dict.fromkeys(self.case_of.values())
         every = dict.fromkeys(part.case for part in self._settings.values())
-        parts = {case: self._case(case) for case in every | found if case in found}
+        parts: dict[str, list[RunRecord]] = {case: [] for case in every | found if case in found}
+        for run in self.runs_found if found else ():
+            parts[self.case_of[run.name]].append(run.renamed(self.within[run.name]))
         order = tuple(dict.fromkeys(run.label for run in self.runs_found if not run.baseline))
-        return {case: replace(part, order=order) for case, part in parts.items()}
-
-    def _case(self, case: str) -> Results:
-        """Return the runs of a case by their names in it."""
-        runs = [run for run in self.runs_found if self.case_of[run.name] == case]
-        return Results(self.folder, tuple(run.renamed(self.within[run.name]) for run in runs))
+        return {
+            case: Results(self.folder, tuple(runs), order=order) for case, runs in parts.items()
+        }
 
     @cached_property
     def within(self) -> dict[str, str]:
         """What each name is called in its case: its label, and its own setting if it has others."""
-        own: dict[tuple[str, str], set[str]] = {}
-        for run in self.runs_found:
-            held = own.setdefault((self.case_of.get(run.name, ""), run.label), set())
-            held.add(self._placed(run).own)
+        if not self.case_of:
+            return {name: name for name in self.names}
+        runs = [self.of(name)[0] for name in self.names]
+        settings = Counter((self.case_of[run.name], run.label) for run in runs)
+        alone = {run.name: settings[self.case_of[run.name], run.label] == 1 for run in runs}
         return {
-            run.name: run.name
-            if not self.case_of
-            else f"{run.label} ({self._placed(run).own})"
-            if len(own[self.case_of[run.name], run.label]) > 1
-            else run.label
-            for run in self.runs_found
+            run.name: run.label if alone[run.name] else f"{run.label} ({self._placed(run).own})"
+            for run in runs
         }
 
     def _placed(self, run: RunRecord) -> Placed:
