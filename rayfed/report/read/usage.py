@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.arrays import Floats, Ints
-from rayfed.core.summary import CLOCKS, NEEDED, STATUS, Summary, summarised
+from rayfed.core.summary import CLOCKS, NEEDED, STATUS, summarised
 
 STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
@@ -65,10 +65,6 @@ def summed(
     arrays["events"]["status"] = texts.map({text: k for k, text in enumerate(STATUS)}).to_numpy()
     gone = None if away is None else {c: away[c].to_numpy() for c in NEEDED["away"]}
     found = summarised(arrays["rounds"], arrays["events"], arrays["clients"], gone, network)
-    return _framed(found)
-
-
-def _framed(found: Summary) -> Summed:
     clocks = np.array(CLOCKS, dtype=object)[found.density["clock"]]
     return Summed(pd.DataFrame(found.usage), pd.DataFrame({**found.density, "clock": clocks}))
 
@@ -91,18 +87,6 @@ class Usage:
     clients: pd.DataFrame
     summed: Summed | None
     baseline: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        rounds: pd.DataFrame,
-        events: pd.DataFrame,
-        clients: pd.DataFrame,
-        away: pd.DataFrame | None = None,
-        network: Mapping[str, Any] | None = None,
-    ) -> Usage:
-        """Return the use from the tables of a run; parameters are those of `summed`."""
-        return cls(rounds, clients, summed(rounds, events, clients, away, network))
 
     @cached_property
     def asked(self) -> pd.DataFrame:

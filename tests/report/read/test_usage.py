@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from rayfed import api
 from rayfed.report.read.results import Results
-from rayfed.report.read.usage import STATES, Usage
+from rayfed.report.read.usage import STATES, Usage, summed
 
 EVENT = ("round", "ask", "client", "start_s", "compute_s", "end_s", "status")
+
+
+def use_of(rounds, events, clients, *more):
+    """The use from the tables of a run, with what `summed` takes besides."""
+    return Usage(rounds, clients, summed(rounds, events, clients, *more))
 
 
 def events_of(*rows, **columns):
@@ -59,7 +64,7 @@ def tables():
 
 @pytest.fixture
 def by_hand(tables):
-    return Usage.of(tables.rounds, tables.events, tables.clients, tables.away)
+    return use_of(tables.rounds, tables.events, tables.clients, tables.away)
 
 
 def test_every_second_of_each_client_has_a_state(by_hand):
@@ -93,18 +98,18 @@ def test_what_is_in_vain_is_late_dropped_or_unfinished(by_hand):
 
 
 def test_bytes_in_vain_that_were_not_recorded_follow_from_single_asks(tables):
-    old = Usage.of(tables.rounds.drop(columns="bytes_wasted"), tables.events, tables.clients)
+    old = use_of(tables.rounds.drop(columns="bytes_wasted"), tables.events, tables.clients)
     # 6 works download 100 each, 5 answers upload 20 each: late 120, dropped 100.
     assert old.traffic == (700, 220)
     twice = pd.concat([tables.events, tables.events.assign(ask=1)])
-    several = Usage.of(tables.rounds.drop(columns="bytes_wasted"), twice, tables.clients)
+    several = use_of(tables.rounds.drop(columns="bytes_wasted"), twice, tables.clients)
     assert several.traffic[0] == 700
     assert np.isnan(several.traffic[1])
     assert "wasted_bytes" not in several.totals
 
 
 def test_where_it_is_not_recorded_who_was_away_the_rest_is_idle(tables):
-    found = Usage.of(tables.rounds, tables.events, tables.clients).activity
+    found = use_of(tables.rounds, tables.events, tables.clients).activity
     assert found["away"].isna().all()
     assert found["idle"].tolist() == pytest.approx([10, 0, 0, 15])
     np.testing.assert_allclose(found.sum(axis=1), 20)
@@ -112,7 +117,7 @@ def test_where_it_is_not_recorded_who_was_away_the_rest_is_idle(tables):
 
 def test_energy_is_power_times_computing(tables):
     clients = tables.clients.assign(watts=[1.0, 2.0, 3.0, np.nan])
-    usage = Usage.of(tables.rounds, tables.events, clients, tables.away)
+    usage = use_of(tables.rounds, tables.events, clients, tables.away)
     assert usage.energy.to_dict() == pytest.approx(
         {"used": 4 * 1 + 16 * 2 + 4 * 3, "late": 9 * 3, "dropped": 0, "unfinished": 0}
     )
@@ -128,7 +133,7 @@ def test_the_download_of_work_cut_short_goes_by_the_network():
     )
     rounds = rounds_of(0.0, 10.0, bytes_down=[0, 2_000_000], bytes_up=[0, 1_000_000])
     network = {"down_mbps": 8.0, "up_mbps": 2.0, "latency_s": 0.0}
-    usage = Usage.of(rounds, events, pd.DataFrame(), away_of((1, 4.0, 10.0)), network)
+    usage = use_of(rounds, events, pd.DataFrame(), away_of((1, 4.0, 10.0)), network)
     assert usage.activity.loc[1].tolist() == [3, 1, 0, 0, 6]
 
 
@@ -141,7 +146,7 @@ def test_work_that_was_given_up_is_cut_short_too():
     )
     rounds = rounds_of(0.0, 10.0, bytes_down=[0, 3_000_000], bytes_up=[0, 1_500_000])
     network = {"down_mbps": 8.0, "up_mbps": 1.0, "latency_s": 0.0}
-    usage = Usage.of(rounds, events, pd.DataFrame(), away_of(), network)
+    usage = use_of(rounds, events, pd.DataFrame(), away_of(), network)
     assert usage.activity.loc[1].tolist() == [6, 2, 0, 2, 0]
 
 
@@ -152,7 +157,7 @@ def test_work_whose_upload_travels_while_the_next_begins():
         version=[0, 0], staleness=[0, 1],
     )  # fmt: skip
     rounds = rounds_of(0.0, 9.0, 14.0, bytes_down=[0, 8, 8], bytes_up=[0, 8, 8])
-    usage = Usage.of(rounds, events, pd.DataFrame(), away_of(), {"down_mbps": 4.0, "up_mbps": 2.0})
+    usage = use_of(rounds, events, pd.DataFrame(), away_of(), {"down_mbps": 4.0, "up_mbps": 2.0})
     assert usage.activity.loc[0].tolist() == [6, 8, 0, 0, 0]
 
 
@@ -166,30 +171,30 @@ def test_replies_wait_in_a_buffer_until_their_client_is_asked_again():
         version=[0, 0, 0, 1], staleness=[0, 0, 1, -1],
     )  # fmt: skip
     rounds = rounds_of(0.0, 8.0, 12.0, bytes_down=[0, 30, 10], bytes_up=[0, 8, 4])
-    usage = Usage.of(rounds, events, pd.DataFrame(), away_of())
+    usage = use_of(rounds, events, pd.DataFrame(), away_of())
     # Client 1 downloads for half of its 2 s of transfers, then computes for a second.
     found = usage.activity.to_numpy().tolist()
     assert found == [[5, 2, 5, 0, 0], [7, 3, 0, 2, 0]]
     assert usage.staleness.tolist() == [0, 0, 1]
     assert usage.traffic == (52, 10)
     events["status"] = ["used", "used", "unfinished", "unfinished"]
-    waits = Usage.of(rounds, events, pd.DataFrame(), away_of())  # one of them has sent its reply
+    waits = use_of(rounds, events, pd.DataFrame(), away_of())  # one of them has sent its reply
     assert waits.traffic == (52, 10 + 14)
 
 
 def test_work_goes_on_when_its_client_is_back():
     """5 s of computing, interrupted for 4 s, between transfers of 1 s."""
     events = events_of((1, 0, 0, 0.0, 5.0, 11.0, "used"))
-    usage = Usage.of(rounds_of(0.0, 12.0), events, pd.DataFrame(), away_of((0, 3.0, 7.0)))
+    usage = use_of(rounds_of(0.0, 12.0), events, pd.DataFrame(), away_of((0, 3.0, 7.0)))
     assert usage.activity.loc[0].tolist() == [5, 2, 1, 0, 4]
 
 
 @pytest.mark.parametrize("events", [events_of(), events_of((1, 0, 0, 0.0, 0.0, 0.0, "used"))])
 def test_nothing_is_known_of_no_events_and_no_time(events):
-    usage = Usage.of(rounds_of(0.0, 0.0), events, pd.DataFrame())
+    usage = use_of(rounds_of(0.0, 0.0), events, pd.DataFrame())
     assert usage.activity is None
     assert usage.totals.keys() <= {"round_s_p50", "round_s_p90"}
-    assert Usage.of(pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).totals == {}
+    assert use_of(pd.DataFrame(), pd.DataFrame(), pd.DataFrame()).totals == {}
 
 
 # -- second by second ----------------------------------------------------------------------
@@ -249,7 +254,7 @@ def second_by_second(events, away, closes):
 @given(histories())
 def test_states_are_those_of_every_second(history):
     rounds, events, away, closes = history
-    usage = Usage.of(rounds, events, pd.DataFrame(), away)
+    usage = use_of(rounds, events, pd.DataFrame(), away)
     if not len(events):
         assert usage.activity is None
         return
