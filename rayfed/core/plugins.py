@@ -75,7 +75,7 @@ KINDS = {
     ),
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partitions", "rayfed.datasets.partitions.base:Partition"),
-    "drifts": Kind("rayfed.datasets.drift", "rayfed.datasets.drift.base:Drift"),
+    "drifts": Kind("rayfed.datasets.drift", "rayfed.datasets.drift:Drift"),
     "delays": Kind("rayfed.population.delay", "rayfed.population.delay.base:Delay"),
     "availability": Kind(
         "rayfed.population.availability", "rayfed.population.availability.base:Availability"

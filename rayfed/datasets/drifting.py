@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.datasets.drift.base import Drift
+from rayfed.datasets.drift import Drift
 from rayfed.datasets.shards import OfLastClients, Shards
 
 _PARTS = {"train": 0, "test": 1, "validation": 2}

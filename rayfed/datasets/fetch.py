@@ -1,6 +1,7 @@
-"""Files of published data sets: read from a local folder or downloaded once, with checksums.
+"""Files of data sets: published ones, downloaded once with checksums, and those of the Hub.
 
-The tests download from a local server; the published addresses themselves are not tested.
+Published files are read from a local folder if they are there. The tests download from a local
+server; the published addresses themselves are not tested.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ import gzip
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.errors import DataMissing, LibraryMissing, RayfedError, ScenarioError, clipped
 from rayfed.core.files import reading
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -101,3 +106,46 @@ def _download(file: File) -> Path:
             f"file '{file.path}' is not available locally and could not be downloaded "
             f"({type(error).__name__}); set RAYFED_DATA to a folder that holds it",
         ) from error
+
+
+SCHEME = "hf://"
+"""Of addresses on the Hugging Face Hub, such as ``hf://datasets/user/name/data/*.parquet``."""
+
+
+def read_hub(url: str) -> pd.DataFrame:
+    """Read Parquet files of a data set, one below the other, in the order of their names.
+
+    Parameters
+    ----------
+    url : str
+        Such as ``hf://datasets/user/name/data/train-*.parquet``.
+
+    Raises
+    ------
+    ScenarioError
+        If the file system of the Hub is not installed, or nothing can be read there.
+    """
+    try:
+        import fsspec
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        system = fsspec.filesystem(SCHEME.removesuffix("://"))
+    except (ImportError, ValueError) as error:
+        text = "needs huggingface_hub; install it with: pip install 'rayfed[hf]'"
+        raise LibraryMissing(url, text) from error
+    try:
+        found = sorted(system.glob(url.removeprefix(SCHEME)))
+        if not found:
+            raise ScenarioError(url, "holds no file of that name; look at the data set's files")
+        tables = []
+        for path in found:
+            with system.open(path, "rb") as file:
+                tables.append(pq.read_table(file))
+        frame: pd.DataFrame = pa.concat_tables(tables, promote_options="default").to_pandas()
+        return frame
+    except RayfedError:
+        raise
+    except Exception as error:  # of the network, of the Hub, of Arrow
+        what = clipped(str(error).partition("\n")[0], 100)
+        raise ScenarioError(url, f"cannot be read ({type(error).__name__}: {what})") from error

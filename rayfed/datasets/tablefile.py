@@ -18,7 +18,7 @@ from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError, clipped, unknown
 from rayfed.core.files import read_frame
 from rayfed.datasets.base import Table
-from rayfed.datasets.hub import read_hub
+from rayfed.datasets.fetch import read_hub
 from rayfed.datasets.libsvm import LABEL, read_libsvm
 
 if TYPE_CHECKING:

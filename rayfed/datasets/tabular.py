@@ -12,7 +12,7 @@ from rayfed.core.arrays import Array, Bools
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table, standardise
-from rayfed.datasets.hub import SCHEME
+from rayfed.datasets.fetch import SCHEME
 from rayfed.datasets.split import Split
 from rayfed.datasets.tablefile import FileTable, Rules, Task, load_file
 

@@ -6,8 +6,7 @@ the same tables by `summarised`.
 """
 
 from rayfed.core.summary.absence import Absence
-from rayfed.core.summary.bands import BANDS, Ranking
-from rayfed.core.summary.grid import STATUS, STEPS
+from rayfed.core.summary.grid import BANDS, STATUS, STEPS, Ranking
 from rayfed.core.summary.sums import CLOCKS, DENSITY, USAGE, Sums
 from rayfed.core.summary.whole import NEEDED, Summary, network_of, pieces, summarised
 

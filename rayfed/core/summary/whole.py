@@ -10,7 +10,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.core.summary.absence import Absence
-from rayfed.core.summary.bands import banded, ranked
+from rayfed.core.summary.grid import banded, ranked
 from rayfed.core.summary.sums import Sums
 
 NEEDED = {

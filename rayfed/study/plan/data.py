@@ -27,7 +27,7 @@ from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.drifting import DriftingShards
-from rayfed.datasets.hub import SCHEME
+from rayfed.datasets.fetch import SCHEME
 from rayfed.datasets.partitions import Partition
 from rayfed.datasets.shards import PARTS, Shards
 from rayfed.datasets.split import split

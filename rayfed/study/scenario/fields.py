@@ -34,7 +34,7 @@ from rayfed.clients.solvers import override
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.own import Untrusted
-from rayfed.datasets.hub import SCHEME
+from rayfed.datasets.fetch import SCHEME
 from rayfed.study.scenario.invalid import short
 from rayfed.study.scenario.settings import Settings, fail, mistyped, plain, settings_of
 

@@ -1,10 +1,19 @@
-"""Bernoulli availability: draws that stay put, changes against a search period by period."""
+"""Bernoulli availability: draws that stay put, and every mode of probabilities by hand."""
+
+import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
+from rayfed import api
 from rayfed.availability import Bernoulli
+from rayfed.core.errors import ScenarioError
 from rayfed.population.availability import Always, PopulationInfo
+from rayfed.population.availability.bernoulli import Chance
+from rayfed.testing.checks.availability import POPULATION, changes_when_it_says, check_pure
 
 SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)
@@ -80,3 +89,126 @@ def test_another_seed_draws_other_clients():
         there(Bernoulli(p=0.5), ids=ids, population=PopulationInfo(100, seed)) for seed in (0, 1)
     )
     assert (one != two).any()
+
+
+HOLDS = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool)
+THREE = PopulationInfo(3, 0, sizes=np.array([10, 40, 20]), holds=HOLDS)
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("rows", [0.5, 1.0, math.sqrt(0.5)]),  # sqrt(n / 40)
+        ("few-rows", [1.0, 0.5, math.sqrt(0.5)]),  # sqrt(10 / n)
+        ("lowest-label", [0.5, 0.5 + 0.5 / 3, 0.5 + 1 / 3]),  # lowest labels 0, 1 and 2 of 0 to 3
+        ("labels", [0.5 + 0.125, 0.75, 0.75]),  # 1, 2 and 2 labels of 4
+    ],
+)
+def test_probabilities_by_data_and_a_bias_of_one_half(by, expected):
+    table = Chance(by=by, bias=0.5).table(np.arange(3), THREE)
+    np.testing.assert_allclose(table[:, 0], expected)
+    assert (Chance(by=by, bias=0.0).table(np.arange(3), THREE) == 1.0).all()
+
+
+def test_labels_take_turns_over_a_cycle():
+    table = Chance(by="label-turns", bias=0.75, cycle=8).table(np.arange(3), THREE)
+    low, sure = [0.25], [1.0]
+    assert table.tolist() == [
+        sure * 2 + low * 6,  # label 0, in the first quarter
+        low * 2 + sure * 4 + low * 2,
+        low * 4 + sure * 4,
+    ]
+
+
+def test_lognormal_luck_is_relative_to_the_luckiest():
+    population = PopulationInfo(2000, 4)
+    p = Chance(by="lognormal", bias=0.5).table(np.arange(2000), population)[:, 0]
+    assert p.max() == 1.0
+    logs = np.log(p) / -math.log(0.5)
+    assert logs.std() == pytest.approx(1.0, abs=0.07)
+    assert stats.shapiro(logs).pvalue > 0.01
+
+
+def test_a_wave_lifts_and_lowers_all_in_turn():
+    flat, waved = (
+        Chance(by="rows", wave=w, cycle=4).table(np.arange(3), THREE) for w in (False, True)
+    )
+    np.testing.assert_allclose(waved, flat * [0.5, 0.9, 0.5, 0.1])
+
+
+def test_rounds_follow_the_probabilities():
+    population = PopulationInfo(
+        30_000, 1, sizes=np.where(np.arange(30_000) % 2, 400, 100), holds=None
+    )
+    bernoulli, ids = Bernoulli(p=Chance(by="rows", wave=True, cycle=4)), np.arange(30_000)
+    for round, level in ((1, 0.5), (2, 0.9), (4, 0.1), (6, 0.9)):
+        there = bernoulli.available(ids, 0.0, round, population)
+        for few, p in ((0, 0.5 * level), (1, level)):
+            number = int(there[few::2].sum())
+            assert stats.binomtest(number, 15_000, p).pvalue > 0.005
+
+
+CHANCES = st.builds(
+    Chance,
+    by=st.sampled_from(["rows", "labels", "label-turns", "lognormal"]),
+    bias=st.sampled_from([0.0, 0.3, 0.9]),
+    wave=st.booleans(),
+    cycle=st.integers(1, 9),
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(CHANCES, st.lists(st.tuples(st.floats(0, 1e5), st.integers(1, 50)), min_size=1, max_size=3))
+def test_pure_and_exact_as_every_availability(chance, questions):
+    bernoulli = Bernoulli(p=chance, period_s=10.0)
+    check_pure(bernoulli, questions)
+    check_pure(Bernoulli(p=chance), questions)
+    # one who is there in one of 10^6 periods changes long after `next_change` has searched enough
+    if chance.by != "lognormal" or chance.bias < 0.9:
+        changes_when_it_says(bernoulli, *questions[0])
+
+
+def test_who_is_certain_to_be_there_never_changes():
+    bernoulli = Bernoulli(p=Chance(by="rows"), period_s=1.0)
+    change = bernoulli.next_change(np.arange(12), 5.0, POPULATION)
+    assert np.flatnonzero(np.isinf(change)).tolist() == [11]  # the client with most rows
+
+
+def test_a_plan_knows_rows_and_labels(mixed):
+    made = mixed()
+    made["clients"]["groups"] = [
+        {"name": "a", "ids": [0, 1], "availability": {"name": "bernoulli", "p": {"by": "labels"}}}
+    ]
+    made["clients"]["availability"] = {"name": "bernoulli", "p": {"by": "rows", "bias": 0.9}}
+    (run,) = api.prepare(api.read(made)).runs
+    info, shards = run.federation.population.info, run.federation.views.training.shards
+    assert info.sizes.tolist() == shards.sizes(np.arange(13)).tolist()
+    _, labels = shards.rows(np.array([3]), int(shards.sizes(np.array([3]))[0]))
+    assert np.flatnonzero(info.holds[3]).tolist() == np.unique(labels).tolist()
+
+
+def test_rows_alone_need_no_labels(mixed):
+    made = mixed(problem={"name": "least-squares", "dataset": "line"})
+    made["clients"]["availability"] = {"name": "bernoulli", "p": {"by": "few-rows"}}
+    (run,) = api.prepare(api.read(made)).runs
+    assert run.federation.population.info.holds is None
+    made["clients"]["availability"] = {"name": "bernoulli", "p": {"by": "labels"}}
+    with pytest.raises(ScenarioError, match="the targets are numbers; leave it out"):
+        api.prepare(api.read(made))
+
+
+WRONG = {
+    r"p\.by: found 'size'": {"by": "size"},
+    r"p: unknown key 'beta'|p\.beta: unknown key 'beta'": {"by": "rows", "beta": 1},
+    r"p\.bias: found 1, which spreads without bound; give less": {"by": "lognormal", "bias": 1},
+    "p: found 2; it should be at most 1": 2,
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_settings_are_one_line(mixed, message):
+    made = mixed()
+    made["clients"]["availability"] = {"name": "bernoulli", "p": WRONG[message]}
+    with pytest.raises(ScenarioError, match=message) as caught:
+        api.read(made)
+    assert "\n" not in str(caught.value)
