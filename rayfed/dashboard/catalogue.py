@@ -21,9 +21,9 @@ from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
+from rayfed.report.read.curves import targets
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import record_of, setting_of
-from rayfed.report.read.series import targets
 
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
@@ -174,7 +174,7 @@ class StudyLine:
         return any(run.status == "running" for run in self.runs)
 
     def targets(self, column: str) -> Mapping[str, float]:
-        """Return what each run has to reach by its folder: the page's own rule, `series.targets`.
+        """Return what each run has to reach by its folder: the page's own rule, `curves.targets`.
 
         It goes by the first and the last values of the runs in the column, one of `HIGHER`. NaN
         where no target is known.

@@ -20,11 +20,11 @@ from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import PageSource, Panel, Section, find
 from rayfed.report.panels.timeline import events_of
+from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
 from rayfed.report.read.differences import shown as text
 from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import y_columns
 from rayfed.report.writing import replace
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import yaml
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
+from rayfed.report.read.curves import crossing, history, level_with_best
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import crossing, history, level_with_best
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
 from rayfed.report.writing import replace
 
@@ -175,7 +175,7 @@ class Winner:
     edges : tuple of str
         Keys of the grid whose first or last number it has: a wider grid may hold a better one.
     level : int, optional
-        Other candidates within noise of it, see `series.level_with_best`. None where there is one
+        Other candidates within noise of it, see `curves.level_with_best`. None where there is one
         seed, so that nothing can be said.
     """
 

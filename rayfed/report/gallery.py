@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.figures.facets import side_by_side
 from rayfed.report.panels.base import Draw, FigurePanel, find
+from rayfed.report.read.curves import clocks, first_column
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import clocks, first_column
 
 SIDE_BY_SIDE = "convergence"
 """The figure that shows all cases at once."""

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from rayfed.report.read.curves import final, first_column, leaders, level_with_best
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import final, first_column, leaders, level_with_best
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
 
 MOST_ACROSS = 6
@@ -60,7 +60,7 @@ class Standing:
     ranking : tuple of str
         Those that compete, the best first.
     level : tuple of str
-        The best of these and those within noise of it, see `series.level_with_best`.
+        The best of these and those within noise of it, see `curves.level_with_best`.
     """
 
     ends: Mapping[str, End]

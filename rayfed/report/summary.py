@@ -10,14 +10,14 @@ import pandas as pd
 
 from rayfed.report import tables
 from rayfed.report.read.breakdown import profile_of
-from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import (
+from rayfed.report.read.curves import (
     first_column,
     history,
     last_values,
     targets,
     y_columns,
 )
+from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat, tried
 
 FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
@@ -73,9 +73,9 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
     results : Results
         A result folder.
     y : str, optional
-        The column that the target is set for. If None: `series.first_column`.
+        The column that the target is set for. If None: `curves.first_column`.
     target : float, optional
-        If None: `series.targets`.
+        If None: `curves.targets`.
 
     Returns
     -------

@@ -11,9 +11,7 @@ import pandas as pd
 
 from rayfed.core import columns
 from rayfed.report.read import units
-from rayfed.report.read.personal import without_global
-from rayfed.report.read.results import Results
-from rayfed.report.read.series import (
+from rayfed.report.read.curves import (
     before,
     crossing,
     final,
@@ -23,6 +21,8 @@ from rayfed.report.read.series import (
     level_with_best,
     targets,
 )
+from rayfed.report.read.personal import without_global
+from rayfed.report.read.results import Results
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
@@ -33,7 +33,7 @@ COSTS = {
     "bytes_up_to_target": "bytes_up",
     "updates_to_target": "updates",
 }
-"""What a run took to reach the target, and the clock of `series.history` that it is read from."""
+"""What a run took to reach the target, and the clock of `curves.history` that it is read from."""
 WITHIN = {"rounds_to_target_within": "round", "time_to_target_within_s": "time_s"}
 """How exactly that is known: the distance to the evaluated row before."""
 TO_KEEP = {"rounds_to_keep": "round", "time_to_keep_s": "time_s"}
@@ -51,9 +51,9 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     results : Results
         A result folder.
     y : str, optional
-        The column that the target is set for. If None: `series.first_column`.
+        The column that the target is set for. If None: `curves.first_column`.
     target : float, optional
-        If None: `series.targets`.
+        If None: `curves.targets`.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def _to_target(
 
 
 def costs_of(frame: pd.DataFrame, y: columns.Column, target: float | None) -> dict[str, float]:
-    """Return `COSTS`, `WITHIN` and `TO_KEEP` of one run's `series.history`, NaN if not reached."""
+    """Return `COSTS`, `WITHIN` and `TO_KEEP` of one run's `curves.history`, NaN if not reached."""
     at, since = crossing(frame, y, target), keeping(frame, y, target)
     found = _clocks(COSTS, at) | _clocks(WITHIN, at) | _clocks(TO_KEEP, since)
     if at is not None:
@@ -328,9 +328,9 @@ def comparison(
     results : Results
         A result folder.
     y : str, optional
-        The column that the target is set for. If None: `series.first_column`.
+        The column that the target is set for. If None: `curves.first_column`.
     target : float, optional
-        If None: `series.targets`.
+        If None: `curves.targets`.
     width : int, optional
         Characters of a line, with two between columns. Where that is too few, first the deviations
         are left out, then the bytes; then names are cut in their middle, and the time is left out.

@@ -11,8 +11,8 @@ import rayfed
 from rayfed.dashboard.catalogue import HIGHER, Bests, Catalogue, RunLine, StudyLine
 from rayfed.dashboard.overview import Goal, Overview, RunRow, titled
 from rayfed.report.panels.base import PageSource
+from rayfed.report.read.curves import targets
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import targets
 from rayfed.testing.studies import mixed
 
 

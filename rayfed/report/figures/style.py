@@ -12,8 +12,8 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
+from rayfed.report.read.curves import Axis, clocks, stopped_at
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import Axis, clocks, stopped_at
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"

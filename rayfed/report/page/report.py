@@ -19,9 +19,9 @@ from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
+from rayfed.report.read.curves import clocks
 from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Results, Tell
-from rayfed.report.read.series import clocks
 from rayfed.report.tables import summary
 from rayfed.report.writing import make, replace
 
@@ -43,9 +43,9 @@ def write(
     folder : str or Path
         ``results/<scenario>/``, of a study that is finished, failed or still running.
     y : str, optional
-        The column that the target is set for. If None: `series.first_column`.
+        The column that the target is set for. If None: `curves.first_column`.
     target : float, optional
-        If None: `series.default_target`.
+        If None: `curves.default_target`.
     panels : sequence of str or type, optional
         Panels of the user's, as `panels.base.find` takes them.
     tell : callable, optional

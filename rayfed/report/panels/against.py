@@ -27,8 +27,7 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Section, figure_json, short_columns
 from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, joined, quoted
 from rayfed.report.read import units
-from rayfed.report.read.results import Results
-from rayfed.report.read.series import (
+from rayfed.report.read.curves import (
     EPSILON,
     X_AXES,
     Curve,
@@ -40,6 +39,7 @@ from rayfed.report.read.series import (
     thin,
     y_columns,
 )
+from rayfed.report.read.results import Results
 
 HEIGHT = 400
 _MOST = 600  # points of a line
@@ -120,7 +120,7 @@ def path(results: Results, name: str, x: str, y: str) -> pd.DataFrame:
 
 
 def seed_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFrame:
-    """Return means over seeds of columns of `series.history`, by round.
+    """Return means over seeds of columns of `curves.history`, by round.
 
     NaN where a seed that has the column has no value. Where seeds have few evaluated rounds in
     common, as when time decides, their evaluations come together by number: the index is then that

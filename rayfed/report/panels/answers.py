@@ -13,8 +13,8 @@ from rayfed.core.errors import many
 from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, goal, joined, listed, quoted
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
 from rayfed.report.read import units
+from rayfed.report.read.curves import leaders, points
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import leaders, points
 from rayfed.report.read.settings import planned
 
 _MOST_TOLD = 4  # cases beyond which they are counted

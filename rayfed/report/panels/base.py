@@ -26,9 +26,9 @@ from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
+from rayfed.report.read.curves import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.units import short_number
 from rayfed.report.tables import summary
 
@@ -46,9 +46,9 @@ class PageSource:
     results : Results
         A result folder; of a search the best trial of each algorithm.
     column : str, optional
-        The column of the rounds that is drawn first. If None: `series.first_column`.
+        The column of the rounds that is drawn first. If None: `curves.first_column`.
     goal : float, optional
-        Its value to be reached. If None: `series.default_target`.
+        Its value to be reached. If None: `curves.default_target`.
     searched : Searched, optional
         All trials of a search.
     whole : PageSource, optional

@@ -35,8 +35,7 @@ from rayfed.report.panels.base import (
     short,
     short_columns,
 )
-from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import (
+from rayfed.report.read.curves import (
     X_AXES,
     Curve,
     clocks,
@@ -47,6 +46,7 @@ from rayfed.report.read.series import (
     leaders,
     y_columns,
 )
+from rayfed.report.read.results import Results, RunRecord
 
 HEIGHT, FACET = 440, 300
 _FEW_ROUNDS = 7  # no ticks between rounds where there are so few
@@ -70,7 +70,7 @@ def convergence(
     """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
 
     The band goes no further than the seeds. Where these are few they are drawn too, faintly.
-    Where many settings were swept, only the best of each algorithm (`series.leaders`) has its
+    Where many settings were swept, only the best of each algorithm (`curves.leaders`) has its
     colour and a band; all others are thin and grey.
 
     Parameters
@@ -85,7 +85,7 @@ def convergence(
     log : bool, optional
         Logarithmic y axis. If None: where all means are positive and span a factor of 10.
     target : float, optional
-        Where the target line lies. If None: `series.default_target`.
+        Where the target line lies. If None: `curves.default_target`.
     smooth : float
         Weight of an exponential mean along each line, see `series.smoothed`. Where the target was
         reached is that of the values as they are.

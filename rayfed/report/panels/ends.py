@@ -17,8 +17,8 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.read import units
+from rayfed.report.read.curves import first_column, gap, last_values
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, gap, last_values
 from rayfed.report.tables import TextColumn, text_columns
 
 MOST_ROWS = 12

@@ -25,8 +25,8 @@ from rayfed.report.figures.style import (
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import goal, joined, quoted
 from rayfed.report.read import units
+from rayfed.report.read.curves import crossing, history, stopped_at, y_columns
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import crossing, history, stopped_at, y_columns
 from rayfed.report.read.settings import short_keys
 from rayfed.report.read.sweeps import differing_facts
 

@@ -26,8 +26,8 @@ from rayfed.report.figures.style import (
 from rayfed.report.panels.base import FigurePanel, Section
 from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
+from rayfed.report.read.curves import Curve, curve, history
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import Curve, curve, history
 
 HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm

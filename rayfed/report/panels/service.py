@@ -40,8 +40,8 @@ from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, fig
 from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import personal as own_models
 from rayfed.report.read import units
+from rayfed.report.read.curves import thin
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import thin
 
 HEIGHT = 380
 _POINTS = 201

@@ -34,8 +34,8 @@ from rayfed.report.panels.base import Draw, Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.pivot import pivot, ranks, standings
 from rayfed.report.read import sweeps, units
+from rayfed.report.read.curves import first_column, stopped_at
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column, stopped_at
 from rayfed.report.read.sweeps import SweptPoints
 
 HEIGHT = 360

@@ -19,9 +19,9 @@ from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scal
 from rayfed.report.panels.base import RunPanel, Section, short
 from rayfed.report.panels.phrases import joined, quoted
 from rayfed.report.read import breakdown, units
+from rayfed.report.read.curves import X_AXES
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import FIRST_EVENTS
-from rayfed.report.read.series import X_AXES
 
 MARGINS = 12 + 52  # pixels of a canvas above and below its plot
 STRIP = 30  # pixels of the strip with its gap

@@ -18,8 +18,8 @@ from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, 
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
+from rayfed.report.read.curves import X_AXES, Axis, thin
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import X_AXES, Axis, thin
 from rayfed.report.read.usage import FAILED, STATES, Usage
 
 MOST_ROWS = 60  # clients beyond this are taken together

@@ -22,9 +22,9 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json, short
 from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
+from rayfed.report.read.curves import thin
 from rayfed.report.read.outputs import Walked
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import thin
 
 Steps = Mapping[str, Any]
 HEIGHT = 520

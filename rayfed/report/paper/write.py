@@ -16,8 +16,8 @@ from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import sheets
 from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
 from rayfed.report.pivot import pivot
+from rayfed.report.read.curves import first_column
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import first_column
 from rayfed.report.tables import TextColumn, summary, text_columns
 from rayfed.report.writing import make, replace
 

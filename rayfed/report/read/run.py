@@ -297,7 +297,7 @@ class RunRecord:
 
     @cached_property
     def history(self) -> pd.DataFrame:
-        """The rounds with the clocks as totals; see `series.history`."""
+        """The rounds with the clocks as totals; see `curves.history`."""
         frame = self.rounds.copy()
         if {"bytes_down", "bytes_up"} <= set(frame):
             frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.report.read.curves import crossing, final, history, stopped_at
 from rayfed.report.read.differences import own_facts, scenario_facts, unequal
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.series import crossing, final, history, stopped_at
 from rayfed.report.read.settings import short_keys
 
 _LEAST = {1: 3, 2: 4}  # points below which a sweep by one key, or by two, is no sweep

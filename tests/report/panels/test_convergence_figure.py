@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed.report.panels.convergence import convergence
+from rayfed.report.read.curves import clocks
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import clocks
 
 
 @pytest.fixture

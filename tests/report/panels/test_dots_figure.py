@@ -9,8 +9,8 @@ from rayfed.problems.picture import Picture
 from rayfed.report.panels import learned
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.learned import classes, layers, profile
+from rayfed.report.read.curves import y_columns
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import y_columns
 from rayfed.runs.files.store import publish_npz
 
 NAN = float("nan")

@@ -11,8 +11,8 @@ from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.timeline import TimelinePanel
 from rayfed.report.panels.usage import RoundTimesPanel
+from rayfed.report.read.curves import default_target, leaders
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import default_target, leaders
 
 
 @pytest.fixture(scope="module")

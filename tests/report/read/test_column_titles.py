@@ -12,8 +12,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.best import Aim
 from rayfed.report.page.report import page
 from rayfed.report.panels.convergence import convergence
+from rayfed.report.read.curves import default_target, first_column, y_columns
 from rayfed.report.read.results import Results
-from rayfed.report.read.series import default_target, first_column, y_columns
 
 OWN = """
 from dataclasses import dataclass

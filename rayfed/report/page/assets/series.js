@@ -1,4 +1,4 @@
-// Where runs reach a target that the reader has moved, as rayfed/report/read/series.py has it; curves come from there.
+// Where runs reach a target that the reader has moved, as rayfed/report/read/curves.py has it; curves come from there.
 const series = (() => {
   const MOST = 600;
 
@@ -36,7 +36,7 @@ const series = (() => {
     return first < known.x.length ? known.x[first] : null;
   }
 
-  // The exponential mean so far; see rayfed/report/read/series.py.
+  // The exponential mean so far; see rayfed/report/read/curves.py.
   function smoothed(values, weight) {
     if (!weight) return values;
     let mean = 0;

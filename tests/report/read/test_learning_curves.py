@@ -6,8 +6,7 @@ import pytest
 
 from rayfed.core.columns import Column
 from rayfed.report.panels.answers import headline
-from rayfed.report.read.results import Results
-from rayfed.report.read.series import (
+from rayfed.report.read.curves import (
     X_AXES,
     before,
     clocks,
@@ -22,6 +21,7 @@ from rayfed.report.read.series import (
     thin,
     y_columns,
 )
+from rayfed.report.read.results import Results
 from rayfed.report.tables import summary
 
 

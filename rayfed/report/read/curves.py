@@ -1,4 +1,4 @@
-"""Series over rounds: the clocks, means over seeds, and when a target was reached."""
+"""Learning curves: the clocks they are read on, means over seeds, and when a target was reached."""
 
 from __future__ import annotations
 
