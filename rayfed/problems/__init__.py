@@ -1,4 +1,4 @@
-"""Problems: the objectives that clients minimise, one per file."""
+"""Problems: the objectives that clients minimise."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Availability: which clients can be reached; one model per file.
+"""Availability: which clients can be reached.
 
 The models are in `rayfed.availability`; here are the base, and what a scenario without one has.
 """
