@@ -112,7 +112,7 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Result folder; results/<name> if not given. Earlier results there are moved aside. "
+        help="Result folder; results/NAME if not given. Earlier results there are moved aside. "
         "Or a URL, such as s3://bucket/study, at which nothing is.",
         callback=known,
     ),

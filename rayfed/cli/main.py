@@ -24,6 +24,7 @@ app = typer.Typer(
     help="Simulate federated learning with clients that differ in data, speed, network and "
     "availability. Start with: rayfed run quickstart",
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # which joins the lines of a paragraph
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]  # of click, or of typer's copy of it
@@ -128,8 +129,11 @@ app.command()(results.best)
 def schema() -> None:
     """Print the JSON schema of scenario files, so that editors complete them.
 
-    For example in the first line of a scenario:
+    For example in the first line of a scenario
+
+    ```
     # yaml-language-server: $schema=rayfed.schema.json
+    ```
     """
     from rayfed.study import Study
 

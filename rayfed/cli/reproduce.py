@@ -29,7 +29,7 @@ def reproduce(
     out_: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="results/reproduce/<name> if not given.", parser=local
+            "--out", metavar="DIR", help="results/reproduce/NAME if not given.", parser=local
         ),
     ] = None,
     part: Annotated[
@@ -60,7 +60,7 @@ def reproduce(
     """Run a published study and check what its source claims.
 
     For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
-    scenarios/<name>.claims.yaml; each part of the study gets a result folder with a page, and
+    scenarios/NAME.claims.yaml; each part of the study gets a result folder with a page, and
     claims.json holds what was measured. The short version takes minutes, --full the source's
     length.
 

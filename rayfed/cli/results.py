@@ -152,8 +152,8 @@ def figures(
 ) -> None:
     """Write the figures and tables of a result folder for a paper.
 
-    Figures are those of the page, always light, as PDF and SVG: <figure>-column is 3.3 in wide, for
-    a column, and <figure>-full 7 in, for a page; letters are 8 pt high in both, so include them
+    Figures are those of the page, always light, as PDF and SVG: FIGURE-column is 3.3 in wide, for
+    a column, and FIGURE-full 7 in, for a page; letters are 8 pt high in both, so include them
     without scaling. Tables are .tex files for the LaTeX package booktabs: table-costs (what it took
     to reach the target) and table-finals (the values in the end).
 

@@ -113,9 +113,11 @@ def sweep(
 
     The scenario says what is searched, for example
 
+    ```
     search:
       algorithms.*.local.lr: {log: [1e-4, 1]}
       algorithms.fedexp.epsilon: {log: [1e-4, 1]}
+    ```
 
     with log, uniform, int (two bounds) or choice (a list). Each algorithm is searched by itself,
     with as many trials as every other. What is made best is the validation loss if rows are held

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -490,6 +491,22 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_pa
 
 def test_the_version_is_that_of_the_package(shell):
     assert shell("--version") == (0, f"rayfed {metadata.version('rayfed')}\n", "")
+
+
+@pytest.mark.parametrize("callback", [c.callback for c in cli.app.registered_commands])
+def test_help_has_all_words_and_fills_the_lines_of_a_narrow_terminal(callback, shell, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    given = {c.callback: c.name for c in cli.app.registered_commands}[callback]
+    status, out, _ = shell(given or callback.__name__.strip("_"), "--help")
+    assert status == 0
+    words = [word for word in callback.__doc__.split() if word != "```"]
+    above = out.partition("╭")[0]
+    assert above.split()[-len(words) :] == words
+    if "```" not in callback.__doc__:
+        lines = [line.rstrip() for line in above.splitlines()]
+        for line, following in pairwise(lines):
+            if line and following:
+                assert len(f"{line} {following.split()[0]}") > 69
 
 
 def test_without_a_command_there_is_help(shell):
