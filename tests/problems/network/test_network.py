@@ -59,6 +59,12 @@ def batch(classes=3, K=2, B=5, dtype=np.float64):
     return Batch(X, y, rng.random((K, B)).astype(dtype), None)
 
 
+@pytest.fixture
+def in_place(monkeypatch):
+    """Let small models be computed with where they lie, as large ones are."""
+    monkeypatch.setattr("rayfed.problems.network.kernels.flat._FEW", 0)
+
+
 def run(problem, kernel, x, data, *more):
     """Return what a kernel computes, from NumPy to NumPy."""
     given = problem.arrays({"x": np.atleast_2d(x), **{str(k): v for k, v in enumerate(more)}})
@@ -108,7 +114,7 @@ def test_gradients_are_those_of_plain_torch(name):
 
 @pytest.mark.parametrize("model", [Pixels, tied, "lenet5"])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_steps_in_place_are_those_along_gradients_to_the_bit(model, offset):
+def test_steps_in_place_are_those_along_gradients_to_the_bit(model, offset, in_place):
     problem, data = bind(model), batch(K=3, dtype=np.float32)
     x = torch.from_numpy(start(problem) + 0.1 * np.arange(3)[:, None]).float()
     held = torch.zeros(x.numel() + offset)
@@ -140,6 +146,61 @@ def test_where_gradients_are_formed_no_step_is_taken_in_place(monkeypatch):
     monkeypatch.setattr(kernels, "ROWS", 4)
     assert problem.descend(x, problem.batch(batch(K=1, B=5)), 0.3) is None
     assert torch.equal(x, before)
+
+
+class Clamped(Pixels):
+    """Writes to a parameter."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.head.weight.clamp_(-0.1, 0.1)
+        return super().forward(x)
+
+
+class Renormed(nn.Module):
+    """Has an embedding that writes to its own weights where they are too large."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.codes, self.head = nn.Embedding(4, 2, max_norm=0.5), nn.Linear(32, outputs)
+
+    def forward(self, x):
+        return self.head(self.codes((x.abs() * 2).long().clamp(max=3).flatten(1)).flatten(1))
+
+
+class Hidden(Pixels):
+    """Writes to a parameter by a way of which autograd knows nothing."""
+
+    def forward(self, x):
+        self.head.weight.data.clamp_(-1, 1)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("model", [Clamped, Renormed, Hidden])
+def test_a_module_that_writes_to_its_parameters_leaves_the_model_as_it_was(model, in_place):
+    problem, data = bind(model), batch(K=3, dtype=np.float32)
+    x = torch.from_numpy(np.tile(start(problem), (3, 1))).float() * 4
+    before = x.clone()
+    problem.predict(x, problem.batch(data).X)
+    problem.value_and_gradient(x, problem.batch(data))
+    assert torch.equal(x, before)
+    steps = []
+    for offset in (0, 1):
+        held = torch.zeros(x.numel() + offset)
+        placed = held[offset:].view(x.shape)
+        placed[...] = x
+        problem.descend(placed, problem.batch(data), 0.3)
+        steps.append(placed)
+    assert torch.equal(*steps)
+
+
+def test_no_stack_of_models_is_held_after_a_step(in_place):
+    problem = bind()
+    stack = torch.from_numpy(start(problem)[None]).float()
+    assert stack.data_ptr() % 64 == 0
+    problem.descend(stack, problem.batch(batch(K=1, dtype=np.float32)), 0.3)
+    kept = problem._flat(torch.float32).x.data_ptr()
+    assert not stack.data_ptr() <= kept < stack.data_ptr() + stack.nbytes
 
 
 def test_running_statistics_are_moved_in_a_copy_of_the_model():
@@ -372,6 +433,14 @@ class Squeezed(Pixels):
         return super().forward(x).squeeze()
 
 
+class Standardised(Pixels):
+    """Puts another tensor in the place of a parameter."""
+
+    def forward(self, x):
+        self.conv.weight.data = self.conv.weight / self.conv.weight.norm()
+        return super().forward(x)
+
+
 class NumPyDropout(Pixels):
     """Draws by NumPy."""
 
@@ -384,6 +453,7 @@ class NumPyDropout(Pixels):
     [
         (Squeezed, r"'Squeezed' returns \(3,\) for 1 rows of shape"),
         (NumPyDropout, "'NumPyDropout' returns other scores for the same rows and random numbers"),
+        (Standardised, "'Standardised' puts other tensors in the place of its parameters"),
     ],
 )
 def test_what_fails_in_some_batches_only_is_refused_before(model, told):

@@ -24,6 +24,7 @@ from rayfed.problems.network.kernels.flat import Flat, layers_of, vector
 from rayfed.problems.network.kernels.losses import Loss, check_loss, loss_of
 from rayfed.problems.network.kernels.module import (
     check_rows,
+    check_writes,
     generator_of,
     kept,
     loaded,
@@ -51,6 +52,8 @@ class BoundNetwork(Network):
         Number of classes, 0 for regression.
     random : bool
         Whether the module draws random numbers in training.
+    writes : bool
+        Whether the module writes to its own parameters as it computes.
     device : str
         Where it computes, as torch names it.
     fixed : mapping of str to array
@@ -60,6 +63,7 @@ class BoundNetwork(Network):
     rows: tuple[int, ...]
     classes: int
     random: bool = False
+    writes: bool = False
     device: str = "cpu"
     fixed: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
@@ -80,7 +84,14 @@ class BoundNetwork(Network):
         trained = {layer.name for layer in layers_of(module, network.frozen)}
         values = bound._values(key, init)
         fixed = {name: v.numpy() for name, v in values.items() if name not in trained}
-        return cls(**settings, rows=bound.rows, classes=classes, random=random, fixed=fixed)
+        return cls(
+            **settings,
+            rows=bound.rows,
+            classes=classes,
+            random=random,
+            writes=check_writes(bound, module, bound.rows),
+            fixed=fixed,
+        )
 
     @property
     def outputs(self) -> int:
@@ -344,11 +355,12 @@ class BoundNetwork(Network):
         flat = self._flat(models.dtype, training)
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
-        with _one_thread(), self._deterministic(), kept(generator if training else None):
+        drawing = kept(generator if training else None)
+        with _one_thread(), self._deterministic(), flat.lent(), drawing:
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():
-                        flat.load(models[k], keep=self._has_statistics)
+                        flat.load(models[k], keep=self.writes or self._has_statistics)
                 if seed is not None:
                     generator.manual_seed(seed)
                 if training:

@@ -16,6 +16,7 @@ from rayfed.problems.network.kernels.few import quicken
 
 _BatchOrInstance = nn.modules.batchnorm._NormBase
 _LINE = 64  # bytes
+_FEW = 2**17  # values that are copied faster than parameters are made views of others
 _NORMS = (_BatchOrInstance, nn.GroupNorm, nn.LayerNorm)
 
 
@@ -124,9 +125,10 @@ class Flat:
             parameter.requires_grad_(True)
 
     def load(self, model: Tensor, keep: bool) -> None:
-        """Compute with a model (p,): with a copy, or where it lies at the start of a cache line.
+        """Compute with a model (p,), within `lent`: with a copy, or where it lies.
 
-        Its place cannot be any other, since the bits of a result may depend on it.
+        It is copied unless it lies at the start of a cache line, since the bits of a result may
+        depend on its place.
 
         Parameters
         ----------
@@ -134,11 +136,21 @@ class Flat:
         keep : bool
             Whether the module writes to its tensors, which leaves the model as it is.
         """
-        if keep or model.data_ptr() % _LINE or not model.is_contiguous():
+        apart = model.data_ptr() % _LINE or not model.is_contiguous()
+        if keep or apart or len(model) < _FEW:
             self._own.copy_(model)
             model = self._own
         if model.data_ptr() != self.x.data_ptr():
             self._compute_with(model)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Hold no model afterwards, nor the stack that it is part of."""
+        try:
+            yield
+        finally:
+            if self.x is not self._own:
+                self._compute_with(self._own)
 
     def _compute_with(self, x: Tensor) -> None:
         self.x = x

@@ -146,6 +146,32 @@ def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outp
     return random
 
 
+def check_writes(network: Network, module: nn.Module, shape: tuple[int, ...]) -> bool:
+    """Run rows of zeros through a module, and return whether it writes to its own parameters.
+
+    So do embeddings with a largest norm. Their values, which decide whether there is anything to
+    write, are made large before.
+
+    Raises
+    ------
+    ScenarioError
+        If it puts other tensors in their places, which no gradient would reach.
+    """
+    parameters = list(module.parameters())
+    with kept(torch.default_generator), torch.no_grad():
+        for parameter in parameters:
+            parameter.mul_(1000)
+        before = [(p.data_ptr(), p._version, p.clone()) for p in parameters]
+        for training in (True, False):
+            module.train(training)
+            _scores(network, module, shape, 2)
+    after = list(zip(parameters, before, strict=True))
+    if any(p.data_ptr() != place for p, (place, _, _) in after):
+        text = f"{shown(network)} puts other tensors in the place of its parameters"
+        raise ScenarioError(_PLACE, f"{text} as it computes; compute with new tensors")
+    return any(p._version != version or not p.equal(value) for p, (_, version, value) in after)
+
+
 def _scores(network: Network, module: nn.Module, shape: tuple[int, ...], rows: int) -> Any:
     """Return what a module makes of some rows of zeros.
 
