@@ -46,9 +46,7 @@ class _Strict(_Fast):  # type: ignore[misc]
     """The safe loader, for plain values only: no dates, no tags, no key given twice."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        if node.tag not in _PLAIN[type(node)]:
-            tag = clipped(node.tag, 60)
-            raise yaml.constructor.ConstructorError(problem=tag, problem_mark=node.start_mark)
+        _check_tag(node)
         if node.tag in _NUMBERS:
             _check_number(node)
         try:
@@ -60,13 +58,36 @@ class _Strict(_Fast):  # type: ignore[misc]
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _wrong("a key is a list or a mapping; write a name", key)
+            _check_key(key)
             if key.value in seen:
                 raise _wrong(f"the key '{clipped(key.value, 40)}' is given twice; remove one", key)
             seen.add(key.value)
         made: dict[Any, Any] = super().construct_mapping(node, deep)
         return made
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        for key, value in node.value:
+            if not key.tag.endswith(":merge"):
+                continue
+            _check_tag(value)
+            for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                _check_tag(merged)
+                if not isinstance(merged, yaml.MappingNode):
+                    raise _wrong("'<<' takes a mapping, or a list of mappings", merged)
+                for inner, _ in merged.value:
+                    _check_key(inner)
+        super().flatten_mapping(node)
+
+
+def _check_tag(node: yaml.Node) -> None:
+    if node.tag not in _PLAIN[type(node)]:
+        tag = clipped(node.tag, 60)
+        raise yaml.constructor.ConstructorError(problem=tag, problem_mark=node.start_mark)
+
+
+def _check_key(node: yaml.Node) -> None:
+    if not isinstance(node, yaml.ScalarNode):
+        raise _wrong("a key is a list or a mapping; write a name", node)
 
 
 def _wrong(text: str, node: Any) -> yaml.MarkedYAMLError:

@@ -71,3 +71,20 @@ def test_aliases_count_as_the_values_that_they_repeat(monkeypatch):
 
 def test_a_merged_mapping():
     assert parse_yaml("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")["b"] == {"x": 1, "y": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{<<: !foo {a: 1}}", "!foo"),
+        ("{<<: [{b: 2}, !foo {a: 1}]}", "!foo"),
+        ("{<<: !foo [{a: 1}]}", "!foo"),
+        ("{<<: !!python/object:os.system {a: 1}}", "python/object:os.system"),
+        ("{<<: {<<: {a: !foo 1}}}", "!foo"),
+        ("{<<: {? [a] : 1}}", "a key is a list or a mapping; write a name"),
+        ("{<<: 3}", "'<<' takes a mapping, or a list of mappings"),
+    ],
+)
+def test_what_is_merged_holds_plain_values_alone(text, told):
+    with pytest.raises(yaml.YAMLError, match=told):
+        parse_yaml(text)
