@@ -260,7 +260,7 @@ TEXTS = {
     "pairs": (yaml("seeds: !!pairs [a: 1]\n"), "remove its tag"),
     "a tag of one's own": (yaml("rounds: !mine 2\n"), "remove its tag: !mine"),
     "a Python object": (yaml("rounds: !!python/object:os.system {}\n"), "remove its tag"),
-    "a merge of a number": (SCENARIO + "<<: 3\n", "expected a mapping"),
+    "a merge of a number": (SCENARIO + "<<: 3\n", "takes a mapping, or a list of mappings"),
     "a number in base 60": (
         yaml("rounds: 1:30\n"),
         "bad.yaml:2: is not valid YAML: '1:30' is 90 in YAML 1.1, in base 60, and a text in",

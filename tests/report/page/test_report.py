@@ -13,7 +13,7 @@ import pytest
 
 from rayfed.report.html import environment, keep_units
 from rayfed.report.page import report
-from rayfed.report.read import results
+from rayfed.report.read import run as records
 
 NASTY = "</script><script>alert(1)</script> <!-- ü & \"'"
 
@@ -229,8 +229,8 @@ def test_no_file_is_read_twice_and_the_clients_of_a_run_are_ordered_once(
 
         monkeypatch.setattr(holder, name, counting)
 
-    counted(results, "by_speed", lambda clients: "ordered")
-    counted(results, "Usage", lambda rounds: "usage")
+    counted(records, "by_speed", lambda clients: "ordered")
+    counted(records, "Usage", lambda rounds: "usage")
     counted(pq, "read_table", str)
     counted(pq, "ParquetFile", str)
     counted(np, "load", str)
