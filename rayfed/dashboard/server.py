@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
@@ -201,8 +201,10 @@ class Dashboard:
     async def client_json(self, request: Request) -> Response:
         """Send what a client did in a run."""
         client = request.query_params.get("client", "")
-        if not client.isdecimal():
-            raise ScenarioError("client", f"found '{client}'; give the number of a client")
+        if not client.isdecimal() or len(client) > 18:
+            raise ScenarioError(
+                "client", f"found '{clipped(client, 40)}'; give the number of a client"
+            )
         return JSONResponse(await self._of_runs(request, partial(client_of, client=int(client))))
 
     async def save(self, request: Request) -> Response:

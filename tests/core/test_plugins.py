@@ -1,6 +1,8 @@
 """The plug-in search finds what the folders hold and names what is near."""
 
 import dataclasses
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -28,6 +30,17 @@ def test_every_kind_finds_named_frozen_dataclasses_of_its_base():
             assert issubclass(cls, plugins.base(kind))
             assert dataclasses.is_dataclass(cls)
             assert cls.__dataclass_params__.frozen
+
+
+def test_no_class_with_a_name_is_overlooked():
+    """The search reads ``name: ClassVar[str] = "..."`` in sources; another form is not found."""
+    for kind, where in plugins.ALL_KINDS.items():
+        base, home = plugins.base(kind), importlib.import_module(where.home)
+        inside = pkgutil.walk_packages(getattr(home, "__path__", []), f"{where.home}.")
+        modules = [home, *(importlib.import_module(module.name) for module in inside)]
+        classes = {c for m in modules for c in vars(m).values() if isinstance(c, type)}
+        named = {c for c in classes if issubclass(c, base) and "name" in vars(c)} - {base}
+        assert named == set(plugins.find(kind).values()), kind
 
 
 def test_bases_are_no_plugins():

@@ -102,7 +102,13 @@ def test_a_client_tells_all_that_it_did(client, folder, monkeypatch):
     assert payload["panels"]["timeline"]["histories"][0]["events"] is None  # it is asked for
     nobody = client.get("/client.json?run=results/first/fedavg-seed4&client=999").json()
     assert nobody == {"round": [], "client": [], "status": [], "until": None}
-    for query in ("run=../../etc&client=1", "run=results/first/fedavg-seed4&client=x", "client=1"):
+    run = "run=results/first/fedavg-seed4"
+    for query in (
+        "run=../../etc&client=1",
+        f"{run}&client=x",
+        f"{run}&client={'9' * 5000}",
+        "client=1",
+    ):
         assert client.get(f"/client.json?{query}").status_code == 404
     monkeypatch.setattr(timeline, "FIRST_EVENTS", 2)  # of one client of very many events
     first = client.get(f"/client.json?run=results/first/fedavg-seed4&client={who}").json()

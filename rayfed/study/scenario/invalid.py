@@ -164,7 +164,8 @@ def _sentences(errors: list[Error]) -> list[str]:
         return [MISSING]
     messages = [str(error["msg"]) for error in errors if error["type"] == "scenario"]
     plain = [error for error in errors if error["type"] not in ("scenario", "mapping_type")]
-    if messages and not any(str(error["type"]).endswith("_parsing") for error in plain):
+    number = any(str(error["type"]).endswith(("_parsing", "finite_number")) for error in plain)
+    if messages and not number:
         of_union = len({error["loc"] for error in errors}) > 1
         return messages[:1] if of_union else list(dict.fromkeys(messages))
     wanted = dict.fromkeys(map(_wanted, plain or errors))

@@ -58,7 +58,7 @@ def refuse(errors: Iterable[ScenarioError], found: Any) -> NoReturn:
     for error in errors:
         parts = filter(None, error.place.split("."))
         place = tuple(int(p) if p.isdecimal() else p for p in parts)
-        about = {"text": error.problem, "keys": len(place)}
+        about = {"keys": len(place), "text": error.problem}  # texts may hold '{keys}': it is last
         kind = PydanticCustomError("scenario", "{text}", about)
         details.append({"type": kind, "loc": place, "input": found})
     raise ValidationError.from_exception_data("scenario", details)

@@ -532,6 +532,11 @@ class TestMistakes:
                 "algorithms.0.local.batch: found 'ful'; it should be a whole",
             ),
             (
+                "algorithms.0.local.lr=1e400",
+                "algorithms.0.local.lr: found '1e400'; it should be a finite number",
+            ),
+            ("algorithms.0.name='{keys}'", "algorithms.0.name: unknown algorithm '{keys}'; known"),
+            (
                 "algorithms.0.local.lr=fast",
                 "algorithms.0.local.lr: found 'fast'; it should be a number",
             ),
