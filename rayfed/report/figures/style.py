@@ -28,7 +28,8 @@ def algorithm_styles(results: Results) -> dict[str, LineStyle]:
 
     Where many settings were swept, and in all cases, those of one algorithm are drawn alike.
     """
-    families = results.families or {name: name for name in results.names}
+    own = {run.name: run.label if results.order else run.name for run in results.runs_found}
+    families = results.families or own
     grey = {families[name] for name in results.baselines}
     every = (*results.order, *(families[name] for name in results.names))
     styles = line_styles(dict.fromkeys(every), grey)

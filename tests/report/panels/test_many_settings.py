@@ -64,6 +64,23 @@ def test_comparisons_further_below_are_of_the_best(results):
     assert algorithm_styles(shown).items() <= algorithm_styles(results).items()
 
 
+def test_the_best_settings_of_a_case_have_the_colours_of_their_algorithms(
+    tmp_path, run_writer, rows
+):
+    two = "seeds: [0]\nalgorithms: [{name: fedavg}, {name: fedexp}]\n"
+    grid = "grid: {clients.count: [10, 20], algorithms.*.local.lr: [1, 2]}\n"
+    (tmp_path / "scenario.yaml").write_text(grid + two)
+    for count in (10, 20):
+        for lr in (1, 2):
+            for label in ("fedavg", "fedexp"):
+                run_writer(tmp_path, label, 0, rows([2, 1 / lr]), folder=f"{label}-{count}-{lr}",
+                           setting=f"count={count}, lr={lr}", scenario={})  # fmt: skip
+    for part in PageSource(Results.read(tmp_path)).cases.values():
+        shown = RoundTimesPanel(part).results
+        assert shown.names == ("fedavg (lr=2)", "fedexp (lr=2)")
+        assert algorithm_styles(shown).items() <= part.styles.items()
+
+
 def test_the_clients_of_some_runs_are_shown_the_best_settings_first(
     tmp_path, run_writer, rows, monkeypatch
 ):
