@@ -26,7 +26,7 @@ help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
 	@echo "make quick  tests without Ray and browser that take less than 0.03 s of a processor each"
 	@echo "make test   every test but the slow ones"
-	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.3 s; PART=1/3 for a third"
+	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
 	@echo "make kernels  the tests once under each way of computing; ONLY=Haswell,lowest TESTS=tests/numerics"
 	@echo "make exports  tell editors and mypy of plug-ins that were added"
 	@echo "make digests  write down anew what small scenarios record, bit for bit"
