@@ -27,7 +27,7 @@ from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
-from rayfed.engine.works import Works
+from rayfed.engine.works import Works, distinct
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
 from rayfed.selection import SelectionView
@@ -261,7 +261,7 @@ class Exchange:
         """Return what was asked, with the groups that the clients of its works were put into."""
         if not asked.coded:
             return asked
-        ids = np.unique(clients)
+        ids, _ = distinct(clients)
         labels = self.channel.rule.labels(ids, stats.round, stats.ask)
         return asked if labels is None else replace(asked, groups=(ids, labels))
 
