@@ -176,6 +176,19 @@ class Hidden(Pixels):
         return super().forward(x)
 
 
+class Anxious(Pixels):
+    """Refuses to compute with large weights."""
+
+    def forward(self, x):
+        if self.head.weight.abs().max() > 100:
+            raise ValueError("these are no probabilities")
+        return super().forward(x)
+
+
+def test_a_module_that_does_not_compute_with_large_weights_is_copied():
+    assert [bind(model).writes for model in (Anxious, Clamped, Pixels)] == [True, True, False]
+
+
 @pytest.mark.parametrize("model", [Clamped, Renormed, Hidden])
 def test_a_module_that_writes_to_its_parameters_leaves_the_model_as_it_was(model, in_place):
     problem, data = bind(model), batch(K=3, dtype=np.float32)
