@@ -252,19 +252,21 @@ class ServerRule:
         """Return an Ask of the algorithm as the rule needs it."""
         return replace(ask, vectors=True) if self.rule and self.rule.sees_vectors else ask
 
-    def labels(self, ids: Ints, round: int, number: int) -> Ints | None:
-        """Return whose sums (K,) clients that are asked enter; None where there is one sum.
+    def groups(self, clients: Ints, round: int, number: int) -> tuple[Ints, Ints] | None:
+        """Return the clients of works (K,), and whose sums they enter; None where there is one sum.
 
         Parameters
         ----------
-        ids : (K,) array of int
-            Distinct clients, ascending.
+        clients : (W,) array of int
+            In any order, some of them perhaps twice; they are returned ascending.
         round, number : int
             The round, and the Ask in it.
         """
         if self.rule is None or self.rule.before is None:
             return None
-        return self.rule.before.labels(ids, self.key.sub(f"{round}/{number}"))
+        ids = np.unique(clients)
+        labels = self.rule.before.labels(ids, self.key.sub(f"{round}/{number}"))
+        return None if labels is None else (ids, labels)
 
     def received(
         self, reply: Reply, answers: Sequence[WorkAnswer], ask: Ask, state: State

@@ -27,7 +27,7 @@ from rayfed.engine.correction import Correction
 from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
-from rayfed.engine.works import Works, distinct
+from rayfed.engine.works import Works
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
 from rayfed.selection import SelectionView
@@ -259,11 +259,9 @@ class Exchange:
 
     def grouped(self, asked: Asked, clients: Ints, stats: RoundStats) -> Asked:
         """Return what was asked, with the groups that the clients of its works were put into."""
-        if not asked.coded:
-            return asked
-        ids, _ = distinct(clients)
-        labels = self.channel.rule.labels(ids, stats.round, stats.ask)
-        return asked if labels is None else replace(asked, groups=(ids, labels))
+        rule = self.channel.rule
+        groups = rule.groups(clients, stats.round, stats.ask) if asked.coded else None
+        return asked if groups is None else replace(asked, groups=groups)
 
     def lost(self, asked: Asked, ids: Ints, used: Ints) -> Bools:
         """Return which replies (U,) of clients that were asked cannot be opened."""

@@ -49,7 +49,9 @@ def test_processes_of_pfl_find_each_other_and_the_first_answers(tmp_path, monkey
     loop.write_text(
         "import os, sys\n"
         "rank, size = int(os.environ['RANK']), int(os.environ.get('WORLD_SIZE', 1))\n"
-        "open(f'{sys.argv[1]}-{rank}', 'w').write(os.environ.get('MASTER_PORT', 'alone'))\n"
+        "with open(f'new-{rank}', 'w') as file:\n"
+        "    file.write(os.environ.get('MASTER_PORT', 'alone'))\n"
+        "os.rename(f'new-{rank}', f'{sys.argv[1]}-{rank}')\n"  # it is there when it is whole
         "print(size, flush=True)\n"
         "print(float(sys.stdin.readline()), flush=True)\n"
     )
