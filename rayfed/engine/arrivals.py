@@ -20,11 +20,12 @@ from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState, ServerFunction
 from rayfed.engine.timeline import Send, Timeline
-from rayfed.engine.works import USED, Ended, Work, Works
+from rayfed.engine.works import USED, Ended, Work, Works, columns_of
 from rayfed.executors.base import Gathered
 from rayfed.executors.profile import Profile
 from rayfed.messages import Reply, State
 
+_ANSWERED = ("client", "steps", "version", "weight", "start_s", "end_s")
 _AHEAD = 2**26
 """Bytes of vectors that are computed before they are needed."""
 
@@ -149,19 +150,19 @@ class ArrivalPolicy:
         ask, line, answers = self.places.asked.ask, self.places.line, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
-            works = Works.of(rows)
-            staleness = line.version - works.version
-            weights = works.weight * self.algorithm.discount(staleness)
+            ids, steps, version, raw, start_s, end_s = columns_of([rows], *_ANSWERED)
+            staleness = line.version - version
+            weights = raw * self.algorithm.discount(staleness)
             if ask.vectors:
                 gathered = self._vectors(rows, weights, stats)
             else:
+                works = Works.of(rows)
                 request, send = self._request(works, weights)
                 request = replace(request, serials=works.serial if self.works_ahead else None)
                 gathered = self.exchange.compute(request, send, stats.when)
             answer = WorkAnswer(
-                works.client, works.steps, staleness, works.weight, weights, works.seconds,
-                gathered, line.version + 1,
-            )  # fmt: skip
+                ids, steps, staleness, raw, weights, end_s - start_s, gathered, line.version + 1
+            )
             answers.append(answer)
             if "loss" in gathered.each:
                 pairs = zip(rows, answer.losses.tolist(), strict=True)

@@ -136,7 +136,7 @@ class ServerEnd:
         out, wrapped = [], 0
         for answer in answers:
             sums, count = self._found(self.uplink, answer, plain)
-            out.append(answer._replace(gathered=replace(answer.gathered, sums=sums)))
+            out.append(answer._replace(gathered=answer.gathered._replace(sums=sums)))
             wrapped += count
         return out, wrapped
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,8 +108,7 @@ class StepCounter:
         return learnt
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """Bytes that clients download and upload for an Ask: the same for all, or of each (K,).
 
     `turns` are further messages there and back, which take their latency alone.
@@ -120,8 +119,7 @@ class Traffic:
     turns: int = 0
 
 
-@dataclass(frozen=True)
-class Duration:
+class Duration(NamedTuple):
     """Virtual seconds (K,) that a piece of work takes each client, and its local steps (K,)."""
 
     steps: Ints
@@ -134,8 +132,7 @@ class Duration:
         return start_s + self.down_s + self.compute_s + self.up_s
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(NamedTuple):
     """What works (K,) take their clients, each as if it had the server for itself; see `Work`.
 
     `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
@@ -152,8 +149,8 @@ class Times:
     def unsent(self, silent: Bools) -> Times:
         """Return these where silent clients (K,) go away when they have computed."""
         computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
-        return replace(
-            self, gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
+        return self._replace(
+            gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
         )
 
 
@@ -327,7 +324,7 @@ class Clock:
             return duration, lost
         crashes = population.crashes(ids, draw, ask)
         in_vain_s = crashes.spent * duration.compute_s + crashes.waited_s
-        longer = replace(duration, compute_s=in_vain_s + duration.compute_s)
+        longer = duration._replace(compute_s=in_vain_s + duration.compute_s)
         whole_s = longer.down_s + longer.compute_s + longer.up_s
         until = np.divide(
             duration.down_s + in_vain_s, whole_s, out=np.ones(len(ids)), where=whole_s > 0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,8 +36,7 @@ Successors: TypeAlias = Callable[[Works, float, Ints], tuple[Ints, Ints]]
 _BY_ATTEMPT = attrgetter("attempt", "client")
 
 
-@dataclass(frozen=True)
-class Cohort:
+class Cohort(NamedTuple):
     """Who is asked in a round, and how long the server waits.
 
     Parameters
@@ -257,7 +256,7 @@ class Cohorts:
             there = np.flatnonzero(status == USED)
             lost = self.exchange.lost(asked, ids, works.client[there])
             status = unopened(status, there[lost])
-        return replace(works, status=status)
+        return works.become(status)
 
     def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
         """Compute the works at these places, whose replies are used."""
@@ -300,7 +299,7 @@ class Cohorts:
         else:
             works = self._stepped(cohort, stays)
         status, close_s = settled(works, stats.time_s, cohort.first, deadline_s)
-        goes_on = going_on(works, status, close_s) & stays
+        goes_on = going_on(works, status, close_s) if stays else np.zeros(len(works), np.bool_)
         return works, status, close_s, goes_on
 
     def _deadline_s(self, stats: RoundStats) -> float:

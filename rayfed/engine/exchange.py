@@ -7,8 +7,8 @@ collude make two exchanges of one: the honest are asked first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,8 +44,7 @@ class NobodyToAsk(NoReply):
     """There is no client to ask."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """An Ask, and who asks it.
 
     Parameters
@@ -261,7 +260,7 @@ class Exchange:
         """Return what was asked, with the groups that the clients of its works were put into."""
         rule = self.channel.rule
         groups = rule.groups(clients, stats.round, stats.ask) if asked.coded else None
-        return asked if groups is None else replace(asked, groups=groups)
+        return asked if groups is None else asked._replace(groups=groups)
 
     def lost(self, asked: Asked, ids: Ints, used: Ints) -> Bools:
         """Return which replies (U,) of clients that were asked cannot be opened."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,8 +69,7 @@ class WorkAnswer(NamedTuple):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MeanOf:
+class MeanOf(NamedTuple):
     """What a mean is formed of beside the answers.
 
     Parameters

@@ -17,7 +17,7 @@ from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.measuring import AskedCohort, Measures
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
-from rayfed.engine.works import USED, Works, distinct
+from rayfed.engine.works import USED, columns_of, distinct
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.selection import SelectionView
@@ -105,8 +105,9 @@ class RoundPolicy:
         selection, step_state = self._learn(selection, before.step_state, stats)
         changes |= {"state": state, "selection": selection, "step_state": step_state}
         if stats.corrected is not None:
-            works = Works.joined([ended.works for ended in stats.ended[-1:]])
-            ids = np.sort(works.client[works.status == USED])
+            works = [ended.works for ended in stats.ended[-1:]]
+            clients, status = columns_of(works, "client", "status")
+            ids = np.sort(clients[status == USED])
             learn = self.exchange.correction.learn
             changes["correction"] = learn(before.correction, ids, stats.round)
         place = {name: float(selection[name]) for name in names(rule.diagnostics)}

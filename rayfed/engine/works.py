@@ -83,6 +83,12 @@ class Work(NamedTuple):
 
 
 _NAMES = Work._fields
+_PLACE = {name: place for place, name in enumerate(_NAMES)}
+_EVENTS = {
+    "client": "client", "start_s": "start_s", "compute_s": "compute_s", "end_s": "over_s",
+    "status": "status", "steps": "steps", "version": "version", "draws": "drawn",
+}  # fmt: skip
+"""Columns of ``events`` that are columns of works."""
 _TYPES: tuple[Any, ...] = (np.float64, *[np.int64] * 11, *[np.float64] * 7)
 
 
@@ -116,14 +122,6 @@ class Works:
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_NAMES)
         return cls(*map(np.array, columns, _TYPES))
 
-    @classmethod
-    def joined(cls, parts: Sequence[Works | list[Work]]) -> Works:
-        """Return tables, or lists of rows, as one table."""
-        tables = [part for part in parts if isinstance(part, Works)]
-        if not tables:
-            return cls.of(chain.from_iterable(part for part in parts if isinstance(part, list)))
-        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in _NAMES))
-
     def rows(self) -> list[Work]:
         """Return the table as rows."""
         columns = (getattr(self, name).tolist() for name in _NAMES)
@@ -131,6 +129,10 @@ class Works:
 
     def __len__(self) -> int:
         return len(self.client)
+
+    def become(self, status: Ints) -> Works:
+        """Return them with what becomes of them (K,)."""
+        return Works(**{**vars(self), "status": status})  # half of what `replace` takes
 
     def part(self, chosen: Bools | Ints) -> Works:
         """Return some of the works, by a mask or by their places."""
@@ -223,27 +225,30 @@ def _by_status(status: Ints, sizes: Ints) -> list[int]:
     return [int(total) for total in sums.tolist()]
 
 
+def columns_of(parts: Sequence[Works | list[Work]], *names: str) -> list[Array]:
+    """Return some columns of works, given as tables or as lists of rows."""
+    tables = [part for part in parts if isinstance(part, Works)]
+    if tables:
+        return [np.concatenate([getattr(each, name) for each in tables]) for name in names]
+    rows = list(chain.from_iterable(part for part in parts if isinstance(part, list)))
+    places = [_PLACE[name] for name in names]
+    return [np.array([row[k] for row in rows], _TYPES[k]) for k in places]
+
+
 def events_of(ended: Sequence[Ended]) -> dict[str, Array]:
     """Return works, of one row or more, as columns of ``events``."""
-    counts = [len(each.works) for each in ended]
-    works = Works.joined([each.works for each in ended])
+    works = [each.works for each in ended]
+    counts = [len(part) for part in works]
+    columns = dict(zip(_EVENTS, columns_of(works, *_EVENTS.values()), strict=True))
     rounds, newest = (
         np.repeat([getattr(each, name) for each in ended], counts) for name in ("round", "newest")
     )
     numbers = [each.numbers for each in ended if each.numbers is not None]
-    return {
+    return columns | {
         "round": rounds,
-        "ask": np.concatenate(numbers) if numbers else _again(rounds, works.client),
-        "client": works.client,
-        "start_s": works.start_s,
-        "compute_s": works.compute_s,
-        "end_s": works.over_s,
-        "status": works.status,
+        "ask": np.concatenate(numbers) if numbers else _again(rounds, columns["client"]),
         "loss": np.concatenate([each.losses for each in ended]),
-        "steps": works.steps,
-        "version": works.version,
-        "staleness": np.where(works.status == USED, newest - works.version, -1),
-        "draws": works.drawn,
+        "staleness": np.where(columns["status"] == USED, newest - columns["version"], -1),
     }
 
 

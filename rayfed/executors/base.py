@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +39,7 @@ class ClientFailed(RayfedError):
         self.client, self.trace, self.reason = client, trace, reason
 
 
-@dataclass(frozen=True)
-class Gathered:
+class Gathered(NamedTuple):
     """The answer to a request: sums over its clients, and scalars in the order of its ids."""
 
     sums: Sums

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rayfed.core.columns import names
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
 from rayfed.core.machine import keep_freed_memory
@@ -85,13 +86,14 @@ class Driver:
         declared = columns.diagnostics(
             run.training.algorithm, run.participation.select, run.measured
         )
+        events = names(run.event_columns)
         self.records = Records(
             out / run.folder,
             thinning=run.thinning,
             declared=declared,
             events=run.event_columns,
             identities=digests_of(run.record),
-            summaries=Summaries(out / run.folder, bands_of(run), network_of(run.record)),
+            summaries=Summaries(out / run.folder, bands_of(run), network_of(run.record), events),
         )
         self.loop = Loop(run, executor)
         self.started = time.time()

@@ -24,7 +24,7 @@ from rayfed.core.threads import one_thread
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
 from rayfed.engine.stopping import Stop
-from rayfed.engine.works import Works
+from rayfed.engine.works import columns_of
 from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
@@ -94,7 +94,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
             while len(counts) < min(rounds, run.ending.rounds) and not state.nobody:
                 state, row, ended = loop.step(state)
                 counts.append(int(row["participants"]))
-                asked.append(np.unique(Works.joined([each.works for each in ended]).client))
+                asked.append(np.unique(columns_of([each.works for each in ended], "client")))
                 if time.monotonic() > end:
                     break
     except Exception as error:  # an algorithm may do anything with zeros

@@ -15,7 +15,7 @@ import numpy as np
 from rayfed.core.names import called
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row
-from rayfed.engine.works import STATUS, Ended, Works
+from rayfed.engine.works import STATUS, Ended, columns_of
 
 logger = logging.getLogger("rayfed")
 logger.addHandler(logging.NullHandler())
@@ -68,13 +68,13 @@ def round_line(run: Run, row: Row, ended: Sequence[Ended]) -> str:
         Its works, an Ask after the other.
     """
     parts = []
-    works = Works.joined([each.works for each in ended])
-    if len(works):
+    clients, status = columns_of([each.works for each in ended], "client", "status")
+    if len(clients):
         algorithm = run.training.algorithm
         names = () if algorithm.centralised else run.federation.clients.names
         verb = "heard of" if algorithm.asynchronous else "asked"
-        parts.append(f"{verb} {called(np.unique(works.client), names)}")
-        counts = enumerate(np.bincount(works.status))
+        parts.append(f"{verb} {called(np.unique(clients), names)}")
+        counts = enumerate(np.bincount(status))
         parts.append(", ".join(f"{n} {STATUS[k]}" for k, n in counts if n))
     else:  # of work that goes on in later rounds there are no events yet
         parts.append("no work ended" if ended else "nobody was asked")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayfed.channel.faulty import fault_names
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints, placed
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
@@ -190,11 +190,10 @@ def _participation(records: Records) -> tuple[Ints, Array, Array]:
     folder = records.folder / "events.parquet"
     events = read(folder, ["client", "status"])
     clients, status = values(events, "client"), values(events, "status")
-    ids, selected = np.unique(clients, return_counts=True)
-    of_used = clients[status == USED]
-    used_ids, counts = np.unique(of_used, return_counts=True)
-    used = np.zeros(len(ids), dtype=np.int64)
-    used[np.searchsorted(ids, used_ids)] = counts
+    ids, places = placed(clients)
+    selected, used = (
+        np.bincount(part, minlength=len(ids)) for part in (places, places[status == USED])
+    )
     return ids, selected, used
 
 

@@ -17,7 +17,7 @@ from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
-from rayfed.engine.works import Works
+from rayfed.engine.works import USED, columns_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import _UNITS
@@ -409,8 +409,8 @@ def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing(chang
         if not counts[-1]:
             np.testing.assert_array_equal(state.state["got"], before.state["got"])
             continue
-        works = Works.joined([each.works for each in ended])
-        ids = works.client[works.used()]
+        clients, status = columns_of([each.works for each in ended], "client", "status")
+        ids = np.sort(clients[status == USED])
         assert len(ids) == counts[-1]
         own = Draws(uplink.key.sub("v/raw/noise"), ids, draw=round).normals(2)
         expected = (len(ids) * np.array([1.2, 1.6]) + uplink.share * own.sum(axis=0)) / 4

@@ -78,6 +78,7 @@ class PartedTable:
     def flush(self) -> dict[str, Entry]:
         """Write the rows that wait as one part, and return its entry by its name, if any."""
         if self.rows == self.written:
+            self.waiting = []  # works of an Ask that all go on, say
             return {}
         part = self.folder / f"part-{self.written:012d}.parquet"
         write_parquet(self.make(self.waiting), part)
@@ -231,15 +232,17 @@ class Records:
         self._flush()
         if self.summaries is not None:
             self.summaries.publish()
+        self.flushed = time.monotonic()
 
     def _flush(self) -> None:
         """Write all waiting rows, and announce them."""
+        events = events_of(self.events.waiting) if self.events.waiting else {}
+        self.events.waiting = [events] if events else []
         if self.summaries is not None:
-            self.summaries.add(self.rounds.waiting, self.event_table.columns(self.events.waiting))
+            self.summaries.add(self.rounds.waiting, events)
         fresh = {name: table.flush() for name, table in self.tables.items()}
         if any(fresh.values()):
             store.append_text(self.folder / PARTS, line_of(fresh))
-        self.flushed = time.monotonic()
 
     def last_row(self) -> Row:
         """Return the last row of ``rounds`` that is written."""
@@ -444,23 +447,17 @@ class EventsTable:
         overlaps = set(names(columns.VERSIONS)) <= set(self.schema.names)
         self.status = list(STATUS) if overlaps else list(STATUS[:UNFINISHED])
 
-    def columns(self, ended: list[Ended]) -> dict[str, Array]:
-        """Return works by column, ``status`` as numbers; nothing where there are none."""
-        return (
-            {k: v for k, v in events_of(ended).items() if k in self.schema.names} if ended else {}
-        )
-
-    def __call__(self, ended: list[Ended]) -> pa.Table:
-        """Return works as a table."""
-        if not ended:
+    def __call__(self, works: list[dict[str, Array]]) -> pa.Table:
+        """Return works, whose columns are the one item of a list, as a table."""
+        if not works:
             return self.schema.empty_table()
-        arrays = self.columns(ended)
+        (arrays,) = works
         return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 
 def _with_unfinished(make: EventsTable, unfinished: Ended, whole: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
-    return pa.concat_tables([_ended(whole), make([unfinished])])
+    return pa.concat_tables([_ended(whole), make([events_of([unfinished])])])
 
 
 def _ended(whole: pa.Table) -> pa.Table:

@@ -51,6 +51,8 @@ class Summaries:
         Returns the band (K,) of clients (K,).
     network : mapping
         ``clients.network`` of the scenario.
+    events : sequence of str
+        Columns that ``events`` has in the run.
 
     Attributes
     ----------
@@ -59,27 +61,43 @@ class Summaries:
     """
 
     def __init__(
-        self, folder: Path, bands: Callable[[Ints], Ints], network: Mapping[str, Any]
+        self,
+        folder: Path,
+        bands: Callable[[Ints], Ints],
+        network: Mapping[str, Any],
+        events: Sequence[str],
     ) -> None:
         self.folder, self.bands, self.network = folder, bands, network
+        self.events = [name for name in NEEDED["events"] if name in events]
         self.patience = _PATIENCE
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
         self.sums = Sums(self.bands, self.network)
+        self.waiting: list[tuple[Sequence[Row], Mapping[str, Array]]] = []
         self.next = 0.0
         for name in SUMMARIES:
             store.remove(self.folder / name)
 
     def add(self, rows: Sequence[Row], events: Mapping[str, Array]) -> None:
-        """Add rows of ``rounds``, and all rows of ``events`` of these rounds by column."""
+        """Add rows of ``rounds``, and all rows of ``events`` of these rounds by column.
+
+        They wait until `publish`: the end of a run sums up its tables, so that a short one needs no
+        sums on the way.
+        """
         if rows:
+            self.waiting.append((rows, events))
+
+    def _sum(self) -> None:
+        """Add to the sums what waits."""
+        for rows, events in self.waiting:
             kept = [name for name in NEEDED["rounds"] if name in rows[0]]
             self.sums.add(
                 {name: np.array([row[name] for row in rows]) for name in kept},
-                {name: events[name] for name in NEEDED["events"] if name in events},
+                {name: events[name] for name in self.events if events},
             )
+        self.waiting = []
 
     def again(self) -> None:
         """Begin anew with the rows that are written."""
@@ -91,6 +109,7 @@ class Summaries:
 
     def publish(self) -> None:
         """Write them, unless that was done a moment ago for what it takes."""
+        self._sum()
         began = time.monotonic()
         if began >= self.next and self.sums.grids:
             write(self.folder, Summary(*self.sums.tables()))
