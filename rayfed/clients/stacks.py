@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -41,12 +41,13 @@ class Recent(Generic[Value]):
         """The keys, what was asked for last at the end."""
         return list(self._kept)
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._kept
-
-    def __getitem__(self, key: Hashable) -> Value:
+    def get(self, key: Hashable) -> Value | None:
+        """Return the value of a key, None if there is none."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
         self._kept.move_to_end(key)
-        return self._kept[key][0]
+        return kept[0]
 
     def keep(self, key: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, in place of those that were asked for long ago."""
@@ -87,8 +88,9 @@ class Stacks:
 
     def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
         """Return the batch under a key, made when it is not kept."""
-        if key in self.kept:
-            return self.kept[key]
+        batch = self.kept.get(key)
+        if batch is not None:
+            return batch
         batch = make()
         if key in self.asked:
             self.kept.keep(key, batch, _size(batch))
@@ -131,16 +133,14 @@ class Grams:
             All their rows.
         """
         keys = [(version, i) for i in ids.tolist()]
-        if not any(key in self.kept for key in keys):
-            grams: Array = X @ X.swapaxes(1, 2)
-            for key, gram in zip(keys, grams, strict=True):
+        grams: list[Any] = [self.kept.get(key) for key in keys]
+        fresh = [k for k, gram in enumerate(grams) if gram is None]
+        if len(fresh) == len(keys):
+            stack: Array = X @ X.swapaxes(1, 2)
+            for key, gram in zip(keys, stack, strict=True):
                 self.kept.keep(key, gram.copy(), gram.nbytes)  # a view would hold all of them
-            return grams
-        return np.stack([self._one(key, A) for key, A in zip(keys, X, strict=True)])
-
-    def _one(self, key: Hashable, A: Array) -> Array:
-        if key in self.kept:
-            return self.kept[key]
-        gram: Array = A @ A.T
-        self.kept.keep(key, gram, gram.nbytes)
-        return gram
+            return stack
+        for k in fresh:
+            made = grams[k] = X[k] @ X[k].T
+            self.kept.keep(keys[k], made, made.nbytes)
+        return np.stack(grams)
