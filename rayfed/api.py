@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from rayfed.core.announced import run_folders
 from rayfed.core.dotted import Overrides, pairs
 from rayfed.core.errors import RayfedError, ScenarioError, many
 from rayfed.core.files import reading
+from rayfed.core.machine import cpus
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
@@ -736,8 +736,3 @@ def cluster_cpus(address: str) -> list[int]:
     """
     found: list[int] = on_ray(address).cluster_cpus(address)
     return found
-
-
-def cpus() -> int:
-    """Return the CPUs of this machine."""
-    return os.cpu_count() or 1

@@ -12,7 +12,7 @@ from rayfed.cli import tables
 from rayfed.cli.arguments import Address, Overrides, ScenarioFile, ScenarioFiles
 from rayfed.cli.console import err, out, say
 from rayfed.core.errors import ScenarioError, clipped, many
-from rayfed.core.machine import in_words
+from rayfed.core.machine import cpus, in_words
 from rayfed.core.plugins import raised
 from rayfed.core.shipped import locate
 from rayfed.runs.ray import expected
@@ -42,16 +42,16 @@ def check(
     from rayfed.cli import forecasts
 
     plan = prepared(scenarios, set_, address)
-    nodes = [api.cpus()] if address is None else api.cluster_cpus(address)
-    cpus = sum(nodes)
-    plan = plan.placed(cpus)
+    nodes = [cpus()] if address is None else api.cluster_cpus(address)
+    whole = sum(nodes)
+    plan = plan.placed(whole)
     say(swept(plan) if plan.study.search else headline(plan, nodes))
     if plan.choice is not None:
         say(f"executor: auto chooses {plan.executor.name}: {plan.choice.why}")
     out.print(tables.runs(plan))
     if plan.study.cases:
         out.print(tables.cases(plan.study.cases))
-    cost = plan.cost(cpus, nodes)
+    cost = plan.cost(whole, nodes)
     coded = forecasts.coded(plan)
     for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)
@@ -163,9 +163,7 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
     if placed == "ray" and address and not nodes:
         placed = f"client actors on the Ray cluster at {clipped(address, 80)}"
     elif placed == "ray":
-        from rayfed import api
-
-        cost = plan.cost(sum(nodes) or api.cpus(), nodes)
+        cost = plan.cost(sum(nodes) or cpus(), nodes)
         actors = many(cost.processes.actors, "client actor")
         actors += " and the driver" * plan.executor.hosting_driver
         placed = f"{actors} (about {in_words(cost.memory)} in all)"

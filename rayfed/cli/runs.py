@@ -31,6 +31,7 @@ from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.results import print_best
 from rayfed.core.announced import run_folders
 from rayfed.core.errors import ScenarioError, clipped, many
+from rayfed.core.machine import cpus
 from rayfed.runs.files.outcome import damaged, differences, reason, trace
 from rayfed.runs.files.place import read_note, shown
 
@@ -70,7 +71,7 @@ def run(
     with volume.applied():
         plan = prepared(scenarios, set_, address, api.unsearched)
         if not debug:
-            plan = plan.placed(api.cpus())
+            plan = plan.placed(cpus())
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display)
         say(headline(plan))

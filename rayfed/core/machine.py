@@ -16,6 +16,7 @@ SCRATCH = "RAYFED_SCRATCH"
 _LONGEST = 103
 """Bytes of a Unix socket's path; some systems allow 103, others 107."""
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
 _CPUS = Path("/sys/devices/system/cpu")
@@ -49,6 +50,20 @@ def memory_bytes() -> int:
         with suppress(OSError, ValueError):  # "max" is no number
             found.append(int(Path(path).read_text(encoding="ascii")))
     return min(found, default=_UNKNOWN)
+
+
+def cpus(quota: Path = _QUOTA) -> int:
+    """Return how many CPUs this process may use at a time, at least 1.
+
+    Of those that it is tied to (``taskset``, batch systems), as many as the container that it is
+    in may keep busy.
+    """
+    tied = hasattr(os, "sched_getaffinity")
+    found = len(os.sched_getaffinity(0)) if tied else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no container, or "max"
+        most, period = quota.read_text(encoding="ascii").split()
+        found = min(found, max(1, int(most) // int(period)))
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -198,31 +198,24 @@ class Ended(NamedTuple):
         """
         works = self.works
         if isinstance(works, Works):
-            status = works.status
-            number = np.bincount(status, minlength=len(STATUS)).tolist()
-            down, up = (_by_status(status, sizes) for sizes in (works.down_bytes, works.up_bytes))
-            steps = int(works.steps[status == USED].sum())
+            number, down, up, steps = (
+                np.bincount(works.status, each, len(STATUS)).tolist()  # exact to 2^53
+                for each in (None, works.down_bytes, works.up_bytes, works.steps)
+            )
         else:
-            number, down, up, steps = [0] * len(STATUS), [0] * len(STATUS), [0] * len(STATUS), 0
+            number, down, up, steps = ([0] * len(STATUS) for _ in range(4))
             for work in works:
                 number[work.status] += 1
                 down[work.status] += work.down_bytes
                 up[work.status] += work.up_bytes
-                if work.status == USED:
-                    steps += work.steps
+                steps[work.status] += work.steps
         if participants:
             counts["participants"] += number[USED]
         counts["late"] += number[LATE]
         counts["dropped"] += number[DROPPED]
-        counts["bytes_up"] += up[USED] + up[LATE] if sent is None else sent
-        counts["bytes_wasted"] += down[LATE] + down[DROPPED] + up[LATE]
-        counts["local_steps"] += steps
-
-
-def _by_status(status: Ints, sizes: Ints) -> list[int]:
-    """Return the bytes (K,) of works added up by what became of these."""
-    sums = np.bincount(status, sizes, minlength=len(STATUS))  # exact to 2^53
-    return [int(total) for total in sums.tolist()]
+        counts["bytes_up"] += int(up[USED] + up[LATE]) if sent is None else sent
+        counts["bytes_wasted"] += int(down[LATE] + down[DROPPED] + up[LATE])
+        counts["local_steps"] += int(steps[USED])
 
 
 def columns_of(parts: Sequence[Works | list[Work]], *names: str) -> list[Array]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rayfed.api import cpus
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
+from rayfed.core.machine import cpus
 from rayfed.reproduce.provenance import here
 from rayfed.reproduce.studies import Outcome, publish
 from rayfed.reproduce.verdicts import Verdict

@@ -70,9 +70,11 @@ def write_outputs(
     }
     publish_npz(records.folder / "model.npz", {"x": last.model, **server, **kept})
     records.finish(rows, last.personal, _unfinished(run, last))
-    write_parquet(clients_table(run, records, measures, last), records.folder / "clients.parquet")
-    write_parquet(away_table(run, records), records.folder / "away.parquet")
-    summaries.finish(records.folder, run.record)
+    made = {"clients": clients_table(run, records, measures, last)}
+    made["away"] = away_table(run, records, made["clients"])
+    for name, found in made.items():
+        write_parquet(found, records.folder / f"{name}.parquet")
+    summaries.finish(records.folder, run.record, **made)
     write_walk(run, records)
 
 
@@ -197,9 +199,8 @@ def _participation(records: Records) -> tuple[Ints, Array, Array]:
     return ids, selected, used
 
 
-def away_table(run: Run, records: Records) -> pa.Table:
+def away_table(run: Run, records: Records, clients: pa.Table) -> pa.Table:
     """Return when the clients that took part were away, a row an interval; see `away`."""
-    clients = read(records.folder / "clients.parquet", ["client"])
     rounds = read(records.folder / "rounds.parquet", ["time_s"])
     ids = values(clients, "client")[:AWAY_CLIENTS]
     intervals = away(run.federation.population, ids, values(rounds, "time_s"))

@@ -116,7 +116,7 @@ class TestCheck:
 
     def test_counts_actors_without_starting_any(self, shell, monkeypatch):
         monkeypatch.setitem(sys.modules, "ray", None)
-        monkeypatch.setattr(rayfed.api, "cpus", lambda: 2)
+        monkeypatch.setattr(rayfed.cli.plans, "cpus", lambda: 2)
         placed = "executor={name: ray, clients_per_actor: 4}"
         status, out, _ = shell("check", "small.yaml", "--set", placed)
         assert status == 0

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from rayfed.core import machine
-from rayfed.core.machine import Caches, caches, keep_freed_memory, private_folder
+from rayfed.core.machine import Caches, caches, cpus, keep_freed_memory, private_folder
 
 
 def test_a_socket_fits_wherever_temporary_files_are(tmp_path, monkeypatch):
@@ -121,3 +121,19 @@ def test_an_older_glibc_keeps_what_it_can(most, expected, monkeypatch):
     monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: library)
     keep_freed_memory()
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("", 4)],
+)
+def test_cpus_are_those_that_the_process_is_tied_to_and_its_container_has(
+    said, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2, 5, 7}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    (tmp_path / "cpu.max").write_text(said)
+    assert cpus(tmp_path / "cpu.max") == expected
+    assert cpus(tmp_path / "none") == 4
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert cpus(tmp_path / "none") == 64

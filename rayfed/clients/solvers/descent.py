@@ -235,10 +235,13 @@ class Descent(Solver):
 
 def _move(x: Array, g: Array, lr: float) -> None:
     """Subtract lr g from x in place; client by client where all of them overflow the cache."""
-    apart = isinstance(g, np.ndarray) and g.nbytes > CACHE // 4
-    for x_i, g_i in zip(x, g, strict=True) if apart else ((x, g),):
-        g_i *= lr
-        x_i -= g_i
+    if isinstance(g, np.ndarray) and g.nbytes > CACHE // 4:
+        for x_i, g_i in zip(x, g, strict=True):
+            g_i *= lr
+            x_i -= g_i
+    else:
+        g *= lr
+        x -= g
 
 
 def _aligned_copy(x: Array) -> Array:

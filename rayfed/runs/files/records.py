@@ -279,11 +279,11 @@ class Records:
         """
         self._flush()
         recorded, closed = rows
-        changes: dict[str, Change] = {
-            "rounds": partial(_with_last, closed), "events": _unchanged,
-        }  # fmt: skip
+        changes: dict[str, Change] = {"rounds": partial(_with_last, closed)}
         if unfinished is not None:
             changes["events"] = partial(_with_unfinished, self.event_table, unfinished)
+        elif len(self.events.parts) != 1:
+            changes["events"] = lambda whole: whole
         if self.thinning and personal:
             changes["personal"] = partial(_thinned, self.thinning, personal)
         self._compact(changes, recorded)
@@ -397,10 +397,6 @@ def _with_last(row: Row, whole: pa.Table) -> pa.Table:
     arrays = {name: [row[name]] for name in whole.schema.names}
     before = whole.slice(0, whole.num_rows - 1)
     return pa.concat_tables([before, parquet.table(arrays, whole.schema)])
-
-
-def _unchanged(whole: pa.Table) -> pa.Table:
-    return whole
 
 
 def write_profile(folder: Path, profile: Profile) -> None:

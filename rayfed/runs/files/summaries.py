@@ -133,7 +133,7 @@ def bands_of(run: Run) -> Callable[[Ints], Ints]:
     return lambda ids: ranking().of(*known(ids))
 
 
-def finish(folder: Path, record: Mapping[str, Any]) -> None:
+def finish(folder: Path, record: Mapping[str, Any], **made: pa.Table) -> None:
     """Write both tables of a run that has ended from what its folder holds.
 
     Parameters
@@ -142,8 +142,12 @@ def finish(folder: Path, record: Mapping[str, Any]) -> None:
         Of the run, with all other tables; one that failed lacks those of the end.
     record : mapping
         What its ``run.json`` says.
+    **made : pyarrow.Table
+        Tables that need not be read.
     """
-    rounds, events, clients, away = (_read(folder, name) for name in NEEDED)
+    rounds, events, clients, away = (
+        _columns(name, made[name]) if name in made else _read(folder, name) for name in NEEDED
+    )
     if len(rounds.get("round", ())):
         found = summarised(rounds, events, clients, away or None, network_of(record))
         write(folder, found)
@@ -164,6 +168,8 @@ def _read(folder: Path, name: str) -> dict[str, Array]:
     if not parts or not parts[0].is_file():
         return {}
     known: pa.Schema = pq.read_schema(parts[0])
-    chosen = [column for column in NEEDED[name] if column in known.names]
-    held = read(path, chosen)
-    return {column: values(held, column) for column in chosen}
+    return _columns(name, read(path, [each for each in NEEDED[name] if each in known.names]))
+
+
+def _columns(name: str, held: pa.Table) -> dict[str, Array]:
+    return {each: values(held, each) for each in NEEDED[name] if each in held.column_names}

@@ -9,7 +9,6 @@ given another pool.
 
 from __future__ import annotations
 
-import os
 import shlex
 import threading
 import time
@@ -25,6 +24,7 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.machine import cpus
 from rayfed.core.threads import one_thread, own_process
 from rayfed.engine.run import Run
 from rayfed.executors.calls import first_line
@@ -162,7 +162,7 @@ class RayStudy(Backend):
         self.started = not ray.is_initialized()
         self.alone = self.started and address is None  # no node comes or goes
         if self.started:
-            self.node = start(address, host_count(clients, clients_per_actor, os.cpu_count() or 1))
+            self.node = start(address, host_count(clients, clients_per_actor, cpus()))
         else:
             self.node = joined()
         try:

@@ -21,7 +21,7 @@ import ray
 from ray._private import worker as ray_worker
 
 from rayfed.core.errors import RayfedError, listed
-from rayfed.core.machine import private_file, private_folder
+from rayfed.core.machine import cpus, private_file, private_folder
 from rayfed.core.threads import ONE_THREAD
 from rayfed.executors.calls import first_line
 from rayfed.executors.ray_host import BY_VALUE
@@ -179,7 +179,9 @@ def _init(address: str | None, actors: int, folder: Path | None) -> Any:
     logging.getLogger("ray").setLevel(logging.ERROR)
     job = ray.job_config.JobConfig()
     job._py_driver_sys_path = _Paths()
-    own = {} if folder is None else {"_temp_dir": str(folder / _SESSIONS)}  # Ray opens it to all
+    own: dict[str, Any] = {}
+    if folder is not None:  # Ray opens its folder to all
+        own = {"_temp_dir": str(folder / _SESSIONS), "num_cpus": cpus()}
     return ray.init(
         address=address or "local",
         job_config=job,
