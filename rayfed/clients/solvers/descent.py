@@ -158,7 +158,7 @@ class Descent(Solver):
             length = np.full(len(sizes), given)
         if self.epochs is not None:
             return in_passes(length, sizes, None if self.batch == "full" else self.batch)
-        return length.astype(np.int64)
+        return length.astype(np.int64, copy=False)
 
     def mean_steps(self, sizes: Ints) -> Floats | None:
         """Return the mean number of local steps (K,), None where nothing is drawn."""
