@@ -140,7 +140,7 @@ class Works:
 
     def used(self) -> Ints:
         """Return the places of those whose replies are used, in the order of their clients."""
-        (places,) = (self.status == USED).nonzero()
+        places: Ints = (self.status == USED).nonzero()[0]  # quicker than `flatnonzero`
         clients = self.client[places]
         return places if (clients[1:] > clients[:-1]).all() else places[np.argsort(clients)]
 

@@ -53,11 +53,11 @@ def test_the_folder_is_where_temporary_files_are_if_it_fits(monkeypatch, tmp_pat
 def test_a_core_has_a_cache_of_its_own_and_a_share_of_the_last(listed, expected, tmp_path):
     cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     rows = [*listed, (2, "9K", "1")] if listed else []
-    for number, (level, size, cpus) in enumerate(rows):
+    for number, (level, size, shared) in enumerate(rows):
         folder = tmp_path / f"cpu{cpu}" / "cache" / f"index{number}"
         folder.mkdir(parents=True)
         kind = "Instruction" if size == "9K" else "Unified"
-        said = {"level": str(level), "type": kind, "size": size, "shared_cpu_map": cpus}
+        said = {"level": str(level), "type": kind, "size": size, "shared_cpu_map": shared}
         for name, text in said.items():
             (folder / name).write_text(f"{text}\n", encoding="ascii")
     assert caches(tmp_path) == expected
