@@ -72,8 +72,8 @@ def reproduce(
     length: Literal["short", "full"] = "full" if full else "short"
     volume = Volume(quiet, verbose)
     if update is not None:
-        if name is None or part is not None:
-            raise ScenarioError("--update", "is for one study with all its parts")
+        if name is None:
+            raise ScenarioError("--update", "is for one study")
         survey.read(update)  # before anything runs
     if all_:
         if name is not None or part is not None:

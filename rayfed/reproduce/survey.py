@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
@@ -16,6 +16,8 @@ from rayfed.reproduce.provenance import here
 from rayfed.reproduce.studies import Outcome, publish
 from rayfed.reproduce.verdicts import Verdict
 
+Claim: TypeAlias = dict[str, Any]
+"""What `Verdict.as_plain` returns."""
 SURVEY = "all.json"
 """What ``rayfed reproduce --all`` writes, beside the folders of the studies."""
 
@@ -103,11 +105,26 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def update(path: Path, study: Surveyed) -> None:
-    """Write a study anew into a survey's file, with the machine, the versions and the day."""
-    found = read(path)
+    """Write a study anew into a survey's file, with the machine, the versions and the day.
+
+    Claims that it did not run, as they are about the other length or another part, stay as the file
+    has them.
+    """
+    found, fresh = read(path), study.as_plain() | _now()
     others = [each for each in found["studies"] if each["study"] != study.name]
-    plain = sorted([*others, study.as_plain() | _now()], key=lambda each: str(each["study"]))
+    others = [each for each in found["studies"] if each["study"] != study.name]
+    for before in found["studies"]:
+        if before["study"] == study.name:
+            fresh["claims"] = _kept(before["claims"], fresh["claims"])
+            fresh["data"] = before.get("data", {}) | fresh["data"]
+    plain = sorted([*others, fresh], key=lambda each: str(each["study"]))
     publish(path, {**found, **_totals(plain), "studies": plain})
+
+
+def _kept(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
+    """Return what is known of claims now; those that did not run this time are as they were."""
+    known = {claim["says"]: claim for claim in before}
+    return [known.get(c["says"], c) if c["status"] == "not run" else c for c in fresh]
 
 
 def _now() -> dict[str, Any]:

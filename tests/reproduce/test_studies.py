@@ -279,9 +279,12 @@ def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_pa
 
 
 def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, no_page, tmp_path):
-    study(FALSE)
+    study(FALSE + LONG)
     table = tmp_path / "all.json"
-    old = {"study": "own", "seconds": 7.0, "claims": [{"status": "not run"}], "commit": "old"}
+    gone = {"says": "Gone.", "status": "holds"}
+    later = {"says": "Later.", "status": "holds", "measured": "3", "over": "2 seeds"}
+    was = {"says": "Slow ends below a millionth.", "status": "holds"}
+    old = {"study": "own", "seconds": 7.0, "claims": [gone, later, was], "commit": "old"}
     other = {"study": "zz", "seconds": 5.0, "claims": [{"status": "holds"}]}
     table.write_text(json.dumps({"commit": "then", "seconds": 12.0, "studies": [other, old]}))
     assert reproduce("own", "--update", str(table))[0] == 1  # as without
@@ -289,10 +292,12 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     own, kept = found["studies"]
     assert kept == other
     assert found["commit"] == "then"
-    assert found["counts"] == {"holds": 3, "fails": 1}
+    assert found["counts"] == {"holds": 4, "fails": 1}
     assert own["commit"] != "old"
     assert own["versions"]["numpy"] == np.__version__
-    assert len(own["claims"]) == 3
+    assert [claim["says"] for claim in own["claims"]][2:] == [was["says"], later["says"]]
+    assert own["claims"][2]["status"] == "fails"
+    assert own["claims"][3] == later  # about the other length: it stays
     assert found["seconds"] == pytest.approx(5 + own["seconds"])
     assert list(own["data"]) == ["main", "sweep"]
 
@@ -306,9 +311,9 @@ def test_what_is_no_table_of_all_is_refused_before_anything_runs(study, reproduc
         assert (status, err) == (
             2, "rayfed: all.json: is no all.json, which rayfed reproduce --all writes\n"
         )  # fmt: skip
-    for words in (["--all"], ["own", "--part", "main"], []):
+    for words in (["--all"], []):
         status, _, err = reproduce(*words, "--update", "all.json")
-        assert (status, err) == (2, "rayfed: --update: is for one study with all its parts\n")
+        assert (status, err) == (2, "rayfed: --update: is for one study\n")
     assert not home.exists()
 
 
