@@ -43,15 +43,15 @@ def check(
 
     plan = prepared(scenarios, set_, address)
     nodes = [cpus()] if address is None else api.cluster_cpus(address)
-    whole = sum(nodes)
-    plan = plan.placed(whole)
+    total = sum(nodes)
+    plan = plan.placed(total)
     say(swept(plan) if plan.study.search else headline(plan, nodes))
     if plan.choice is not None:
         say(f"executor: auto chooses {plan.executor.name}: {plan.choice.why}")
     out.print(tables.runs(plan))
     if plan.study.cases:
         out.print(tables.cases(plan.study.cases))
-    cost = plan.cost(whole, nodes)
+    cost = plan.cost(total, nodes)
     coded = forecasts.coded(plan)
     for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)

@@ -16,7 +16,9 @@ SCRATCH = "RAYFED_SCRATCH"
 _LONGEST = 103
 """Bytes of a Unix socket's path; some systems allow 103, others 107."""
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_CGROUP = Path("/sys/fs/cgroup")
+_QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
+"""Files with the microseconds of CPUs in a period, and the period: of versions 2 and 1."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
 _CPUS = Path("/sys/devices/system/cpu")
@@ -52,7 +54,7 @@ def memory_bytes() -> int:
     return min(found, default=_UNKNOWN)
 
 
-def cpus(quota: Path = _QUOTA) -> int:
+def cpus(cgroup: Path = _CGROUP) -> int:
     """Return how many CPUs this process may use at a time, at least 1.
 
     Of those that it is tied to (``taskset``, batch systems), as many as the container that it is
@@ -60,9 +62,11 @@ def cpus(quota: Path = _QUOTA) -> int:
     """
     tied = hasattr(os, "sched_getaffinity")
     found = len(os.sched_getaffinity(0)) if tied else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # no container, or "max"
-        most, period = quota.read_text(encoding="ascii").split()
-        found = min(found, max(1, int(most) // int(period)))
+    for names in _QUOTAS:
+        with suppress(OSError, ValueError):  # no container, or "max"
+            texts = [(cgroup / name).read_text(encoding="ascii") for name in names]
+            quota, period = (int(number) for text in texts for number in text.split())
+            found = min(found, max(1, quota // period)) if quota > 0 else found
     return found
 
 

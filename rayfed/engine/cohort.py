@@ -256,7 +256,7 @@ class Cohorts:
             there = np.flatnonzero(status == USED)
             lost = self.exchange.lost(asked, ids, works.client[there])
             status = unopened(status, there[lost])
-        return works.become(status)
+        return works.with_status(status)
 
     def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
         """Compute the works at these places, whose replies are used."""

@@ -130,8 +130,8 @@ class Works:
     def __len__(self) -> int:
         return len(self.client)
 
-    def become(self, status: Ints) -> Works:
-        """Return them with what becomes of them (K,)."""
+    def with_status(self, status: Ints) -> Works:
+        """Return these works with another status (K,)."""
         return Works(**{**vars(self), "status": status})  # half of what `replace` takes
 
     def part(self, chosen: Bools | Ints) -> Works:

@@ -116,7 +116,10 @@ def update(path: Path, study: Surveyed) -> None:
     for before in found["studies"]:
         if before["study"] == study.name:
             fresh["claims"] = _kept(before["claims"], fresh["claims"])
-            fresh["data"] = before.get("data", {}) | fresh["data"]
+            data = before.get("data", {}) | fresh["data"]
+            fresh["data"] = {
+                part: data[part] for part in study.outcome.study.every.parts if part in data
+            }
     plain = sorted([*others, fresh], key=lambda each: str(each["study"]))
     publish(path, {**found, **_totals(plain), "studies": plain})
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayfed.channel.faulty import fault_names
-from rayfed.core.arrays import Array, Floats, Ints, placed
+from rayfed.core.arrays import Array, Floats, Ints, unique_inverse
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
 from rayfed.engine import columns
@@ -192,7 +192,7 @@ def _participation(records: Records) -> tuple[Ints, Array, Array]:
     folder = records.folder / "events.parquet"
     events = read(folder, ["client", "status"])
     clients, status = values(events, "client"), values(events, "status")
-    ids, places = placed(clients)
+    ids, places = unique_inverse(clients)
     selected, used = (
         np.bincount(part, minlength=len(ids)) for part in (places, places[status == USED])
     )

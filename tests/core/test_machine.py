@@ -125,15 +125,24 @@ def test_an_older_glibc_keeps_what_it_can(most, expected, monkeypatch):
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("", 4)],
-)
+    [
+        ("max 100000", 4), ("250000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("", 4),
+        ("-1 100000", 4),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("version", [1, 2])
 def test_cpus_are_those_that_the_process_is_tied_to_and_its_container_has(
-    said, expected, tmp_path, monkeypatch
+    said, expected, version, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2, 5, 7}, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    (tmp_path / "cpu.max").write_text(said)
-    assert cpus(tmp_path / "cpu.max") == expected
+    if version == 2:
+        (tmp_path / "cpu.max").write_text(f"{said}\n")
+    else:
+        (tmp_path / "cpu").mkdir()
+        for name, text in zip(("quota", "period"), said.split(), strict=False):
+            (tmp_path / "cpu" / f"cpu.cfs_{name}_us").write_text(f"{text}\n")
+    assert cpus(tmp_path) == expected
     assert cpus(tmp_path / "none") == 4
     monkeypatch.delattr(os, "sched_getaffinity")
     assert cpus(tmp_path / "none") == 64

@@ -284,7 +284,8 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     gone = {"says": "Gone.", "status": "holds"}
     later = {"says": "Later.", "status": "holds", "measured": "3", "over": "2 seeds"}
     was = {"says": "Slow ends below a millionth.", "status": "holds"}
-    old = {"study": "own", "seconds": 7.0, "claims": [gone, later, was], "commit": "old"}
+    data = {"main": {"rows": 3}, "gone": {"rows": 4}, "sweep": {"rows": 5}}
+    old = {"study": "own", "seconds": 7.0, "claims": [gone, later, was], "data": data}
     other = {"study": "zz", "seconds": 5.0, "claims": [{"status": "holds"}]}
     table.write_text(json.dumps({"commit": "then", "seconds": 12.0, "studies": [other, old]}))
     assert reproduce("own", "--update", str(table))[0] == 1  # as without
@@ -293,13 +294,18 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     assert kept == other
     assert found["commit"] == "then"
     assert found["counts"] == {"holds": 4, "fails": 1}
-    assert own["commit"] != "old"
     assert own["versions"]["numpy"] == np.__version__
     assert [claim["says"] for claim in own["claims"]][2:] == [was["says"], later["says"]]
     assert own["claims"][2]["status"] == "fails"
     assert own["claims"][3] == later  # about the other length: it stays
     assert found["seconds"] == pytest.approx(5 + own["seconds"])
     assert list(own["data"]) == ["main", "sweep"]
+    assert own["data"]["sweep"] != data["sweep"]
+    assert reproduce("own", "--part", "main", "--update", str(table))[0] == 1
+    again = json.loads(table.read_text())["studies"][0]
+    assert again["data"] == own["data"]
+    assert [each["says"] for each in again["claims"]] == [each["says"] for each in own["claims"]]
+    assert "not run" not in {each["status"] for each in again["claims"]}
 
 
 def test_what_is_no_table_of_all_is_refused_before_anything_runs(study, reproduce, tmp_path):

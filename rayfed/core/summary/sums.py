@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.core.arrays import Array, Floats, Ints, placed
+from rayfed.core.arrays import Array, Floats, Ints, unique_inverse
 from rayfed.core.columns import Column
 from rayfed.core.summary.absence import Absence
 from rayfed.core.summary.grid import STATUS, Grid
@@ -160,7 +160,7 @@ class Sums:
 
     def _slots(self, clients: Ints) -> Ints:
         """Return the places (n,) of clients; new ones get one."""
-        ids, inverse = placed(clients)
+        ids, inverse = unique_inverse(clients)
         fresh = np.array([client for client in ids.tolist() if client not in self.place], np.int64)
         if len(fresh):
             count = len(self.ids)

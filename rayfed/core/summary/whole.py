@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rayfed.core.arrays import Array, placed
+from rayfed.core.arrays import Array, unique_inverse
 from rayfed.core.summary.absence import Absence
 from rayfed.core.summary.grid import banded, ranked
 from rayfed.core.summary.sums import Sums
@@ -72,7 +72,7 @@ def network_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
 def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
     """Return the ids of all clients that are known of, ascending, and their bands."""
     known = np.asarray(clients.get("client", np.empty(0, np.int64)))
-    asked, inverse = placed(events["client"])
+    asked, inverse = unique_inverse(events["client"])
     ids = np.union1d(known, asked).astype(np.int64)
     slow, speed, seen = np.zeros(len(ids), bool), *np.full((2, len(ids)), np.nan)
     at = np.searchsorted(ids, known)

@@ -443,11 +443,11 @@ class EventsTable:
         overlaps = set(names(columns.VERSIONS)) <= set(self.schema.names)
         self.status = list(STATUS) if overlaps else list(STATUS[:UNFINISHED])
 
-    def __call__(self, works: list[dict[str, Array]]) -> pa.Table:
-        """Return works, whose columns are the one item of a list, as a table."""
-        if not works:
+    def __call__(self, parts: list[dict[str, Array]]) -> pa.Table:
+        """Return the columns of works, of which there is one part or none, as a table."""
+        if not parts:
             return self.schema.empty_table()
-        (arrays,) = works
+        (arrays,) = parts
         return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 

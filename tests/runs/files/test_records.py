@@ -50,6 +50,23 @@ def test_rows_are_appended_in_parts_that_read_as_one_table(tmp_path):
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "events.parquet"), told)
 
 
+@pytest.mark.parametrize("flushes", [1, 2])
+def test_events_that_are_one_part_already_are_not_written_again(tmp_path, flushes):
+    records, folder = Records(tmp_path, every_s=3600), tmp_path / "events.parquet"
+    for round in range(flushes):
+        fill(records, [round])
+        records.flush()
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    told = pd.read_parquet(folder)
+    last = ROW | {"round": flushes - 1}
+    records.finish((last, last))
+    after = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    assert (after == before) == (flushes == 1)
+    assert len(after) == 1
+    assert set(records.events.parts) == set(after)
+    pd.testing.assert_frame_equal(pd.read_parquet(folder), told)
+
+
 def test_rows_wait_until_a_write_is_due(tmp_path):
     records = Records(tmp_path, every_s=3600)
     fill(records, range(5))

@@ -31,9 +31,9 @@ STUDIES = {
 }
 
 
-def planned(which, rounds=12):
+def planned(which, **more):
     algorithm, clients, participation = STUDIES[which]
-    changes = {"clients": clients, "participation": participation, "rounds": rounds}
+    changes = {"clients": clients, "participation": participation, "rounds": 12} | more
     return api.prepare(api.read(toy_scenario(algorithm, **changes)))
 
 
@@ -92,8 +92,9 @@ def test_one_that_was_stopped_on_the_way_writes_the_same(tmp_path, which):
     assert_same_run(calm, stopped)
 
 
-def test_a_run_that_goes_on_has_a_summary_of_what_it_has_written(tmp_path):
-    plan = planned("rounds")
+@pytest.mark.parametrize("checkpoint_s", [10.0, 0.0])  # one after each round: it writes rows, too
+def test_a_run_that_goes_on_has_a_summary_of_what_it_has_written(tmp_path, checkpoint_s):
+    plan = planned("rounds", checkpoint={"every_s": checkpoint_s})
     driver = driver_of(plan, tmp_path)
     driver.records.every_s, driver.records.summaries.patience = 0.0, 0.0
     seen = []
@@ -109,6 +110,14 @@ def test_a_run_that_goes_on_has_a_summary_of_what_it_has_written(tmp_path):
     driver.execute(report=look)
     assert len(seen) == 12
     assert all(seen)
+
+
+def test_a_short_run_needs_no_sums_on_the_way(tmp_path):
+    driver = driver_of(planned("rounds"), tmp_path)
+    driver.records.every_s = 3600.0
+    assert driver.execute() == "finished"
+    assert not driver.records.summaries.sums.grids
+    assert len(tables(tmp_path / driver.run.folder)[1])
 
 
 def test_one_that_failed_has_a_summary_of_its_rows(tmp_path):
