@@ -24,6 +24,7 @@ from rayfed.clients.store import Store
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
+from rayfed.messages import Upload
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,10 @@ class Task:
         if unsent is not None:
             sums[LEFT_OUT] = tree_sum(ids, unsent)
         if self.request.squares:
-            squares = {f"{name}^2": rows * rows for name, rows in stacked.items()}
-            sums |= self._sums(ids, index, squares, slice(None))
+            for name, rows in stacked.items():  # in float64: their difference may be small
+                exact = rows.astype(np.float64)
+                powers = {f"{name}^1": exact, f"{name}^2": exact * exact}
+                sums |= self._sums(ids, index, powers, slice(None))
         if self.request.shares is not None:
             sums |= self._totals(self.request.shares, ids, index, stacked)
         groups = self.each[GROUP] if GROUP in self.request.up else self.request.labels
@@ -202,8 +205,10 @@ class Task:
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, kept = self._through(self.uplink, values, clients.ids, index)
-            state = {**state, **kept}
+            state = {**state, **mirrored(upload, values), **kept}
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
+        for name, vector in upload.squares.items():
+            values[name] = np.sum(values[vector] * values[vector], axis=1)
         if state:
             self.run.store.put(clients.ids, state)
         if self.faults:
@@ -222,7 +227,7 @@ class Task:
         kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
-        return uplink.sent(values, kept, draws, first, request.plain, self.norm)
+        return uplink.sent(values, kept, draws, first, self.norm)
 
     def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
         """Return what faulty clients send in place of an upload, and keep what they keep."""
@@ -274,6 +279,23 @@ class Task:
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
             if rows.ndim == 1 or by_client:
                 _scatter(self.each, name, rows, len(self.request.ids), index)
+
+
+def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the state that clients keep of vectors which the server decodes differently.
+
+    Parameters
+    ----------
+    upload : Upload
+        Of K clients, as their client function returned it.
+    decoded : mapping of str to (K, ...) array
+        The vectors that the server decodes.
+    """
+    state = {}
+    for name, (vector, factor) in upload.mirrors.items():
+        change = decoded[vector] - upload.values[vector]
+        state[name] = upload.state[name] + np.asarray(factor, dtype=change.dtype) * change
+    return state
 
 
 def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:

@@ -345,7 +345,7 @@ class Colluders:
     def __init__(self, run: Run) -> None:
         self.every = run.faults
         self.known = [faulty for faulty in self.every if isinstance(faulty.fault, Collusion)]
-        self.key = Key(run.seed, "faults")
+        self.key, self.dtype = Key(run.seed, "faults"), run.training.dtype
 
     def answered(self, request: Request, compute: Compute, state: State) -> tuple[Gathered, State]:
         """Return the answer to a request of the algorithm, and the state after it.
@@ -386,11 +386,8 @@ class Colluders:
         sums, each = dict(gathered.sums), dict(gathered.each)
         total = float(request.weights[first].sum())
         for name in [name for name in request.up if f"{name}^2" in heard.sums]:
-            shape = heard.sums[name].shape
-            mean, square = (
-                (heard.sums[key] / total).astype(heard.sums[key].dtype).reshape(-1)
-                for key in (name, f"{name}^2")
-            )
+            shape = heard.sums[f"{name}^1"].shape
+            mean, square = ((heard.sums[f"{name}^{power}"] / total).reshape(-1) for power in (1, 2))
             vectors = heard.each[name].reshape(len(first), -1) if name in heard.each else None
             known = Knowledge(mean, square, len(first), len(at), vectors, request.ids[first])
             mine = f"fault.{faulty.number}.{request.work}.{name}."
@@ -399,7 +396,7 @@ class Colluders:
             first_state = kept or fault.init(mean.size, key.uniforms([0], mean.size)[0])
             vector, after = fault.sent(known, first_state)
             now |= {mine + k: v for k, v in after.items()}
-            wrong = vector.reshape(shape)
+            wrong = vector.astype(self.dtype).reshape(shape)
             for key_name, weight in _shares(request, name, at):
                 share = wrong * wrong.dtype.type(weight)
                 sums[key_name] = sums[key_name] + share if key_name in sums else share
