@@ -65,6 +65,7 @@ class OverlapSGD(Algorithm):
 
     name: ClassVar[str] = "overlap-sgd"
     coded: ClassVar[Coded] = {"moved": "any"}
+    exact_downloads: ClassVar[bool] = True  # the anchor that clients are pulled to
 
     alpha: Annotated[float, Ge(0), Le(1)] = 0.6
     beta: Annotated[float, Ge(0), Lt(1)] = 0.7

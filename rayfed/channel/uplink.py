@@ -31,7 +31,7 @@ LEFT_OUT = f"{PREFIX}left"
 
 
 def total_name(name: str) -> str:
-    """Return the name of the sum of a vector by the weights of F, for memories at the server."""
+    """Return the name of the sum of a vector by the weights of all clients, for memories."""
     return f"{name}#"
 
 
@@ -233,6 +233,13 @@ class Uplink:
         if self.noise:
             flat = flat + self.share * own.sub("noise").normals(flat.shape[1])
         return self.secure.fixed(flat, factors, own).reshape(rows.shape)
+
+    def found(
+        self, name: str, rows: Array, weights: Floats, kind: WeightKind, draw: Draws
+    ) -> Array:
+        """Return vectors (K, n) as they count in a secure sum, rounded at random."""
+        units = self._unit * self._crowd.factor(kind) / weights
+        return np.asarray(self.fixed(name, rows, weights, kind, draw) * units[:, None])
 
     def opened(
         self, sums: Mapping[str, Array], plain: tuple[str, ...]

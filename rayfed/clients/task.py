@@ -169,7 +169,7 @@ class Task:
     def _totals(
         self, shares: Floats, ids: Ints, index: Ints, stacked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Add up by the weights of F what memories at the server take."""
+        """Add up by the weights of all clients, for memories at the server."""
         return {
             total_name(name): self._sum(name, "shares", ids, index, rows, shares[index])
             for name, rows in stacked.items()
@@ -205,7 +205,8 @@ class Task:
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, kept = self._through(self.uplink, values, clients.ids, index)
-            state = {**state, **mirrored(upload, values), **kept}
+            decoded = self._found(self.uplink, upload, values, clients.ids, index)
+            state = {**state, **mirrored(upload, decoded), **kept}
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
         for name, vector in upload.squares.items():
             values[name] = np.sum(values[vector] * values[vector], axis=1)
@@ -227,7 +228,28 @@ class Task:
         kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
-        return uplink.sent(values, kept, draws, first, self.norm)
+        sent, now = uplink.sent(values, kept, draws, first, self.norm)
+        memory = uplink.memory
+        if uplink.secure is not None and memory is not None and request.shares is not None:
+            for name in uplink.up:  # the server's memory takes what is rounded in its sum
+                found = uplink.found(name, sent[name], request.shares[index], "shares", draws)
+                change = found.astype(sent[name].dtype) - sent[name]
+                now[f"{PREFIX}{name}"] += sent[name].dtype.type(memory.step) * change
+        return sent, now
+
+    def _found(
+        self, uplink: Uplink, upload: Upload, values: Mapping[str, Array], ids: Ints, index: Ints
+    ) -> Mapping[str, Array]:
+        """Return what the server decodes, with the rounding of secure sums where it is mirrored."""
+        if uplink.secure is None or not upload.mirrors:
+            return values
+        found, draws = dict(values), self._draws(uplink, ids, index)
+        for name, _ in upload.mirrors.values():
+            plain = name in self.request.plain
+            weights = np.ones(len(ids)) if plain else self.request.weights[index]
+            kind: WeightKind = "plain" if plain else "raw"
+            found[name] = uplink.found(name, values[name], weights, kind, draws)
+        return found
 
     def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
         """Return what faulty clients send in place of an upload, and keep what they keep."""

@@ -10,6 +10,8 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
+from rayfed.engine.loop import Loop
+from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from tests.channel.test_memory import LR, SIZES, P, X, Y, gradient, loop_of, scenario, top, walked
 from tests.fakes.stepping import step
@@ -150,6 +152,37 @@ def test_memories_of_methods_end_at_the_optimum(name, uplink):
     for _ in range(900):
         state, _, _ = step(loop, state)
     np.testing.assert_allclose(state.state["x"], least, atol=1e-5)
+
+
+SECURE = {"name": "secure-sum", "range": 8.0, "bits": 14, "threshold": 0.1}
+EF21 = {"name": "ef21", "start": "coded"}
+
+
+@pytest.mark.parametrize(("method", "uplink", "own", "served"), [
+    ({"name": "fedvarp", "weights": "uniform"}, [], "y", "memory"),
+    ({"name": "mifa"}, [], "g", "memory"),
+    ({"name": "scaffold", "weights": "uniform"}, [], "c", "c"),
+    ({"name": "fedavg"}, [TOP | {"memory": EF21}], "uplink.delta", "up.delta"),
+    ({"name": "fedavg"}, [{"name": "rand-k", "k": 3, "memory": {"name": "diana", "alpha": 0.3}}],
+     "uplink.delta", "up.delta"),
+])  # fmt: skip
+def test_clients_keep_the_rounding_of_secure_sums(method, uplink, own, served):
+    """With 14 bits it would leave the mean of what they keep by a random walk."""
+    made = scenario(TOP, algorithms=[method | {"local": LOCAL}], uplink=[*uplink, SECURE])
+    plan = api.prepare(api.read(made))
+    (run,), executor = plan.runs, SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    loop = Loop(run, executor)
+    state, _ = loop.start()
+    for _ in range(40):
+        state, _, _ = loop.step(state)
+    kept = np.concatenate([rows[own] for rows in executor.snapshot(run.folder)])
+    if method["name"] == "fedavg":
+        mean, found = W @ kept, state.channel[served]
+    else:
+        mean, found = np.average(kept, axis=0, weights=SIZES), state.state[served]
+        mean = kept.mean(axis=0) if "weights" in method else mean
+    np.testing.assert_allclose(mean, found, rtol=1e-9, atol=1e-12)
 
 
 PARTS = np.split(np.arange(SIZES.sum()), SIZES.cumsum()[:-1])
