@@ -212,7 +212,8 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"
     discounts = not isinstance(participation.staleness, Constant)
-    if participation.late == "stale" and discounts and not rule.weighs:
+    alike = not rule.weighs or rule.before is not None
+    if participation.late == "stale" and discounts and alike:
         text = f"'{name}' counts every vector once, and late: stale weighs late ones less"
         return f"{text}; give late: drop, or staleness: constant"
     cohort = participation.cohort or run.federation.population.count
