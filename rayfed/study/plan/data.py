@@ -224,7 +224,9 @@ class Loader:
         return SeedData(
             wanted.problem, with_table(shards, None), server,
             {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
-            self.known.get(("notices", key), lambda: of_table(table, own=_of_users(dataset))),
+            self.known.get(
+                ("notices", key), lambda: of_table(table, seed, own=_of_users(dataset))
+            ),
         )  # fmt: skip
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ import numpy as np
 from rayfed.algorithms.base import Weights
 from rayfed.core.arrays import Array
 from rayfed.core.errors import clipped
+from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
 from rayfed.engine.run import Run
@@ -30,25 +31,36 @@ _COUNTS = ("equally", "by size", "by size squared (by size in the draw and in th
 _MEANS = ("the plain mean of the F_i", "the mean of the F_i by size", "sum_i n_i^2 F_i")
 
 
-def of_table(table: Table, *, own: bool = True) -> tuple[str, ...]:
+def of_table(table: Table, seed: int = 0, *, own: bool = True) -> tuple[str, ...]:
     """Return a line for each thing that readers should beware of in rows of data.
 
     These are features that are much larger than 1, a class that most rows are of, and equal rows of
-    different labels. Of large tables evenly spaced rows are looked at.
+    different labels. Of large tables rows that the seed draws are looked at; classes are counted
+    over all rows.
 
     Parameters
     ----------
     table : Table
+    seed : int
     own : bool
         Whether the rows are the user's; features of data sets that come with rayfed are as their
         sources have them.
     """
-    step = -(-table.X.size // _NUMBERS)
-    X, y = table.X[::step], table.y[::step]
+    X, y = _some(table, seed)
     lines = [*_unscaled(table, X)] if own else []
     if table.classes:
-        lines += [*_uneven(table, y), *_contradicting(X, y, table.classes)]
+        lines += [*_uneven(table), *_contradicting(X, y, table.classes)]
     return tuple(lines)
+
+
+def _some(table: Table, seed: int) -> tuple[Array, Array]:
+    """Return features and targets of as many rows as are looked at."""
+    n, d = table.X.shape
+    most = max(1, _NUMBERS // d)
+    if n <= most:
+        return table.X, table.y
+    rows = np.sort(Key(seed, "notices").permutation(n)(np.arange(most)))
+    return table.X[rows], table.y[rows]
 
 
 def _unscaled(table: Table, X: Array) -> Iterator[str]:
@@ -62,9 +74,9 @@ def _unscaled(table: Table, X: Array) -> Iterator[str]:
         yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; scale them"
 
 
-def _uneven(table: Table, y: Array) -> Iterator[str]:
+def _uneven(table: Table) -> Iterator[str]:
     """Yield a line if most rows are of one class."""
-    counts = np.bincount(y.astype(np.int64), minlength=table.classes)
+    counts = np.bincount(table.y.astype(np.int64), minlength=table.classes)
     share = counts.max() / counts.sum()
     if share > _COMMON:
         label = str(counts.argmax())
