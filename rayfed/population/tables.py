@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_WHO = ("client", "device")
+"""Columns whose cells are names."""
+
+
 class TraceFile:
     """A table whose columns are read by name.
 
@@ -42,12 +46,11 @@ class TraceFile:
         if not path.endswith(SUFFIXES):
             raise self.error("should end in .csv, .csv.gz or .parquet")
         try:
-            frame = read_frame(self.path)
+            frame = read_frame(self.path, _WHO)
         except ScenarioError as error:
             told = self.error(error.problem)
             there = os.path.lexists(path)
             raise told if there else DataMissing(told.place, told.problem) from error
-        frame.columns = [str(name).strip() for name in frame.columns]
         if not len(frame):
             raise self.error("has no rows; give at least one below the header")
         self.frame: pd.DataFrame = frame

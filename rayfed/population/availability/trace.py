@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
@@ -143,10 +144,7 @@ def read(table: TraceFile, repeat_s: float | None, names: Sequence[str] | None =
 
 
 def _devices(table: TraceFile) -> Ints:
-    names = table.values("device")
-    if names.dtype.kind not in "iuf":
-        names = names.astype(str)
-    return np.unique(names, return_inverse=True)[1].ravel()
+    return distinct(table.values("device"))[1]
 
 
 def alternating(device: Ints, start: Floats, end: Floats, repeat_s: float | None) -> Intervals:

@@ -219,7 +219,6 @@ class Loader:
         shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         partition = wanted.partition
         names = table.client_names if partition is None else partition.names(table, parts.clients)
-        _check_names(names)
         server, server_name = self._server(wanted, table, name, learned)
         return SeedData(
             wanted.problem, with_table(shards, None), server,
@@ -326,14 +325,6 @@ def _digest(table: Table) -> str:
         if table.test is None:
             return made.hexdigest()
         table = table.test
-
-
-def _check_names(names: Sequence[str]) -> None:
-    """Refuse a client whose name is that of a missing value in every table."""
-    for number, name in enumerate(names):
-        if name.strip().lower() == "nan":
-            text = f"client {number} is called '{name}', which tables take for a missing value"
-            raise ScenarioError("problem.dataset", f"{text}; give it another name")
 
 
 def _load(dataset: Dataset, source: Source, seed: int) -> Table:
