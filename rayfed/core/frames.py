@@ -214,7 +214,8 @@ def text_of(cell: object) -> str | None:
     if isinstance(cell, (str, Integral, date, time, UUID)):
         return str(cell)
     if isinstance(cell, Decimal):
-        return f"{cell.normalize():f}"
+        text = f"{cell:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     if isinstance(cell, Real):
         return str(int(float(cell))) if cell == cell // 1 else str(cell)
     raise TypeError(f"holds a {type(cell).__name__}; turn it into a number or a text")

@@ -125,7 +125,8 @@ def load_file(
     reader = _Reader(path, frame, rules)
     used = reader.features(column) if known is None else reader.known_columns(known)
     reader.read(used, column, texts, owned=known is None)
-    note = reader.without_gaps() if rules.missing == "drop" else ""
+    if rules.missing == "drop":
+        reader.without_gaps()
     y, labels = reader.target(column, task, like)
     called, client = reader.clients() if known is None else ((), None)
     sources = reader.coded(used) if known is None else known
@@ -133,7 +134,7 @@ def load_file(
     names = tuple(name if value is None else f"{name}={value}" for name, value in sources)
     return FileTable(
         X, y, classes=len(labels), names=names, client=client, labels=labels,
-        client_names=called, note=note, sources=sources,
+        client_names=called, note="; ".join(reader.notes), sources=sources,
     )  # fmt: skip
 
 
@@ -190,6 +191,7 @@ class _Reader:
         self.columns = [str(name) for name in frame.columns]
         self.client = CLIENT if rules.client is None else rules.client
         self.cells: dict[str, Array] = {}
+        self.notes: list[str] = []
         if len(frame) == 0:
             raise self.error("has no rows; give at least one below the header")
 
@@ -234,9 +236,14 @@ class _Reader:
 
         column = self.frame[name]
         cells = column.astype(object).where(column.notna(), None)
-        if pd.api.types.infer_dtype(cells, skipna=True) == "string":
-            return np.asarray(cells)
-        return np.array(named(str(self.path), name, cells), dtype=object)
+        if pd.api.types.infer_dtype(cells, skipna=True) != "string":
+            cells = pd.Series(named(str(self.path), name, cells), dtype=object)
+        found = set(cells.dropna())
+        words = sorted(found.intersection(NO_NUMBER))
+        if words and as_numbers(found.difference(words)):
+            text = f"in column '{name}', of numbers otherwise, '{words[0]}' is a value like others"
+            self.notes.append(f"{text}; if it is none, list it in missing_values of {_DATASET}")
+        return np.asarray(cells)
 
     def numbers(self, name: str) -> Array:
         values, bad = self.parsed(name)
@@ -285,17 +292,16 @@ class _Reader:
         wrong, good = int(bad.sum()), int(np.isfinite(values).sum())
         text = f"column '{name}', row {row + 1} holds '{clipped(self.frame[name].iloc[row], 40)}'"
         if self.commas(name, bad):
-            text += f", a decimal comma, as {wrong:,} of {wrong + good:,} cells"
-            remedy = "set decimal: ',', or name the column in categorical,"
-            return self.error(f"{text}; {remedy} in {_DATASET}")
+            text += f" with a comma, as {wrong:,} of {wrong + good:,} cells; set decimal: ',' in"
+            return self.error(f"{text} {_DATASET}, or leave commas of thousands out of the file")
         text += "; turn it into a number, or drop the column, or "
         if not good:
             return self.error(f"{text}name it in categorical of {_DATASET}")
         text += f"set missing_values or categorical in {_DATASET}"
         return self.error(f"{text}; {good:,} of {wrong + good:,} cells are numbers")
 
-    def without_gaps(self) -> str:
-        """Leave out rows with an empty cell in a column that is used; return a note of them."""
+    def without_gaps(self) -> None:
+        """Leave out rows with an empty cell in a column that is used, and make a note of them."""
         count = len(self.frame)
         gaps, worst, most = np.zeros(count, dtype=bool), "", 0
         for name, cells in self.cells.items():
@@ -305,12 +311,12 @@ class _Reader:
                 worst, most = name, int(empty.sum())
         gone = int(gaps.sum())
         if not gone:
-            return ""
+            return
         if gone == count:
             raise self.error("has an empty cell in every row; fill them, or set missing: mean")
         self.cells = {name: cells[~gaps] for name, cells in self.cells.items()}
         text = f"{gone:,} of {count:,} rows have an empty cell and are left out"
-        return f"{text}; most are in column '{worst}', {most:,}"
+        self.notes.append(f"{text}; most are in column '{worst}', {most:,}")
 
     def complete(self, name: str) -> None:
         empty = np.flatnonzero(_is_empty(self.cells[name]))
@@ -380,9 +386,9 @@ class _Reader:
         return f"{hint} Set problem.target"
 
     def fit(self, name: str, task: Task, labels: tuple[str, ...]) -> None:
-        numbers = as_numbers(labels) or []
-        parts = [label for label, number in zip(labels, numbers, strict=False) if number % 1 != 0]
-        if parts:
+        numbers = {label: found[0] for label in labels if (found := as_numbers([label]))}
+        parts = [label for label, number in numbers.items() if number != number.to_integral_value()]
+        if parts and 2 * len(numbers) > len(labels):
             raise self.error(
                 f"target '{name}' holds numbers such as {parts[0]}, not classes; "
                 "use a regression problem"

@@ -41,6 +41,11 @@ def test_text_labels_and_text_clients(csv):
     assert table.client.tolist() == [1, 0, 2]
 
 
+def test_names_of_classes_may_be_numbers_with_a_point(csv):
+    table = load_file(csv("y,a\nv1.5,0\n1.5,0\nlatest,0\n"), None, "multiclass")
+    assert table.labels == ("1.5", "latest", "v1.5")
+
+
 def test_labels_that_are_numbers_are_counted_from_zero(csv):
     table = load_file(csv("y,a\n7,0\n-1,0\n3,0\n7,0\n"), None, "multiclass")
     assert table.y.tolist() == [2, 0, 1, 2]
@@ -105,6 +110,7 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
         ("a,y\n1,0\n1,0\n", None, "binary", "has 1 class where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "multiclass", "has 1 class; at least 2 are needed"),
         ("a,y\n1,0.5\n1,1.5\n", None, "binary", "holds numbers such as 0.5, not classes"),
+        ("a,y\n1,0.5\n1,2\n1,NA\n", None, "multiclass", "holds numbers such as 0.5, not"),
     ],
 )
 def test_what_is_wrong_is_one_line(csv, text, target, task, message):
@@ -168,13 +174,27 @@ def test_clients_and_classes_are_texts(csv):
 
 
 def test_names_that_are_all_numbers_are_in_their_order(csv):
-    """20 digits differ in the last; 9.0 is 9, as programs write it in a column with gaps."""
-    ids = ["12345678901234567891", "12345678901234567890", "9.0", "10", "9", "010"]
-    rows = "".join(f"{name},{k},0\n" for k, name in enumerate(ids))
-    table = load_file(csv(f"client,x,y\n{rows}"), None, "regression")
-    assert table.client_names == ("9", "010", "10", *sorted(ids[:2]))
+    """31 digits differ in the last; 9.0 is 9, as programs write it in a column with gaps."""
+    long = 30 * "7"
+    ids = [f"{long}1", f"{long}0", "9.0", "10", "9", "010"]
+    rows = "".join(f"{name},{k},{name}\n" for k, name in enumerate(ids))
+    table = load_file(csv(f"client,x,y\n{rows}"), None, "multiclass")
+    assert table.labels == table.client_names == ("9", "010", "10", *sorted(ids[:2]))
     assert table.client is not None
     assert table.client.tolist() == [4, 3, 0, 2, 0, 1]
+
+
+def test_a_word_for_nothing_among_numbers_is_noted(csv):
+    """NA is a class like 3 and 4, as it is written, unless it is said to be an empty cell."""
+    path = csv("y,x,client\n3,1,a\nNA,2,NA\n4,3,b\n")
+    table = load_file(path, None, "multiclass")
+    assert table.labels == ("3", "4", "NA")
+    assert table.note == (
+        "in column 'y', of numbers otherwise, 'NA' is a value like others; if it is none, list it "
+        "in missing_values of dataset: {name: table, path: ...}"
+    )
+    table = load_file(path, None, "binary", rules=Rules(missing="drop", form=Form(missing=("NA",))))
+    assert table.note.startswith("1 of 3 rows have an empty cell and are left out")
 
 
 @pytest.mark.parametrize("written", [["0", "1", "0"], ["0.0", "1.0", "0.0"]])
@@ -272,7 +292,7 @@ def test_times_of_parquet_files_are_texts_as_well(tmp_path):
 
 def test_decimal_commas_beside_points_are_told(csv):
     path = csv("fw;temp;y\n2.0;19,77;0\n2.1;24,27;1\n2.2;20;1\n")
-    line = r"column 'temp', row 1 holds '19,77', a decimal comma, as 2 of 3 cells; set decimal: ','"
+    line = r"column 'temp', row 1 holds '19,77' with a comma, as 2 of 3 cells; set decimal: ','"
     for rules in (Rules(), Rules(categorical="auto")):
         with pytest.raises(ScenarioError, match=line):
             load_file(path, None, "regression", rules=rules)
