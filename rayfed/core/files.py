@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
-from rayfed.core.frames import BLANKS, PLAIN, Form, of_arrow, opened, read_csv
+from rayfed.core.frames import BLANKS, PLAIN, Form, dialect, of_arrow, opened, read_csv
 from rayfed.core.machine import available_bytes, in_words
 
 if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no arrays
@@ -285,13 +285,13 @@ def _of_csv(path: Path, form: Form) -> tuple[int, int]:
     Columns are those of the (possibly truncated) first line. No more of the file is read than the
     memory could hold.
     """
-    own = " " if form.separator == BLANKS else form.separator or ","
-    marks = {b",", b";", b"\t", own.encode()}
+    separator, _ = dialect(path, form)
+    mark = b" " if separator == BLANKS else separator.encode()
     free, size = available_bytes(), 0
     with opened(path) as file:
-        width = max(map(file.readline(_LONGEST_HEADER).count, marks)) + 1
+        width = file.readline(_LONGEST_HEADER).count(mark) + 1
         if path.suffix != ".gz" and path.stat().st_size * (1 + _CELL // 2) <= free:
             return width, 0  # it fits even if every other byte is a comma
         while size <= free and (piece := file.read(_PIECE)):
-            size += len(piece) + _CELL * sum(map(piece.count, (*marks, b"\n")))
+            size += len(piece) + _CELL * (piece.count(mark) + piece.count(b"\n"))
     return width, size

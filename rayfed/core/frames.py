@@ -85,7 +85,7 @@ def dialect(path: Path, form: Form) -> tuple[str, str]:
     """
     with opened(path) as file:
         text = file.read(_BEGINNING).decode(form.encoding, "replace")
-    header = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
+    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0])
     separator = form.separator or max(_SEPARATORS, key=header.count)
     if form.separator is None and separator not in header and len(header.split()) > 1:
         separator = BLANKS
@@ -171,6 +171,7 @@ def of_arrow(place: str, table: pa.Table, texts: Collection[str], form: Form) ->
     table = table.drop_columns([name for name in table.column_names if _INDEX.fullmatch(name)])
     _check_names(place, table.column_names)
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     numbers = [number for word in form.missing if (number := _number(word)) is not None]
     words = {"", *form.missing, *map(text_of, numbers)}
     for name in table.column_names:
@@ -178,7 +179,7 @@ def of_arrow(place: str, table: pa.Table, texts: Collection[str], form: Form) ->
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         kind = column.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if any(is_text(kind) for is_text in kinds):
             frame[name] = column.to_pandas()
             frame[name] = frame[name].mask(frame[name].isin(words))
         elif name in texts:

@@ -214,6 +214,9 @@ class _Reader:
     def known_columns(self, sources: tuple[tuple[str, str | None], ...]) -> tuple[str, ...]:
         """Return the columns that hold the features of the training data."""
         names = tuple(dict.fromkeys(name for name, _ in sources))
+        if not names:
+            text = "cannot hold test rows, as the features of the training data have no names"
+            raise self.error(f"{text}; give a fraction of their rows")
         for name in names:
             if name not in self.columns:
                 raise self.error(f"has no column '{name}', a feature of the training data")
@@ -224,9 +227,9 @@ class _Reader:
         if target not in self.columns:
             raise self.error(f"has no target column '{target}'; {self.nearest(target)}")
         needed = (target, self.client) if owned and self.client in self.columns else (target,)
-        auto = self.rules.categorical == "auto"
+        guessed = used if owned and self.rules.categorical == "auto" else ()
         for name in (*used, *needed):
-            as_text = name in texts or (auto and name in used and self.is_category(name))
+            as_text = name in texts or (name in guessed and self.is_category(name))
             self.cells[name] = self.texts(name) if as_text else self.numbers(name)
         for name in {"refuse": (*used, *needed), "mean": needed, "drop": ()}[self.rules.missing]:
             self.complete(name)

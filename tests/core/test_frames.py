@@ -133,6 +133,7 @@ COLUMNS = {
     "decimals": (pa.array([Decimal("7.00"), None, Decimal("2.50")]), ["7", None, "2.5"]),
     "long decimals": (pa.array([Decimal(38 * "9"), Decimal(30)]), [38 * "9", "30"]),
     "words": (pa.array(["06037", "NA", ""]), ["06037", "NA", None]),
+    "views": (pa.array(["06037", "NA", ""], pa.string_view()), ["06037", "NA", None]),
     "codes": (pa.array(["x", None, "x"]).dictionary_encode(), ["x", None, "x"]),
     "numbers": (pa.array([3, None, 1]).dictionary_encode(), ["3", None, "1"]),
     "truth": (pa.array([True, None, False]), ["True", None, "False"]),

@@ -8,6 +8,7 @@ import pytest
 from rayfed.core import files
 from rayfed.core.errors import ScenarioError
 from rayfed.core.frames import Form
+from rayfed.datasets.base import Table
 from rayfed.datasets.tablefile import Rules, is_file, load_file
 
 
@@ -240,6 +241,21 @@ def test_a_test_file_without_any_known_category_is_refused(csv):
     line = r"test\.csv: column 'kind' holds no value of the training data, but such as 'A'; write"
     with pytest.raises(ScenarioError, match=line):
         load_file(csv("kind,y\nA,0\nB,1\n", "test.csv"), None, "binary", train, rules)
+
+
+def test_a_test_file_of_training_data_without_names_is_refused(csv):
+    given = Table(np.zeros((2, 1)), np.zeros(2))
+    with pytest.raises(ScenarioError, match="as the features of the training data have no names"):
+        load_file(csv("a,y\n1,0\n"), None, "regression", given)
+
+
+def test_numbers_of_the_training_data_are_numbers_in_test_files(csv):
+    rules = Rules(categorical="auto")
+    train = load_file(csv("a,y\n1,0\n2,1\n"), None, "binary", rules=rules)
+    with pytest.raises(
+        ScenarioError, match=r"test\.csv: column 'a', row 1 holds 'x'; turn it into"
+    ):
+        load_file(csv("a,y\nx,0\nz,1\n", "test.csv"), None, "binary", train, rules)
 
 
 def auto(path, **form):
