@@ -1,10 +1,13 @@
 """Where traces are looked for, and clients in them by the names of the data."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from rayfed import api
+from rayfed.availability import Trace
 from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.population.availability import PopulationInfo
 from rayfed.population.tables import TraceFile, clients
 
 TABLE = "compute_s\n0.5\n"
@@ -55,6 +58,16 @@ def test_names_are_read_as_they_are_written(tmp_path):
     table = TraceFile(str(tmp_path / "it.csv"), "file")
     assert clients(table, NAMES).tolist() == [1, 3, 2, 0]
     assert table.numbers("x").tolist() == [1, 2, 3, 4]
+
+
+def test_numbers_beyond_ids_are_names_until_the_data_are_read(tmp_path):
+    (tmp_path / "it.csv").write_text(f"client,start_s,end_s\n{NAMES[3]},0,1\n1001,0,2\n")
+    trace = Trace(file=str(tmp_path / "it.csv"), repeat_s=5)
+    named, others = trace.named(NAMES), PopulationInfo(4, 0)
+    assert named.available(np.arange(4), 0.5, 1, others).tolist() == [False, True, False, True]
+    assert named.available(np.arange(4), 1.5, 1, others).tolist() == [False, True, False, False]
+    with pytest.raises(ScenarioError, match="row 1: client is 12345678901234567890; ids are whole"):
+        trace.named(())
 
 
 @pytest.mark.parametrize("cells", [[1, 0], [1.0, 0.0], ["1", "0"]])
