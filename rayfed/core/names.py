@@ -141,15 +141,15 @@ def in_column(
     >>> in_column([7, 9], np.array([7.0, 9.0]), ("7", "8", "9"))[0]
     array([0., 2.])
     """
-    texts, back = np.unique([str(cell).strip() for cell in cells], return_inverse=True)
+    texts, back = np.unique([whole(str(cell).strip()) for cell in cells], return_inverse=True)
     known = dict.fromkeys(texts.tolist()) if names is None and np.isnan(numbers).any() else names
-    ids = {name: float(number) for number, name in enumerate(known or ())}
+    ids = {whole(name): float(number) for number, name in enumerate(known or ())}
     found = np.array([ids.get(text, np.nan) for text in texts.tolist()])[back.ravel()]
     if not np.isnan(found).any():
         return found, None
-    whole = np.where(np.isnan(numbers), found, numbers)
-    bad = np.flatnonzero(np.isnan(whole))
-    return whole, int(bad[0]) if len(bad) else None
+    either = np.where(np.isnan(numbers), found, numbers)
+    bad = np.flatnonzero(np.isnan(either))
+    return either, int(bad[0]) if len(bad) else None
 
 
 def called(ids: Ints, names: Sequence[str] = (), most: int = 6) -> str:

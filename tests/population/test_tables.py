@@ -60,6 +60,13 @@ def test_names_are_read_as_they_are_written(tmp_path):
     assert table.numbers("x").tolist() == [1, 2, 3, 4]
 
 
+def test_names_may_be_written_as_whole_numbers_with_a_point(tmp_path):
+    (tmp_path / "it.csv").write_text("client,x\n9.0,1\n7.0,2\n")
+    table = TraceFile(str(tmp_path / "it.csv"), "file")
+    assert clients(table, ("7", "8", "9")).tolist() == [2, 0]
+    assert clients(table, ("7.0", "9.0")).tolist() == [1, 0]
+
+
 def test_numbers_beyond_ids_are_names_until_the_data_are_read(tmp_path):
     (tmp_path / "it.csv").write_text(f"client,start_s,end_s\n{NAMES[3]},0,1\n1001,0,2\n")
     trace = Trace(file=str(tmp_path / "it.csv"), repeat_s=5)
