@@ -23,7 +23,7 @@ from rayfed.datasets.libsvm import LABEL, read_libsvm
 if TYPE_CHECKING:
     import pandas as pd
 
-Task: TypeAlias = Literal["regression", "binary", "multiclass"]
+Task: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
 
 CLIENT = "client"
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -96,8 +96,9 @@ def load_file(
         or Parquet files at an ``hf://`` address.
     target : str, optional
         The column to predict; ``y`` if None, which is what labels of LIBSVM files are called.
-    task : "regression", "binary" or "multiclass"
-        Task of the problem. Classes are numbered in sorted order, that of numbers if all are.
+    task : "regression", "binary", "multiclass" or "own"
+        Task of the problem. Classes are numbered in sorted order, that of numbers if all are. A
+        loss of the user's own takes numbers if any of them has a fraction, and else classes.
     like : Table, optional
         The training table, if the file holds test rows: its features and classes are used, and no
         ``client`` column is needed.
@@ -119,6 +120,8 @@ def load_file(
         does not fit the task.
     """
     column = LABEL if target is None else target.strip()
+    if task == "own" and like is not None:
+        task = "multiclass" if like.classes else "regression"
     known = None if like is None else _sources(like)
     texts = _texts(column, task, rules, known)
     frame = _frame(path, texts, rules.form, [name for name, _ in known or ()])
@@ -375,6 +378,9 @@ class _Reader:
         if task == "regression":
             return self.cells[name], ()
         labels, y = distinct(self.cells[name])
+        numbers = as_numbers(labels) if task == "own" else None
+        if numbers is not None and any(number % 1 for number in numbers):
+            return np.array(numbers, dtype=np.float64)[y], ()
         if like is not None:
             return self.known(name, labels, y, like.labels)
         self.fit(name, task, labels)

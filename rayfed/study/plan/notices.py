@@ -12,7 +12,8 @@ import numpy as np
 
 from rayfed.algorithms.base import Weights
 from rayfed.core.arrays import Array
-from rayfed.core.errors import clipped
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
@@ -21,6 +22,8 @@ from rayfed.problems.base import Batch, Problem
 
 _LARGE = 20.0
 """Root mean square of a feature beyond which steps that suit others do not suit it."""
+SCALE = "scale them"
+"""End of the line on large features."""
 _COMMON = 0.8
 """Share of the rows of one class from which accuracy says little."""
 _RIGHT = 0.98
@@ -71,7 +74,7 @@ def _unscaled(table: Table, X: Array) -> Iterator[str]:
         name = f"'{clipped(table.names[worst], 40)}'" if table.names else f"{worst + 1}"
         text = f"{large:,} of {len(size):,} features are larger than {_LARGE:g}, feature {name} "
         why = "a step size that suits other features is too long for them"
-        yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; scale them"
+        yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; {SCALE}"
 
 
 def _uneven(table: Table) -> Iterator[str]:
@@ -97,6 +100,45 @@ def _contradicting(X: Array, y: Array, classes: int) -> Iterator[str]:
     if right < _RIGHT:
         text = "equal rows have different labels: no model is right about more than "
         yield f"{text}{100 * right:.3g} % of them; are labels wrong, or columns missing?"
+
+
+def check_integers(problem: Problem, x: Array, shards: Shards) -> None:
+    """Refuse rows that a module which takes integers cannot compute with.
+
+    Parameters
+    ----------
+    problem : Problem
+        Bound to its rows.
+    x : (p,) array
+        The first model.
+    shards : Shards
+        With their table, if they have one.
+
+    Raises
+    ------
+    ScenarioError
+        If features have fractions, are too large for the numbers of the study, or the module fails
+        on the rows with the largest and the smallest one.
+    """
+    table = getattr(shards, "table", None)  # rows that are made on demand have none
+    if table is None:
+        return
+    X = table.X
+    if (np.mod(X, 1) != 0).any():
+        text = "the model takes integers alone, and some features have fractions"
+        raise ScenarioError("problem.dataset", f"{text}; give ids, or a model of numbers")
+    exact = 2.0 ** (np.finfo(x.dtype).nmant + 1)
+    if X.size and np.abs(X).max() >= exact:
+        text = f"features of {np.abs(X).max():.0f} are not exact in {x.dtype}"
+        raise ScenarioError("dtype", f"{text}; give dtype: float64")
+    ends = [int(np.argmax(X)) // X.shape[1], int(np.argmin(X)) // X.shape[1]]
+    rows = X[ends].astype(x.dtype)
+    batch = problem.batch(Batch(rows[None], table.y[ends][None], np.ones((1, 2)), None))
+    try:
+        problem.predict(problem.arrays({"x": x[None, :]})["x"], batch.X)
+    except Exception as error:
+        text = f"the model cannot take integers from {X.min():.0f} to {X.max():.0f}"
+        raise ScenarioError("problem.model", f"{text}: {raised(error)}") from error
 
 
 def of_module(problem: Problem, x: Array, shards: Shards) -> tuple[str, ...]:
