@@ -13,6 +13,7 @@ from rayfed.cli.tables import on_nodes
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import listed, many
 from rayfed.core.machine import in_words
+from rayfed.datasets.shards import PARTS
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
@@ -35,6 +36,26 @@ def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
         f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
         f"{in_words(cost.up)} up {per}",
     ]
+
+
+def data(plan: Any) -> str:
+    """Return what was found of files, clients and rows, of the first seed, in one line."""
+    run = plan.runs[0]
+    views, names = run.federation.views, run.federation.clients.names
+    shards = views.evaluation.shards
+    called = f" ({listed(names, 60)})" if names else ""
+    rows = {part: shards.total(part) for part in PARTS}
+    server = 0 if views.server is None else views.server.shards.total("test")
+    parts = {
+        "for training": rows["train"],
+        "for validation": rows["validation"],
+        "held out by clients": rows["test"],
+        "for tests at the server": server,
+    }
+    files = run.record["data"].get("files", 0)
+    found = [f"{files:,} files"] * (files > 1) + [many(shards.clients, "client") + called]
+    shown = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
+    return f"data: {', '.join(found)}, {shown.replace(' for', ' rows for', 1)}"
 
 
 def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:

@@ -53,6 +53,7 @@ def check(
         out.print(tables.cases(plan.study.cases))
     cost = plan.cost(total, nodes)
     coded = forecasts.coded(plan)
+    say(forecasts.data(plan))
     for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)
     cost.check_disk(api.default_folder(plan.study))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.core.arrays import Array, Floats, Ints
-from rayfed.datasets.shards import Shards
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.datasets.shards import PARTS, Shards
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,11 @@ class Table:
         Shape of one row for networks, whose product is d: (C, H, W) for images. Empty for (d,).
     note : str
         What readers of results should know of these rows: that they are a subset, for example.
+    part : (n,) array of int8, optional
+        Index into `rayfed.datasets.shards.PARTS` of each row, where the data say which rows their
+        client holds out; those of the test rows in `test` are none of them.
+    files : int
+        Number of files that the rows were read from; 0 if that is of no interest.
     """
 
     X: Array
@@ -94,6 +99,8 @@ class Table:
     note: str = ""
     client_names: tuple[str, ...] = ()
     writer_names: Mapping[int, str] = field(default_factory=dict)
+    part: npt.NDArray[np.int8] | None = None
+    files: int = 0
 
     def column(self, name: str) -> Array:
         """Return the values of a feature (n,).
@@ -106,6 +113,36 @@ class Table:
         j, d = self.names.index(name), self.X.shape[1]
         scale, shift = (np.broadcast_to(value, d)[j] for value in (self.scale, self.shift))
         return np.asarray(self.X[:, j] / scale - shift)
+
+    def given(self, part: str) -> Bools:
+        """Return which rows (n,) are of a part; all are for training if the data do not say."""
+        kinds = np.zeros(len(self.y), np.int8) if self.part is None else self.part
+        return np.equal(kinds, PARTS.index(part))
+
+    def apart(self, free: Bools) -> Self:
+        """Return the table with test rows at the server: those that are of no client (n,)."""
+        server = free & self.given("test")
+        own = self._some(~server)
+        if own.part is not None and not own.part.any():
+            own = replace(own, part=None)
+        return replace(own, test=replace(self._some(server), part=None)) if server.any() else own
+
+    def with_tests(self, test: Table) -> Self:
+        """Return the table with test rows that clients hold out, which have the same columns."""
+        assert self.client is not None
+        assert test.client is not None
+        part = np.zeros(len(self.y), np.int8) if self.part is None else self.part
+        tests = np.full(len(test.y), PARTS.index("test"), np.int8)
+        return replace(
+            self, X=np.concatenate([self.X, test.X]), y=np.concatenate([self.y, test.y]),
+            client=np.concatenate([self.client, test.client]),
+            part=np.concatenate([part, tests]), files=self.files + test.files,
+        )  # fmt: skip
+
+    def _some(self, rows: Bools) -> Self:
+        """Return the table of some rows (n,); clients and writers are not known yet."""
+        part = None if self.part is None else self.part[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], part=part)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,8 @@ def check_table(table: Table, place: str) -> None:
         if table.test.X.shape[1:] != table.X.shape[1:]:
             text = f"test rows have {table.test.X.shape[1]} features, others {table.X.shape[1]}"
             raise ScenarioError(place, f"{text}; give the same ones")
-    for name, owner in (("client", table.client), ("writer", table.writer)):
+    parts = ("client", table.client), ("writer", table.writer), ("part", table.part)
+    for name, owner in parts:
         if owner is not None and owner.shape != table.y.shape:
             text = f"there are {len(owner)} values of '{name}' for {len(table.y)} rows"
             raise ScenarioError(place, f"{text}; give one for each row")

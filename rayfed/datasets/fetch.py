@@ -114,15 +114,22 @@ SCHEME = "hf://"
 """Of addresses on the Hugging Face Hub, such as ``hf://datasets/user/name/data/*.parquet``."""
 
 
-def read_hub(url: str, texts: Collection[str], form: Form) -> pd.DataFrame:
-    """Read Parquet files of a data set, one below the other, in the order of their names.
+def read_hub(url: str, texts: Collection[str], form: Form) -> tuple[list[str], list[pd.DataFrame]]:
+    """Read Parquet files of a data set, in the order of their names.
 
     Parameters
     ----------
     url : str
-        Such as ``hf://datasets/user/name/data/train-*.parquet``.
+        Such as ``hf://datasets/user/name/data/train-*.parquet``, or a folder.
     texts, form
         See `rayfed.core.frames.of_arrow`.
+
+    Returns
+    -------
+    names : list of str
+        Paths of the files, relative to the part of the address that has no wildcards.
+    frames : list of DataFrame
+        Their cells.
 
     Raises
     ------
@@ -131,7 +138,6 @@ def read_hub(url: str, texts: Collection[str], form: Form) -> pd.DataFrame:
     """
     try:
         import fsspec
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         system = fsspec.filesystem(SCHEME.removesuffix("://"))
@@ -139,14 +145,18 @@ def read_hub(url: str, texts: Collection[str], form: Form) -> pd.DataFrame:
         text = "needs huggingface_hub; install it with: pip install 'rayfed[hf]'"
         raise LibraryMissing(url, text) from error
     try:
-        found = sorted(system.glob(url.removeprefix(SCHEME)))
+        pattern = url.removeprefix(SCHEME)
+        if not pattern.endswith(".parquet"):
+            pattern = f"{pattern.rstrip('/')}/**/*.parquet"
+        found = sorted(system.glob(pattern))
         if not found:
             raise ScenarioError(url, "holds no file of that name; look at the data set's files")
-        tables = []
+        frames = []
         for path in found:
             with system.open(path, "rb") as file:
-                tables.append(pq.read_table(file))
-        return of_arrow(url, pa.concat_tables(tables, promote_options="default"), texts, form)
+                frames.append(of_arrow(url, pq.read_table(file), texts, form))
+        fixed = pattern.partition("*")[0].rpartition("/")[0].lstrip("/")
+        return [path.lstrip("/").removeprefix(f"{fixed}/") for path in found], frames
     except RayfedError:
         raise
     except Exception as error:  # of the network, of the Hub, of Arrow

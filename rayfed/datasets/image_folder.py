@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib.util import find_spec
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from annotated_types import Ge
 
-from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import LibraryMissing, ScenarioError
-from rayfed.core.files import check_room, reading
+from rayfed.core.arrays import Ints
+from rayfed.core.errors import ScenarioError
+from rayfed.core.files import reading
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
+from rayfed.datasets.layout import entries, files, folders, split_folders
+from rayfed.datasets.pixels import Form, Size, check_pillow
+from rayfed.datasets.shards import PARTS
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-_Pixels: TypeAlias = Annotated[int, Ge(1)]
-_File: TypeAlias = tuple[str, str, Path]
-"""Class, client and path of an image; the client is empty where folders are classes."""
+
+
+class _File(NamedTuple):
+    """An image: its class, its client ("" where folders are classes), its part and its path."""
+
+    label: str
+    client: str
+    part: str
+    path: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +36,15 @@ class ImageFolder(Dataset):
     """A folder of images: a folder for each class, or for each client one of its classes.
 
     Files ``<path>/<class>/<image>``, or ``<path>/<client>/<class>/<image>``, of the formats bmp,
-    gif, jpeg, png, ppm, tiff and webp. Where ``<path>`` holds the folders ``train`` and ``test``
-    alone, the images in ``test`` are test rows at the server, sorted by class. Values are divided
-    by 255. Classes and clients are numbered in sorted order. Needs the extra ``rayfed[images]``.
+    gif, jpeg, png, ppm, tiff and webp. Folders of splits, called ``train``, ``val`` (or ``valid``,
+    ``validation``) and ``test``, may lie above the classes, or above or below the clients. A
+    client's images in ``test`` are its own held-out rows, and those in ``val`` the rows that it
+    chooses settings by. Without clients, images in ``test`` are test rows at the server, and those
+    in ``val`` are assigned to clients as those in ``train`` are.
+
+    Values are divided by 255; those of 16-bit images, which are grey, by 65535. Classes and clients
+    are numbered in sorted order. Hidden files, and others than images, are left out; links are
+    followed. Needs the extra ``rayfed[images]``.
 
     Parameters
     ----------
@@ -49,20 +62,16 @@ class ImageFolder(Dataset):
 
     path: FilePath
     by: Literal["class", "client"] = "class"
-    size: tuple[_Pixels, _Pixels] | None = None
+    size: Size | None = None
     colour: bool = True
 
     def load(self, source: Source, seed: int) -> Table:
-        """Return all images as bytes, to be divided by 255, with the test images at the server."""
-        if find_spec("PIL") is None:
-            text = "'image-folder' needs Pillow; install it with: pip install 'rayfed[images]'"
-            raise LibraryMissing("problem.dataset", text)
+        """Return all images as bytes or 16-bit numbers, with the server's test images if any."""
+        check_pillow("'image-folder'")
         folder = source.folder / self.path
-        parts = [child.name for child in _folders(folder)]
-        if parts != ["test", "train"]:
-            return self._table(list(self._files(folder)), folder)
-        test = [(label, "", path) for label, path in _classes(folder / "test")]
-        return self._table(list(self._files(folder / "train")), folder / "train", test)
+        splits = split_folders(folder)
+        held = sorted(self._files(folder, splits), key=lambda file: (file.client, file.label))
+        return self._table(held, folder, self._layout(splits))
 
     @classmethod
     def example(cls, folder: Path) -> Self:
@@ -73,92 +82,84 @@ class ImageFolder(Dataset):
             path.write_bytes(b"P5 2 2 255\n" + bytes(range(row, row + 4)))
         return cls(path=str(folder))
 
-    def _files(self, folder: Path) -> Iterator[_File]:
-        """Yield class, client and path of every image."""
-        if self.by == "class":
-            yield from ((label, "", path) for label, path in _classes(folder))
-            return
-        for client in _folders(folder):
-            yield from ((label, client.name, path) for label, path in _classes(client))
+    def _files(self, folder: Path, splits: dict[str, Path] | None) -> Iterator[_File]:
+        """Yield every image."""
+        for part, inner in (splits or {"train": folder}).items():
+            if self.by == "class" or (part == "test" and splits and _holds_classes(inner)):
+                yield from self._classes(inner, "", part)
+                continue
+            for client in folders(inner):
+                if _images(client):
+                    text = "holds images, but the folder of a client holds folders of classes"
+                    raise ScenarioError(str(client), f"{text}; move them, or set by: class")
+                own = split_folders(client) if splits is None else None
+                for each, classes in (own or {part: client}).items():
+                    yield from self._classes(classes, client.name, each)
 
-    def _table(self, files: list[_File], folder: Path, test: list[_File] | None = None) -> Table:
-        labels = tuple(sorted({label for label, _, _ in files}))
+    def _classes(self, folder: Path, client: str, part: str) -> Iterator[_File]:
+        """Yield the images of a folder of classes, sorted."""
+        for inner in folders(folder):
+            yield from (_File(inner.name, client, part, path) for path in _images(inner))
+            deeper = next((path for f in folders(inner) for path in files(f, SUFFIXES)), None)
+            if deeper is not None:
+                text = f"lies below the folder '{inner.name}', which is taken for a class"
+                remedy = "move it up" + ", or set by: client" * (self.by == "class")
+                raise ScenarioError(str(deeper), f"{text}; {remedy}")
+
+    def _layout(self, splits: dict[str, Path] | None) -> str:
+        split = "<split>/" * (splits is not None)
+        return f"{split}{'<client>/' * (self.by == 'client')}<class>/<image>"
+
+    def _table(self, held: list[_File], folder: Path, layout: str) -> Table:
+        labels = tuple(sorted({file.label for file in held if file.part == "train"}))
         if len(labels) < 2:
-            layout = "<class>/<image>" if self.by == "class" else "<client>/<class>/<image>"
             text = f"holds images of {len(labels)} classes; files {layout} of at least 2 are needed"
             raise ScenarioError(str(folder), text)
-        held = self._part(test, labels) if test else None
-        train = self._part(files, labels, held)
-        if held is not None and held.shape != train.shape:
-            text = f"holds images of shape {train.shape}, test images of {held.shape}; give a size"
-            raise ScenarioError(str(folder), text)
-        return train
-
-    def _part(
-        self, files: list[_File], labels: tuple[str, ...], test: Table | None = None
-    ) -> Table:
-        self._check_room(files)
-        images = [self._image(path) for _, _, path in files]
-        for image, (_, _, path) in zip(images, files, strict=True):
-            if image.shape != images[0].shape:
-                height, width = images[0].shape[1:]
-                text = f"is {image.shape[1]} x {image.shape[2]}, others are {height} x {width}"
-                raise ScenarioError(str(path), f"{text}; give 'size'")
-        y = self._labels(files, labels)
-        names, number = np.unique([client for _, client, _ in files], return_inverse=True)
-        client = None if names[0] == "" else number.astype(np.int64)
-        X = np.stack(images)
-        return Table(
-            X.reshape(len(X), -1), y, len(labels), client=client, test=test, labels=labels,
-            scale=255.0, shape=X.shape[1:],
-            client_names=() if client is None else tuple(names.tolist()),
+        y = self._labels(held, labels)
+        form = Form(self.colour, self.size)
+        X, scale = form.stacked(
+            len(held),
+            lambda row, problem: ScenarioError(str(held[row].path), problem),
+            lambda row: _open(held[row]),
+        )
+        table = Table(
+            X.reshape(len(X), -1), y, len(labels), labels=labels, scale=scale, shape=X.shape[1:],
+            part=np.array([PARTS.index(file.part) for file in held], dtype=np.int8),
+            files=len(held),
         )  # fmt: skip
+        own = table.apart(np.array([not file.client for file in held]))
+        names = tuple(sorted({file.client for file in held} - {""}))
+        if not names:
+            return own
+        client = [names.index(file.client) for file in held if file.client]
+        return replace(own, client=np.array(client), client_names=names)
 
-    def _labels(self, files: list[_File], labels: tuple[str, ...]) -> Ints:
+    def _labels(self, held: list[_File], labels: tuple[str, ...]) -> Ints:
         number = {label: index for index, label in enumerate(labels)}
-        for label, _, path in files:
-            if label not in number:
-                text = f"is of class '{label}', of which there is no training image"
-                raise ScenarioError(str(path), text)
-        return np.array([number[label] for label, _, _ in files], dtype=np.int64)
-
-    def _check_room(self, files: list[_File]) -> None:
-        """Refuse more images than the memory holds, by the size of the first."""
-        from PIL import Image  # imported late: an extra
-
-        path, size = files[0][2], self.size
-        if size is None:
-            with reading(path, "an image"), Image.open(path) as file:
-                size = file.size
-        what = f"{len(files):,} images of {size[0]} x {size[1]}"
-        needed = 2 * len(files) * math.prod(size) * (3 if self.colour else 1)
-        check_room(needed, str(path.parent), what, "give a smaller 'size'")
-
-    def _image(self, path: Path) -> Array:
-        """Return an image (C, H, W) as bytes."""
-        from PIL import Image  # imported late: an extra
-
-        with reading(path, "an image"), Image.open(path) as file:
-            image: Any = file.convert("RGB" if self.colour else "L")
-            if self.size is not None:
-                image = image.resize(self.size[::-1], Image.Resampling.BILINEAR)
-        values = np.asarray(image, dtype=np.uint8)
-        return np.moveaxis(values, 2, 0) if self.colour else values[None]
+        for file in held:
+            if file.label not in number:
+                text = f"is of class '{file.label}', of which there is no training image"
+                raise ScenarioError(str(file.path), text)
+        return np.array([number[file.label] for file in held], dtype=np.int64)
 
 
-def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, sorted; hidden ones are left out."""
-    try:
-        inner = [path for path in folder.iterdir() if path.is_dir()]
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ScenarioError(str(folder), f"cannot be read ({why})") from error
-    return sorted(path for path in inner if not path.name.startswith("."))
+@contextmanager
+def _open(file: _File) -> Iterator[Any]:
+    from PIL import Image  # imported late: an extra
+
+    with reading(file.path, "an image"), Image.open(file.path) as image:
+        yield image
 
 
-def _classes(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield class and path of the images of a folder of classes, sorted."""
-    for inner in _folders(folder):
-        for path in sorted(inner.iterdir()):
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith("."):
-                yield inner.name, path
+def _images(folder: Path) -> list[Path]:
+    """Return the images in a folder, sorted."""
+    return [path for path in entries(folder) if _is_image(path)]
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and not path.is_dir()
+
+
+def _holds_classes(folder: Path) -> bool:
+    """Whether images lie in the folders of a folder, and not deeper."""
+    return any(_images(inner) for inner in folders(folder))

@@ -6,6 +6,7 @@ https://www.csie.ntu.edu.tw/~cjlin/libsvm/.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,30 @@ if TYPE_CHECKING:
 
 LABEL = "y"
 """What the column of labels is called."""
+LIBSVM = (".libsvm", ".svm")
+"""Suffixes of such files."""
+_ROW = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?(\s+\d+:\S+)+\s*(#.*)?", re.IGNORECASE)
+_LOOKED_AT = 2**16  # bytes
+
+
+def is_libsvm(path: Path, known: tuple[str, ...]) -> bool:
+    """Return whether a file is LIBSVM's, by its name or, where that says nothing, its first rows.
+
+    The site of LIBSVM has files such as ``a9a`` and ``a9a.t``.
+
+    Parameters
+    ----------
+    path : Path
+    known : tuple of str
+        Suffixes of other formats.
+    """
+    name = path.name.lower()
+    if name.endswith((*LIBSVM, *known)) or not path.is_file():
+        return name.endswith(LIBSVM)
+    with path.open("rb") as file:
+        lines = file.read(_LOOKED_AT).splitlines()
+    rows = [line for line in lines if line.partition(b"#")[0].strip()]
+    return any(map(_ROW.fullmatch, rows[:2]))
 
 
 def read_libsvm(path: Path, names: Sequence[str] = ()) -> pd.DataFrame:

@@ -106,23 +106,29 @@ def split(
         Of the rows that are left, each client holds out another ``round(validation * n_i)``, but
         keeps at least one. The test rows are the same with and without them.
 
+        Rows that the data say are held out are so, and these fractions are of the others.
+
     Raises
     ------
     ScenarioError
-        If the number of clients is missing or contradicts the data, a client has no rows, or
-        labels are to be flipped in regression data.
+        If the number of clients is missing or contradicts the data, a client has no rows to train
+        with, a fraction is given where the data say which rows are held out, or labels are to be
+        flipped in regression data.
     """
+    _check_fractions(table, test, validation)
     if partition is not None and partition.seed is not None:
         seed = partition.seed
     owner, count = owners(table, partition, clients, seed)
     rows = np.flatnonzero(owner >= 0)
     owner = owner[rows]
-    sizes = np.bincount(owner, minlength=count)
-    _none_empty(sizes, partition)
-    place = _places(owner, sizes, seed)
+    free = table.given("train")[rows]
+    sizes = np.bincount(owner[free], minlength=count)
+    _none_empty(sizes, partition, table)
+    place = np.full(len(rows), len(rows))
+    place[free] = _places(owner[free], sizes, seed)
     ends = held_out(sizes, test, validation)
-    tested = place < ends[0][owner]
-    validated = ~tested & (place < ends[1][owner])
+    tested = (place < ends[0][owner]) | table.given("test")[rows]
+    validated = ~tested & ((place < ends[1][owner]) | table.given("validation")[rows])
     own = rows[~tested], owner[~tested]
     trained = ~tested & ~validated
     return Split(
@@ -191,8 +197,21 @@ def _agreed(asked: int | None, count: int, who: str) -> int:
     return count
 
 
-def _none_empty(sizes: Ints, partition: Partition | None) -> None:
+def _check_fractions(table: Table, test: float, validation: float) -> None:
+    """Refuse to draw rows of a part that the data have."""
+    for part, fraction in (("test", test), ("validation", validation)):
+        given = int(table.given(part).sum())
+        if fraction and given:
+            text = f"found {fraction:g}, but the data say which rows are for {part}, {given:,}"
+            raise ScenarioError(f"problem.{part}", f"{text}; leave it out")
+
+
+def _none_empty(sizes: Ints, partition: Partition | None, table: Table) -> None:
     empty = np.flatnonzero(sizes == 0)
+    if len(empty) and table.client is not None and table.part is not None:
+        name = f"'{table.client_names[empty[0]]}'" if table.client_names else str(empty[0])
+        text = f"client {name} has held-out rows and none to train with"
+        raise ScenarioError("problem.dataset", f"{text}; give it some, or leave it out")
     if len(empty):
         remedy = "give it one" if partition is None else partition.remedy
         raise ScenarioError("partition", f"client {empty[0]} has no rows; {remedy}")

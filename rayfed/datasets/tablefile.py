@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -12,28 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Ints
-from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.files import check_room, check_width, read_frame
 from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
 from rayfed.core.names import as_numbers, distinct, whole
 from rayfed.datasets.base import Table
 from rayfed.datasets.fetch import read_hub
-from rayfed.datasets.libsvm import LABEL, read_libsvm
+from rayfed.datasets.gather import CLIENT, SUFFIXES, Gathered, gather, is_many, joined
+from rayfed.datasets.imagecells import column_of_images, decoded
+from rayfed.datasets.libsvm import LABEL, LIBSVM, is_libsvm, read_libsvm
+from rayfed.datasets.pixels import Size
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Task: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
 
-CLIENT = "client"
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
-"""Of tables with named columns."""
-LIBSVM = (".libsvm", ".svm")
 _DATASET = "dataset: {name: table, path: ...}"
 _COMMA = r"[-+]?\d+,\d+"
 """A number with a decimal comma."""
 _FEW_VALUES, _MOST_VALUES = 20, 256
 """Texts of a column that become categories by themselves: few, or at most, if half are repeated."""
+_ROW = re.compile(r"', row (\d+)")
+"""Where an error names a row."""
 _COPIES = 5  # of the features that are held at once, until training rows have said what they become
 
 
@@ -56,6 +58,7 @@ class Rules:
     categorical: Literal["auto"] | tuple[str, ...] = ()
     missing: Literal["refuse", "drop", "mean"] = "refuse"
     form: Form = PLAIN
+    size: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,11 @@ class FileTable(Table):
     sources : tuple of (str, str or None)
         Column of each feature (d,), and the value of which the feature says whether it is there;
         None if the feature is the column itself, numbers that are NaN where a cell is empty.
+    images : str
+        Column whose images the rows are; empty if rows are of numbers.
     """
 
+    images: str = ""
     sources: tuple[tuple[str, str | None], ...] = ()
 
     @property
@@ -124,21 +130,44 @@ def load_file(
         task = "multiclass" if like.classes else "regression"
     known = None if like is None else _sources(like)
     texts = _texts(column, task, rules, known)
-    frame = _frame(path, texts, rules.form, [name for name, _ in known or ()])
-    reader = _Reader(path, frame, rules)
-    used = reader.features(column) if known is None else reader.known_columns(known)
-    reader.read(used, column, texts, owned=known is None)
+    gathered = _gathered(path, texts, rules, tuple(name for name, _ in known or ()))
+    reader = _Reader(path, gathered, rules)
+    images = like.images if isinstance(like, FileTable) else ""
+    if known is None:
+        used = reader.features(column)
+        images = column_of_images(gathered.frame, used, str(path))
+    elif not images:
+        used = reader.known_columns(known)
+    used = (images,) if images else used
+    reader.read(used, column, texts, like, images)
     if rules.missing == "drop":
         reader.without_gaps()
     y, labels = reader.target(column, task, like)
-    called, client = reader.clients() if known is None else ((), None)
-    sources = reader.coded(used) if known is None else known
-    X = reader.encoded(sources)
-    names = tuple(name if value is None else f"{name}={value}" for name, value in sources)
-    return FileTable(
-        X, y, classes=len(labels), names=names, client=client, labels=labels,
-        client_names=called, note="; ".join(reader.notes), sources=sources,
+    called, client = reader.clients() if like is None else reader.clients_of(like)
+    table = FileTable(
+        np.zeros((len(y), 0)), y, classes=len(labels), labels=labels, part=reader.part,
+        files=max(1, len(gathered.names)),
     )  # fmt: skip
+    if images:
+        table = reader.of_images(table, images, column, like)
+    else:
+        sources = reader.coded(used) if known is None else known
+        names = tuple(name if value is None else f"{name}={value}" for name, value in sources)
+        table = replace(table, X=reader.encoded(sources), names=names, sources=sources)
+    table = replace(table, note="; ".join(reader.notes))
+    _check_classes(table, path, column)
+    if client is None:
+        return table.apart(np.ones(len(y), dtype=bool))
+    return replace(table, client=client, client_names=called)
+
+
+def _check_classes(table: FileTable, path: Path | str, target: str) -> None:
+    """Refuse held-out rows of classes that no training row has."""
+    known = np.isin(table.y, table.y[table.given("train")])
+    if table.classes and not known.all():
+        label = table.labels[int(table.y[~known][0])]
+        text = f"target '{target}' holds {label!r}, a class that is not in the training data"
+        raise ScenarioError(str(path), text)
 
 
 def _sources(table: Table) -> tuple[tuple[str, str | None], ...]:
@@ -160,13 +189,17 @@ def _texts(
     return texts if rules.categorical == "auto" else texts.union(rules.categorical)
 
 
-def _frame(path: Path | str, texts: set[str], form: Form, names: Sequence[str]) -> pd.DataFrame:
-    """Return the cells of a file; of a LIBSVM file these features too, be they all 0."""
+def _gathered(path: Path | str, texts: set[str], rules: Rules, names: tuple[str, ...]) -> Gathered:
+    """Return the cells of one or several files; of LIBSVM's these features too, be they all 0."""
     if isinstance(path, str):
-        return read_hub(path, texts, form)
-    if path.suffix not in LIBSVM:
-        return read_frame(path, texts, form)
-    return read_libsvm(path, names)
+        return joined(path, *read_hub(path, texts, rules.form), rules.client)
+
+    def read(path: Path) -> pd.DataFrame:
+        if is_libsvm(path, SUFFIXES):
+            return read_libsvm(path, names)
+        return read_frame(path, texts, rules.form)
+
+    return gather(path, rules.client, read) if is_many(str(path)) else Gathered(read(path))
 
 
 def client_names(values: Sequence[str]) -> tuple[str, ...]:
@@ -189,17 +222,27 @@ class _Reader:
     where a cell is empty, or of texts, None there.
     """
 
-    def __init__(self, path: Path | str, frame: pd.DataFrame, rules: Rules) -> None:
-        self.path, self.frame, self.rules = path, frame, rules
-        self.columns = [str(name) for name in frame.columns]
-        self.client = CLIENT if rules.client is None else rules.client
+    def __init__(self, path: Path | str, gathered: Gathered, rules: Rules) -> None:
+        self.path, self.frame, self.rules = path, gathered.frame, rules
+        self.part, self.gathered = gathered.part, gathered
+        self.columns = [str(name) for name in self.frame.columns]
+        self.client = gathered.client or rules.client or CLIENT
         self.cells: dict[str, Array] = {}
         self.notes: list[str] = []
-        if len(frame) == 0:
+        if len(self.frame) == 0:
             raise self.error("has no rows; give at least one below the header")
 
     def error(self, problem: str) -> ScenarioError:
-        return ScenarioError(str(self.path), problem)
+        """Return an error that names the file; one of several is named beside the row."""
+        return ScenarioError(str(self.path), _ROW.sub(self._in_file, problem, count=1))
+
+    def _in_file(self, row: re.Match[str]) -> str:
+        held = self.gathered
+        if not held.names:
+            return row[0]
+        number = int(row[1]) - 1
+        file = int(np.searchsorted(held.starts, number, side="right")) - 1
+        return f"', row {number - held.starts[file] + 1} of '{held.names[file]}'"
 
     def features(self, target: str) -> tuple[str, ...]:
         """Return the columns that are features; those that the rules name must be there."""
@@ -225,14 +268,21 @@ class _Reader:
                 raise self.error(f"has no column '{name}', a feature of the training data")
         return names
 
-    def read(self, used: tuple[str, ...], target: str, texts: set[str], *, owned: bool) -> None:
+    def read(
+        self, used: tuple[str, ...], target: str, texts: set[str], like: Table | None, images: str
+    ) -> None:
         """Take the cells of features, target and, if wanted, clients; refuse empty ones."""
         if target not in self.columns:
             raise self.error(f"has no target column '{target}'; {self.nearest(target)}")
-        needed = (target, self.client) if owned and self.client in self.columns else (target,)
-        guessed = used if owned and self.rules.categorical == "auto" else ()
-        for name in (*used, *needed):
-            as_text = name in texts or (name in guessed and self.is_category(name))
+        owned = (like is None or like.client is not None) and self.client in self.columns
+        needed = (target, self.client) if owned else (target,)
+        guessed = used if like is None and self.rules.categorical == "auto" else ()
+        if images:
+            column = self.frame[images]
+            self.cells[images] = np.asarray(column.astype(object).where(column.notna(), None))
+        for name in (*(() if images else used), *needed):
+            as_text = name in texts or name == self.client
+            as_text = as_text or (name in guessed and self.is_category(name))
             self.cells[name] = self.texts(name) if as_text else self.numbers(name)
         for name in {"refuse": (*used, *needed), "mean": needed, "drop": ()}[self.rules.missing]:
             self.complete(name)
@@ -321,6 +371,7 @@ class _Reader:
         if gone == count:
             raise self.error("has an empty cell in every row; fill them, or set missing: mean")
         self.cells = {name: cells[~gaps] for name, cells in self.cells.items()}
+        self.part = None if self.part is None else self.part[~gaps]
         text = f"{gone:,} of {count:,} rows have an empty cell and are left out"
         self.notes.append(f"{text}; most are in column '{worst}', {most:,}")
 
@@ -373,6 +424,37 @@ class _Reader:
             return (), None
         values, index = distinct(self.cells[self.client])
         return client_names(values), index
+
+    def clients_of(self, like: Table) -> tuple[tuple[str, ...], Ints | None]:
+        """Return the clients of test rows, if the training rows have some and a column says so."""
+        if self.client not in self.cells:
+            return (), None
+        assert like.client is not None
+        known = like.client_names or tuple(map(str, range(int(like.client.max()) + 1)))
+        places = {whole(name): place for place, name in enumerate(known)}
+        values, index = distinct(self.cells[self.client])
+        for value in values:
+            if whole(value) not in places:
+                text = f"client '{value}' has test rows, but no training rows"
+                raise self.error(f"{text}; {unknown('client', value, known)}")
+        return like.client_names, np.array([places[whole(value)] for value in values])[index]
+
+    def of_images(self, table: FileTable, name: str, target: str, like: Table | None) -> FileTable:
+        """Return a table with the images of a column as its rows; other columns are left out."""
+        X, scale = decoded(
+            self.cells[name].tolist(), self.rules.size,
+            lambda row, problem: self.error(f"column '{name}', row {row + 1} {problem}"),
+        )  # fmt: skip
+        if like is not None and (X.shape[1:], scale) != (like.shape, like.scale):
+            text = f"images are {X.shape[1:]} of up to {scale:g}, those for training "
+            text += f"{like.shape} of up to {like.scale:g}"
+            raise self.error(f"{text}; bring them to one form")
+        others = [c for c in self.columns if c not in (name, self.client, target)]
+        if others:
+            text = f"beside the images of '{name}' these columns are left out: {listed(others)}"
+            self.notes.append(text)
+        flat = X.reshape(len(X), -1)
+        return replace(table, X=flat, scale=scale, shape=X.shape[1:], images=name)
 
     def target(self, name: str, task: Task, like: Table | None) -> tuple[Array, tuple[Any, ...]]:
         if task == "regression":

@@ -15,17 +15,25 @@ from rayfed.core.frames import BLANKS, Form
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table, standardise
 from rayfed.datasets.fetch import SCHEME
+from rayfed.datasets.libsvm import LIBSVM
+from rayfed.datasets.pixels import Size
 from rayfed.datasets.split import Split
-from rayfed.datasets.tablefile import LIBSVM, FileTable, Rules, Task, load_file
+from rayfed.datasets.tablefile import FileTable, Rules, Task, load_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tabular(Dataset):
-    """A CSV or Parquet file: a target column, features, and perhaps a column of clients.
+    """CSV or Parquet files: a target column, features, and perhaps a column of clients.
 
     A path alone, ``dataset: sales.csv``, stands for this data set with its defaults. The target is
     `problem.target`. Clients, categories and classes are texts, as they are written; all other
     columns are numbers. Whole numbers are written as 1 or as 1.0.
+
+    Of several files, each is a client, unless they have a column of clients: a client is called by
+    the words in which the paths differ, such as ``a`` for ``hospital_a.csv``. Files of one table,
+    such as ``part-0.parquet``, are none. Paths that name splits (``train``, ``val``, ``test``) say
+    which rows a client holds out, or the server if there are no clients. Folders ``column=value``
+    are columns. A column of images, as data sets of the Hub have it, is the only feature.
 
     What is learned of columns (means, deviations, categories) is learned of the training rows
     alone, those of all clients together. Held-out rows and test files are treated by the same
@@ -34,8 +42,9 @@ class Tabular(Dataset):
     Parameters
     ----------
     path : str
-        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``, relative to the scenario; or
-        Parquet files of the Hugging Face Hub, such as
+        A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``, relative to the scenario; a
+        LIBSVM file; a pattern such as ``hospital_*.csv`` or a folder of such files; or Parquet
+        files of the Hugging Face Hub, such as
         ``hf://datasets/user/name/data/train-*.parquet`` (``pip install 'rayfed[hf]'``).
     client : str, optional
         The column that says which client has a row; ``client``, if there is one, if null.
@@ -63,6 +72,8 @@ class Tabular(Dataset):
     standardise : bool or "client"
         Whether columns of numbers are brought to mean 0 and variance 1; "client" by each client's
         own training rows. A constant column becomes 0.
+    size : (height, width), optional
+        Size that images are brought to, bilinearly; if None, all must have one size.
 
     Examples
     --------
@@ -77,6 +88,7 @@ class Tabular(Dataset):
     categorical: Literal["auto"] | tuple[str, ...] = ()
     missing: Literal["refuse", "drop", "mean"] = "refuse"
     standardise: bool | Literal["client"] = False
+    size: Size | None = None
     missing_values: tuple[str | int | float, ...] = ()
     separator: str | None = None
     decimal: Literal[".", ","] | None = None
@@ -128,16 +140,20 @@ class Tabular(Dataset):
             tuple(map(str, self.missing_values)),
         )  # fmt: skip
         client = None if self.client is None else self.client.strip()
-        rules = Rules(client, self.categorical, self.missing, form)
+        rules = Rules(client, self.categorical, self.missing, form, self.size)
         if rules.categorical != "auto":
             rules = replace(rules, categorical=_stripped(rules.categorical))
         where = path if path.startswith(SCHEME) else source.folder / Path(path).expanduser()
-        return load_file(where, target, task, like, rules)
+        table = load_file(where, target, task, like, rules)
+        if table.images and self.standardise is not False:
+            text = f"is for numbers, but rows are images, of column '{table.images}'; leave it out"
+            raise ScenarioError("problem.dataset.standardise", text)
+        return table
 
-    @property
-    def learns(self) -> bool:
-        """Whether training rows say what columns become."""
-        return bool(self.categorical) or self.missing == "mean" or self.standardise is not False
+    def learns_of(self, table: FileTable) -> bool:
+        """Whether training rows of a table say what its columns become; not of images."""
+        learns = self.categorical or self.missing == "mean" or self.standardise is not False
+        return bool(learns) and not table.images
 
 
 def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -192,6 +208,11 @@ class Learned:
         by = self._filled(self.table.X[self.split.train.rows])
         X = self._filled(table.X)
         return self._named(table, X if self.dataset.standardise is False else self._scaled(X, by))
+
+    def of_server(self) -> Table:
+        """Return the test rows at the server, which the table must have."""
+        assert isinstance(self.table.test, FileTable)
+        return self.of(self.table.test)
 
     def whole(self) -> Table:
         """Return all rows of the file."""

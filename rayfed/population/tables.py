@@ -13,7 +13,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import DataMissing, ScenarioError, clipped, unknown
 from rayfed.core.files import read_frame
 from rayfed.core.names import in_column
-from rayfed.datasets.tablefile import SUFFIXES
+from rayfed.datasets.gather import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,6 +3,7 @@
 import pytest
 
 from rayfed import api
+from rayfed.cli.forecasts import data
 from rayfed.cli.plans import headline
 
 STUDY = {
@@ -32,3 +33,20 @@ def test_numbers_of_a_cluster_are_told_where_its_cpus_are_known(executor, nodes,
     line = headline(api.prepare(api.read(STUDY | {"executor": executor})), nodes)
     assert line.startswith("four: 1 run (1 algorithm, 1 seed), 4 clients, 3 rounds; ")
     assert placed in line
+
+
+def test_what_was_found_of_files_clients_and_rows(tmp_path):
+    for name, count in {"train/a": 3, "train/b": 2, "val/a": 1, "test/a": 2}.items():
+        path = tmp_path / "sites" / f"{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x,y\n" + "1,2\n" * count)
+    problem = {
+        "name": "least-squares",
+        "dataset": {"name": "table", "path": str(tmp_path / "sites")},
+    }
+    study = {key: value for key, value in STUDY.items() if key != "clients"} | {"problem": problem}
+    assert data(api.prepare(api.read(study))) == (
+        "data: 4 files, 2 clients (a, b), 5 rows for training, 1 for validation, "
+        "2 held out by clients"
+    )
+    assert data(api.prepare(api.read(STUDY))).startswith("data: 4 clients, ")

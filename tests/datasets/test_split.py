@@ -146,3 +146,17 @@ def test_what_does_not_fit_is_one_line(table, partition, clients, message):
     with pytest.raises(ScenarioError, match=message) as error:
         split(table, partition, clients, 0, 0.0)
     assert "\n" not in str(error.value)
+
+
+def test_given_parts_are_kept_and_fractions_are_of_the_others():
+    """Client 0 has rows 0 to 4, of which 4 is for tests; client 1 has the others, 8 for tests."""
+    client = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1])
+    part = np.array([0, 0, 0, 0, 1, 0, 0, 0, 1], np.int8)
+    table = Table(np.zeros((9, 1)), np.arange(9.0), client=client, part=part)
+    found = split(table, None, None, 3, 0.0, 0.5)
+    assert found.test.rows.tolist() == [4, 8]
+    assert np.diff(found.validation.offsets).tolist() == [2, 2]  # half of 4, round(0.5 * 3)
+    together = np.concatenate([found.train.rows, found.test.rows, found.validation.rows])
+    assert sorted(together.tolist()) == list(range(9))
+    with pytest.raises(ScenarioError, match="data say which rows are for test, 2; leave it out"):
+        split(table, None, None, 3, 0.1)

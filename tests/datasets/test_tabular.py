@@ -266,6 +266,19 @@ def test_data_sets_of_the_hub(planned, hugging_face):
     assert line.startswith("hf://datasets/me/sales/data/valid-*.parquet: holds no file of that")
 
 
+def test_splits_of_the_hub(planned, hugging_face):
+    """A folder has the training rows of both clients and, of client 1, a test row."""
+    frame = pd.DataFrame({"client": [1], "age": [9.5], "sold": [0.0]})
+    with Hub().open("/datasets/me/sales/data/test-00000-of-00001.parquet", "wb") as file:
+        frame.to_parquet(file)
+    folder = hugging_face.removesuffix("/train-*.parquet")
+    for path in (folder, f"{folder}/*.parquet"):
+        plan = planned(path=path)
+        assert rows(plan) == [[[1.5], [2.5]], [[3.5]]]
+        assert rows(plan, "test") == [[], [[9.5]]]
+        assert plan.runs[0].record["identity"]["data"]["problem.dataset"]["rows"] == 4
+
+
 def test_without_the_file_system_of_the_hub(planned, monkeypatch):
     def gone(protocol, **options):
         raise ImportError("Install huggingface_hub to access HfFileSystem")

@@ -28,6 +28,7 @@ from rayfed.datasets.checked import check_shards, check_table
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.drifting import DriftingShards
 from rayfed.datasets.fetch import SCHEME
+from rayfed.datasets.gather import is_many
 from rayfed.datasets.partitions import Partition
 from rayfed.datasets.shards import PARTS, Shards
 from rayfed.datasets.split import split
@@ -101,6 +102,8 @@ class SeedData:
         What the data calls its clients; empty where they have no names.
     notices : tuple of str
         What often is not what was meant, of these rows.
+    files : int
+        Number of files that the rows were read from; 0 if that is of no interest.
     """
 
     problem: Problem
@@ -112,6 +115,7 @@ class SeedData:
     note: str = ""
     client_names: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    files: int = 0
 
     @property
     def scored(self) -> Scored:
@@ -211,8 +215,11 @@ class Loader:
         how = (wanted.partition, wanted.clients, seed, fraction, wanted.validation)
         parts = split(table, *how)
         learned = None
-        if isinstance(dataset, Tabular) and dataset.learns:
-            assert isinstance(table, FileTable)
+        if (
+            isinstance(dataset, Tabular)
+            and isinstance(table, FileTable)
+            and dataset.learns_of(table)
+        ):
             learned = Learned(dataset, table, parts)
             table, key = learned.whole(), (key, how)
         name = self._rows(key, table, wanted)
@@ -226,6 +233,7 @@ class Loader:
             self.known.get(
                 ("notices", key), lambda: of_table(table, seed, own=_of_users(dataset))
             ),
+            table.files,
         )  # fmt: skip
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
@@ -234,8 +242,9 @@ class Loader:
         A file of the user's is known by itself, and rows that are drawn by their seed: None then.
         """
         dataset = wanted.dataset
-        by_itself = isinstance(dataset, Tabular) and not dataset.path.startswith(SCHEME)
-        if by_itself or dataset.random:
+        files = [getattr(dataset, "path", None), wanted.test]
+        one = not any(isinstance(file, str) and _is_many(file) for file in files)
+        if (isinstance(dataset, Tabular) and one) or dataset.random:
             return None
         table, key = self._table(wanted, seed)
         return self.known.get(
@@ -267,7 +276,11 @@ class Loader:
         if isinstance(dataset, Tabular):
             how = (wanted.target, wanted.problem.task)
             key: Any = (dataset, *how)
-            return self.known.get(key, lambda: dataset.read(source, *how)), key
+            table = self.known.get(key, lambda: dataset.read(source, *how))
+            if not isinstance(wanted.test, str):
+                return table, key
+            file, key = wanted.test, (*key, wanted.test)
+            return self.known.get(key, lambda: _with_tests(dataset, wanted, file, table)), key
         key = (dataset, dataset.seeded(seed) if dataset.random else None)
         return self.known.get(key, lambda: _load(dataset, source, seed)), key
 
@@ -291,12 +304,15 @@ class Loader:
         self, wanted: Wanted, table: Table, name: str, learned: Learned | None
     ) -> tuple[Shards | None, str]:
         """Return the server's test rows: a test file, or the data set's own."""
-        if isinstance(wanted.test, str):
-            test = _test_file(wanted, wanted.test, table, learned)
-        elif wanted.test is None and table.test is not None:
-            test = table.test
-        else:
+        if isinstance(wanted.test, str) and not isinstance(wanted.dataset, Tabular):
+            reader = Tabular(path=wanted.test)
+            test: Table = reader.read(
+                wanted.source, wanted.target, wanted.problem.task, None, table
+            )
+        elif (wanted.test is not None and not isinstance(wanted.test, str)) or table.test is None:
             return None, ""
+        else:
+            test = table.test if learned is None else learned.of_server()
         held = Table(table.X, table.y, table.classes, test=test)
         shards = server_test(held, dtype=wanted.dtype, intercept=wanted.problem.intercept)
         if shards is None or shards.table is None:
@@ -305,20 +321,30 @@ class Loader:
         return with_table(shards, None), name + ":test"
 
 
-def _test_file(wanted: Wanted, file: str, table: Table, learned: Learned | None) -> Table:
-    """Return the rows of a test file, of which training rows say what its columns become."""
-    reader = wanted.dataset if isinstance(wanted.dataset, Tabular) else Tabular(path=file)
-    whole = table if learned is None else learned.table
-    test = reader.read(wanted.source, wanted.target, wanted.problem.task, file, whole)
-    return test if learned is None else learned.of(test)
+def _is_many(path: str) -> bool:
+    """Return whether a path names no single file of this machine."""
+    return path.startswith(SCHEME) or is_many(path)
+
+
+def _with_tests(dataset: Tabular, wanted: Wanted, file: str, table: FileTable) -> FileTable:
+    """Return a table with the rows of a test file: of its clients, or of the server.
+
+    They are of the clients if the file says which one has a row.
+    """
+    if table.test is not None or table.given("test").any():
+        text = f"found '{file}', but the data say which rows are for tests; leave it out"
+        raise ScenarioError("problem.test", text)
+    test = dataset.read(wanted.source, wanted.target, wanted.problem.task, file, table)
+    return replace(table, test=test) if test.client is None else table.with_tests(test)
 
 
 def _digest(table: Table) -> str:
     """Return the digest of the rows of a table, and of whose they are."""
     made = hashlib.blake2b(digest_size=16)
     while True:
-        parts = (table.X, table.y, table.client, table.writer, table.mass, table.start)
-        for part in (*parts, table.scale, table.shift):
+        parts: list[Any] = [table.X, table.y, table.client, table.writer, table.mass, table.start]
+        parts += [table.scale, table.shift, *([] if table.part is None else [table.part])]
+        for part in parts:
             array = np.ascontiguousarray(0 if part is None else part)
             made.update(f"{array.dtype} {array.shape}".encode())
             made.update(array.data)

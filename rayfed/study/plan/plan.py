@@ -427,6 +427,7 @@ class _Seed:
         study, channel = self.study, self._channel(algorithm)
         own = {key: held for key, held in vars(channel).items() if key != "faults"}  # the study's
         stages = {key: plain(held) or None for key, held in own.items()}
+        files = {"files": self.data.files} if self.data.files > 1 else {}
         return {
             "study": {"name": study.name, "description": study.description},
             "settings": plain(algorithm) | stages,
@@ -439,6 +440,7 @@ class _Seed:
                 "shape": list(self.data.shards.shape),
                 "features": self.data.shards.features,
                 "classes": self.data.shards.classes,
+                **files,
             },
             "classes": [str(label) for label in self.data.labels],
             "data_note": self.data.note,

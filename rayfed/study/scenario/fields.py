@@ -9,6 +9,7 @@ the plug-in itself needs no pydantic.
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import re
 from collections.abc import Hashable, Mapping
@@ -270,7 +271,8 @@ def absolute(path: str, info: ValidationInfo) -> str:
     """Return a path of the scenario, relative to its file, as it holds from anywhere.
 
     Environment variables in it, as in ``$DATA/own.csv``, are filled in. Where there is no such
-    file, one of that path in the folder that ``RAYFED_DATA`` names is taken.
+    file, one of that path in the folder that ``RAYFED_DATA`` names is taken; so are files that a
+    pattern, such as ``hospital_*.csv``, matches.
     """
     if path.startswith(SCHEME):
         return path
@@ -281,10 +283,15 @@ def absolute(path: str, info: ValidationInfo) -> str:
         fail(error.problem, path)
     beside = os.path.abspath(os.path.join(root, os.path.expanduser(made)))
     home = os.environ.get("RAYFED_DATA")
-    if home is not None and not os.path.exists(beside):
+    if home is not None and not _names_files(beside):
         stored = os.path.abspath(os.path.join(home, made))
-        return stored if os.path.exists(stored) else beside
+        return stored if _names_files(stored) else beside
     return beside
+
+
+def _names_files(path: str) -> bool:
+    """Return whether a file or folder of a path, or pattern, exists."""
+    return os.path.exists(path) or next(glob.iglob(path, recursive=True), None) is not None
 
 
 def filled(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
@@ -508,12 +509,13 @@ class ProblemSection(Settings):
     def _test_path(cls, given: float | str | None, info: ValidationInfo) -> float | str | None:
         if not isinstance(given, str):
             return given
-        if not _TABLE.search(given):
+        path = fields.absolute(given, info)
+        if not _TABLE.search(given) and not os.path.exists(path):
             fail(
                 f"found '{given}'; give a fraction, or a path ending in .csv, .parquet or .libsvm",
                 given,
             )
-        return fields.absolute(given, info)
+        return path
 
     @field_validator("init", mode="after")
     @classmethod
