@@ -35,6 +35,7 @@ _CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
 _VALUE = 16  # bytes of a value of a Parquet file, in Arrow and in pandas
 _JSON = 8  # bytes of Python's objects for each byte of JSON with numbers
 _ANYWHERE = 2**24  # bytes that are always there
+_EPOCH_S = 1e9  # in September 2001; no trace begins 32 years after it began
 
 
 class NotRegular(OSError):
@@ -137,6 +138,19 @@ def check_room(size: float, place: str, what: str, remedy: str) -> None:
     if size > free:
         text = f"{what} take about {in_words(size)} of memory, but {in_words(free)} are available"
         raise ScenarioError(place, f"{text}; {remedy}")
+
+
+def of_epoch(seconds: float) -> str:
+    """Return what is wrong with a time at which a trace begins; empty if nothing is.
+
+    Examples
+    --------
+    >>> of_epoch(1.7e9), of_epoch(1.7e12), of_epoch(3600)
+    ('looks like seconds since 1970', 'looks like milliseconds since 1970', '')
+    """
+    if seconds < _EPOCH_S:
+        return ""
+    return f"looks like {'milliseconds' if seconds > 1e2 * _EPOCH_S else 'seconds'} since 1970"
 
 
 def read_json(path: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,11 @@ from rayfed.datasets.gather import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SECONDS = {"s": 1.0, "ms": 1e3}
+"""Units of times in names of columns, and how many are a second."""
+MBPS = {"mbps": 1.0, "kbps": 1e3}
+"""Units of bandwidths in names of columns, and how many are a megabit per second."""
 
 
 _MOST_IDS = 2**32
@@ -81,6 +86,38 @@ class TraceFile:
 
         numbers: Floats = pd.to_numeric(self.frame[name], errors="coerce").to_numpy(np.float64)
         return numbers
+
+    def scaled(
+        self, stem: str, units: Mapping[str, float], least: float = 0.0, *, above: bool = False
+    ) -> Floats | None:
+        """Return a column of a name that ends in its unit, in the first unit.
+
+        Parameters
+        ----------
+        stem : str
+            Such as ``start``, of the columns ``start_s`` and ``start_ms``.
+        units : mapping of str to float
+            How many of each unit are one of the first, whose number is 1.
+        least, above
+            As in `numbers`.
+
+        Returns
+        -------
+        (R,) array of float or None
+            None if no unit has a column.
+
+        Raises
+        ------
+        ScenarioError
+            If several have, or a cell is out of range.
+        """
+        found = [unit for unit in units if f"{stem}_{unit}" in self]
+        if len(found) > 1:
+            columns = " and ".join(f"{stem}_{unit}" for unit in found)
+            raise self.error(f"has the columns {columns}; leave one out")
+        if not found:
+            return None
+        return self.numbers(f"{stem}_{found[0]}", least, above=above) / units[found[0]]
 
     def numbers(self, name: str, least: float = 0.0, *, above: bool = False) -> Floats:
         """Return a column of finite numbers (R,), all at least, or all above, `least`."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.files import read_frame
+from rayfed.core.files import of_epoch, read_frame
 from rayfed.core.names import in_column
 from rayfed.core.plugins import FilePath
 from rayfed.topology.base import Series, Topology
@@ -93,6 +93,10 @@ def _read(path: Path, count: int, names: Sequence[str]) -> tuple[str, Floats, In
     for row, problem in _wrong(frame, clock, count):
         raise ScenarioError(str(path), f"row {row + 1}: {problem}")
     moments = frame[clock].to_numpy(dtype=np.float64)
+    epoch = of_epoch(float(moments.min())) if clock == "time" else ""
+    if epoch:
+        text = f"begins at {moments.min():g} s, which {epoch}"
+        raise ScenarioError(str(path), f"{text}; subtract the time at which the trace begins")
     order = np.argsort(moments, kind="stable")
     links = np.stack([_as_numbers(frame, end) for end in _ENDS], axis=1)
     return clock, moments[order], links.astype(np.int64)[order]

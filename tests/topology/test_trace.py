@@ -78,6 +78,10 @@ def test_a_bad_row_is_named(trace, row, line):
         ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give time \(or round\), u and v"),
         ("time,u,v\n", "has no rows; give at least one below the header"),
         ("", "cannot be read as CSV"),
+        (
+            "time,u,v\n1700000000,0,1\n",
+            r"begins at 1.7e\+09 s, which looks like seconds since 1970; subtract the time",
+        ),
         ("time,u,v\n0,0,1,2\n", "line 2 has 4 cells, but the header has 3; drop what is"),
     ],
 )

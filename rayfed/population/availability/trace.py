@@ -13,12 +13,14 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.files import of_epoch
 from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
-from rayfed.population.tables import TraceFile, by_name, clients
+from rayfed.population.tables import SECONDS, TraceFile, by_name, clients
 
+_YEAR_S = 365.25 * 86400
 _CORRECTIONS = 64  # of rounding; one or two suffice where the clock resolves the changes
 
 
@@ -127,20 +129,36 @@ def read(table: TraceFile, repeat_s: float | None, names: Sequence[str] | None =
         begins below 0 s, or one ends after `repeat_s`.
     """
     by_client = "client" in table
-    if not ({"start_s", "end_s"} <= set(table.frame.columns) and (by_client or "device" in table)):
-        raise table.missing("client or device, start_s and end_s")
-    start, end = table.numbers("start_s"), table.numbers("end_s")
+    start, end = (table.scaled(stem, SECONDS) for stem in ("start", "end"))
+    if start is None or end is None or not (by_client or "device" in table):
+        raise table.missing("client or device, start_s and end_s (or start_ms and end_ms)")
     for row in np.flatnonzero(end <= start)[:1]:
-        text = f"row {row + 1}: end_s {end[row]:g} is not after start_s {start[row]:g}"
+        text = f"row {row + 1}: the end, {end[row]:g} s, is not after the start, {start[row]:g} s"
         raise table.error(f"{text}; give the end of the interval")
-    if repeat_s is not None and end.max() > repeat_s:
-        text = f"ends at {end.max():g} s, after repeat_s {repeat_s:g}"
-        raise table.error(f"{text}; give a longer repeat_s")
+    _check_units(table, float(start.min()), float(end.max()), repeat_s)
     if not by_client:
         return alternating(_devices(table), start, end, repeat_s)
     ids, device = np.unique(clients(table, names), return_inverse=True)
     found = alternating(device, start, end, repeat_s)
     return replace(found, clients=ids, by_name=by_name(table))
+
+
+def _check_units(table: TraceFile, first_s: float, last_s: float, repeat_s: float | None) -> None:
+    """Refuse times that do not begin with the trace, and seconds that seem to be milliseconds.
+
+    A study begins at 0 s, and nobody would be available for decades.
+    """
+    epoch = of_epoch(first_s)
+    if epoch:
+        text = f"begins at {first_s:g} s, which {epoch}"
+        raise table.error(f"{text}; subtract the time at which the trace begins")
+    milliseconds = "" if "end_ms" in table else ", or call the columns start_ms and end_ms"
+    if repeat_s is not None and last_s > repeat_s:
+        text = f"ends at {last_s:g} s, after repeat_s {repeat_s:g}; give a longer repeat_s"
+        raise table.error(text + milliseconds * (last_s / SECONDS["ms"] <= repeat_s))
+    if repeat_s is None and last_s > _YEAR_S and milliseconds:
+        text = f"ends at {last_s:g} s, after {last_s / _YEAR_S:.2g} years: are these milliseconds?"
+        raise table.error(f"{text} Call the columns start_ms and end_ms, or give repeat_s")
 
 
 def _devices(table: TraceFile) -> Ints:
@@ -181,7 +199,8 @@ class Trace(Availability):
     """Clients are available in the intervals of a file.
 
     The file has a row for each interval, with ``start_s``, ``end_s`` (not included) and ``client``,
-    an id from 0 or the name of a client in the data, or ``device``, any name. A client without an
+    an id from 0 or the name of a client in the data, or ``device``, any name. Columns ``start_ms``
+    and ``end_ms`` are milliseconds. The trace begins at 0. A client without an
     interval is never available. Devices are dealt to the clients by the seed. If there are more
     clients than devices, each device is dealt several times; those who do not get it first are at
     another place of the trace, if it repeats.

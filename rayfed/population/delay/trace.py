@@ -15,10 +15,10 @@ from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import FilePath
 from rayfed.population.delay.base import Delay
-from rayfed.population.tables import TraceFile, clients
+from rayfed.population.tables import MBPS, SECONDS, TraceFile, clients
 
 _TRAINING = 3.0  # FedScale's factor of training over inference
-_DOWN, _UP, _WATTS = "down_mbps", "up_mbps", "watts"
+_WATTS = "watts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,8 @@ class Trace(Delay):
 
     The file has a row for each device and the columns ``compute_s``, seconds of computing for one
     sample, and if known ``down_mbps`` and ``up_mbps``, which apply where ``clients.network`` gives
-    no bandwidth, and ``watts``, the power of the device while it computes. With a column
+    no bandwidth, and ``watts``, the power of the device while it computes. The columns may also be
+    ``compute_ms``, ``down_kbps`` and ``up_kbps``. With a column
     ``client`` of ids, or of names that the data give, these clients have the devices of their rows,
     and all others draw one. The columns of FedScale's device capacities are recognised, with the
     meaning that FedScale gives them: ``computation``, milliseconds of inference for a sample, of
@@ -137,13 +138,12 @@ class Trace(Delay):
     ) -> tuple[Floats, Floats, Floats, Floats | None, tuple[Ints, Floats] | None]:
         """Seconds a sample, bandwidths, power if known, the fastest first; and `_own`."""
         table = TraceFile(self.file, "file")
-        if "compute_s" in table:
-            seconds = table.numbers("compute_s", above=True)
-        elif "computation" in table:
+        seconds = table.scaled("compute", SECONDS, above=True)
+        if seconds is None and "computation" in table:
             seconds = table.numbers("computation", above=True) * (_TRAINING * 1e-3)
-        else:
-            raise table.missing(f"compute_s, and {_DOWN} and {_UP} if they are known")
-        down, up = (self._bandwidth(table, name) for name in (_DOWN, _UP))
+        if seconds is None:
+            raise table.missing("compute_s, and down_mbps and up_mbps if they are known")
+        down, up = (self._bandwidth(table, way) for way in ("down", "up"))
         watts = table.numbers(_WATTS) if _WATTS in table else None
         order = np.lexsort((*(() if watts is None else (watts,)), up, down, seconds))
         power = None if watts is None else watts[order]
@@ -159,10 +159,11 @@ class Trace(Delay):
         place = np.argsort(order)  # of each row among the devices
         return listed, (place[np.argsort(ids)] + 0.5) / len(ids)
 
-    def _bandwidth(self, table: TraceFile, name: str) -> Floats:
+    def _bandwidth(self, table: TraceFile, way: str) -> Floats:
         """Return a column of bandwidths in megabits per second; infinite where there is none."""
-        if name in table:
-            return table.numbers(name, above=True)
+        rates = table.scaled(way, MBPS, above=True)
+        if rates is not None:
+            return rates
         if "communication" in table:
             return table.numbers("communication", above=True) * 1e-3
         return np.full(len(table.frame), np.inf)

@@ -114,12 +114,29 @@ def test_changes_are_exact_where_the_trace_repeats_and_is_shifted(tmp_path_facto
     changes_when_it_says(Trace(file=file, repeat_s=7.7), time_s, 1)
 
 
+def test_milliseconds(tmp_path):
+    """The interval from 1.5 to 3 s."""
+    trace = Trace(file=written(tmp_path, "client,start_ms,end_ms\n0,1500,3000\n"))
+    alone, first = PopulationInfo(1, 0), np.array([0])
+    assert [bool(trace.available(first, t, 1, alone)[0]) for t in (1.4, 1.5, 2.9, 3.0)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    assert trace.next_change(first, 0.0, alone).tolist() == [1.5]
+
+
+def test_a_trace_of_years_says_that_it_repeats(tmp_path):
+    file = written(tmp_path, "client,start_s,end_s\n0,0,40000000\n")
+    alone = PopulationInfo(1, 0)
+    trace = Trace(file=file, repeat_s=50_000_000)
+    assert trace.available(np.array([0]), 3.9e7, 1, alone).tolist() == [True]
+
+
 WRONG = {
     "trace.csv: has the columns client, start_s; give client or device, start_s and end_s": (
         "client,start_s\n0,1\n",
         {},
     ),
-    "trace.csv: row 2: end_s 5 is not after start_s 5; give the end": (
+    "trace.csv: row 2: the end, 5 s, is not after the start, 5 s; give the end": (
         "client,start_s,end_s\n0,1,2\n0,5,5\n",
         {},
     ),
@@ -134,6 +151,30 @@ WRONG = {
     "trace.csv: ends at 20 s, after repeat_s 10; give a longer": (
         "client,start_s,end_s\n0,1,20\n",
         {"repeat_s": 10},
+    ),
+    r"begins at 1\.7e\+09 s, which looks like seconds since 1970; subtract the time at which": (
+        "client,start_s,end_s\n0,1700000000,1700000060\n",
+        {},
+    ),
+    r"begins at 1\.7e\+12 s, which looks like milliseconds since 1970; subtract": (
+        "client,start_s,end_s\n0,1700000000000,1700000060000\n",
+        {"repeat_s": 86400},
+    ),
+    r"begins at 1\.7e\+09 s, which looks like seconds since 1970": (
+        "client,start_ms,end_ms\n0,1700000000000,1700000060000\n",
+        {},
+    ),
+    r"ends at 5\.184e\+08 s, after 16 years: are these milliseconds\? Call the columns start_ms": (
+        "device,start_s,end_s\na,56808000,56818000\na,56844000,518400000\n",
+        {},
+    ),
+    "after repeat_s 518400; give a longer repeat_s, or call the columns start_ms and end_ms": (
+        "device,start_s,end_s\na,56808000,56818000\na,56844000,518400000\n",
+        {"repeat_s": 518400},
+    ),
+    "trace.csv: has the columns start_s and start_ms; leave one out": (
+        "client,start_s,start_ms,end_ms\n0,1,1,2\n",
+        {},
     ),
     "found client 13; ids go from 0 to 12": ("client,start_s,end_s\n13,1,2\n", {}),
     "trace.csv: row 2: device is empty": ("device,start_s,end_s\na,1,2\n,3,4\n", {}),

@@ -107,7 +107,20 @@ def test_capacities_of_fedscale(traces):
     assert {(round(c, 6), round(b, 6)) for c, b in list(pairs)[:200]} <= known
 
 
+def test_units_in_the_names_of_columns(tmp_path):
+    """Half a second for a sample, and 8 and 4 Mbit/s."""
+    file = tmp_path / "devices.csv"
+    file.write_text("compute_ms,down_kbps,up_kbps\n500,8000,4000\n")
+    population = Population(1, 0, Trace(file=str(file)))
+    assert population.seconds_per_step([0], 1, 0).tolist() == [0.5]
+    down, up = population.transfer_s([0], 1_000_000, 1_000_000)
+    assert (down[0], up[0]) == (1.0, 2.0)
+
+
 WRONG = {
+    "devices.csv: has the columns compute_s and compute_ms; leave one out": (
+        "compute_s,compute_ms\n1,2\n"
+    ),
     "devices.csv: has the columns speed; give compute_s": "speed\n1\n",
     "devices.csv: row 2: compute_s is '0'; give a number above 0": "compute_s\n1\n0\n",
     "devices.csv: row 1: up_mbps is 'fast'; give a number above 0": "compute_s,up_mbps\n1,fast\n",
