@@ -21,7 +21,7 @@ from rayfed.datasets.base import Dataset, Source, Table
 from rayfed.datasets.tablefile import client_names
 
 _LARGEST = np.iinfo(np.int64).max
-_KEYS = ("X", "y", "client", "X_test", "y_test")
+_KEYS = ("X", "y", "client", "X_test", "y_test", "client_test")
 
 
 class InMemory:
@@ -57,8 +57,8 @@ class Arrays(Dataset):
 
     ``X`` (n, ...) holds the rows, images as (n, C, H, W), and ``y`` (n,) whole numbers from 0 on
     for classes, or other numbers for regression. ``client`` (n,), if there, says which client has a
-    row, and ``X_test`` and ``y_test``, if there, are test rows at the server. Bytes are divided by
-    255; other numbers are taken as they are.
+    row, and ``X_test`` and ``y_test``, if there, are test rows at the server, or of the clients in
+    ``client_test``. Bytes are divided by 255; other numbers are taken as they are.
 
     Parameters
     ----------
@@ -175,12 +175,32 @@ def _table(held: Mapping[str, Array]) -> Table:
         if test.y.dtype.kind != y.dtype.kind or (classes and test.y.max() >= classes):
             raise ValueError("has targets in y_test that are not among those of y")
     table = _part(X, y, classes, test)
+    return _owned(table, held)
+
+
+def _owned(table: Table, held: Mapping[str, Array]) -> Table:
+    """Return a table with the clients of its rows, and of its test rows."""
     if "client" not in held:
+        if "client_test" in held:
+            raise ValueError("has client_test and no client; give both, or client alone")
         return table
-    if held["client"].shape != y.shape:
-        raise ValueError(f"has {held['client'].shape} clients for {len(y)} rows; give (n,)")
-    names, client = _clients(held["client"])
-    return replace(table, client=client, client_names=names)
+    count, test = len(table.y), table.test
+    if held["client"].shape != (count,):
+        raise ValueError(f"has {held['client'].shape} clients for {count} rows; give (n,)")
+    if "client_test" not in held:
+        names, client = _clients(held["client"])
+        return replace(table, client=client, client_names=names)
+    if test is None or held["client_test"].shape != test.y.shape:
+        raise ValueError(f"has {held['client_test'].shape} clients of test rows; give one for each")
+    if test.scale != table.scale:
+        raise ValueError("has bytes in one of X and X_test, and other numbers in the other")
+    names, both = _clients(np.concatenate([held["client"], held["client_test"]]))
+    client, tests = both[:count], both[count:]
+    for row in np.flatnonzero(~np.isin(tests, client))[:1]:
+        text = f"has test rows of client {held['client_test'][row]}, who has no training rows"
+        raise ValueError(text)
+    owned = replace(table, test=None, client=client, client_names=names)
+    return owned.with_tests(replace(test, client=tests))
 
 
 def _clients(given: Array) -> tuple[tuple[str, ...], Ints]:

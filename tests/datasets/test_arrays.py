@@ -123,3 +123,39 @@ def test_a_frame_that_does_not_fit_is_refused(frame, told):
     with pytest.raises(ScenarioError) as error:
         Arrays(data=pd.DataFrame(frame))
     assert str(error.value).startswith(told)
+
+
+def test_test_rows_of_clients(tmp_path):
+    held = {"X": IMAGES[:4], "y": [0, 1, 1, 0], "client": ["b", "a", "b", "c"]}
+    held |= {"X_test": IMAGES[:2], "y_test": [1, 0], "client_test": ["c", "b"]}
+    np.savez(tmp_path / "own.npz", **{name: np.array(value) for name, value in held.items()})
+    table = Arrays(path="own.npz").load(Source(folder=tmp_path), 0)
+    assert table.test is None
+    assert table.client.tolist() == [1, 0, 1, 2, 2, 1]
+    assert table.given("test").tolist() == [False] * 4 + [True] * 2
+    assert table.X[4:].tolist() == IMAGES[:2].reshape(2, -1).tolist()
+    assert table.y.tolist() == [0, 1, 1, 0, 1, 0]
+
+
+def test_test_rows_of_clients_with_numbers_for_names():
+    """In the order of numbers: client 9 is the first, and 10 the second."""
+    held = {"X": IMAGES[:2], "y": [0, 1], "client": [10, 9]}
+    held |= {"X_test": IMAGES[:2], "y_test": [1, 0], "client_test": [9, 10]}
+    table = Arrays(data=held).load(Source(), 0)
+    assert (table.client_names, table.client.tolist()) == (("9", "10"), [1, 0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"client_test": ["d"]}, "has test rows of client d, who has no training rows"),
+        ({"client_test": ["a", "a"]}, "clients of test rows; give one for each"),
+        ({"X_test": IMAGES[:1] / 255}, "has bytes in one of X and X_test, and other numbers in"),
+        ({"client": None}, "has client_test and no client; give both, or client alone"),
+    ],
+)
+def test_test_rows_of_strangers(change, line):
+    held = {"X": IMAGES[:2], "y": [0, 1], "client": ["b", "a"]}
+    held |= {"X_test": IMAGES[:1], "y_test": [1], "client_test": ["a"]} | change
+    with pytest.raises(ScenarioError, match=line):
+        Arrays(data={k: v for k, v in held.items() if v is not None}).load(Source(), 0)
