@@ -15,7 +15,7 @@ from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.files import check_room
 from rayfed.datasets.layout import Place, files, is_hidden, places
-from rayfed.datasets.libsvm import LIBSVM
+from rayfed.datasets.libsvm import LIBSVM, is_libsvm
 from rayfed.datasets.shards import PARTS
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def gather(path: Path, client: str | None, read: Read) -> Gathered:
     names = [each.relative_to(folder).as_posix() for each in paths]
     size = sum(map(_estimated, paths))
     check_room(size, str(path), f"the cells of its {len(paths):,} files", "give fewer or smaller")
-    return joined(str(path), names, [read(each) for each in paths], client)
+    sparse = is_libsvm(paths[0], SUFFIXES)
+    return joined(str(path), names, [read(each) for each in paths], client, sparse=sparse)
 
 
 def _estimated(path: Path) -> float:
@@ -139,7 +140,12 @@ def _estimated(path: Path) -> float:
 
 
 def joined(
-    place: str, names: Sequence[str], frames: Sequence[pd.DataFrame], client: str | None
+    place: str,
+    names: Sequence[str],
+    frames: Sequence[pd.DataFrame],
+    client: str | None,
+    *,
+    sparse: bool = False,
 ) -> Gathered:
     """Return the rows of several files, with what their paths say of them.
 
@@ -153,6 +159,8 @@ def joined(
         Their cells.
     client : str, optional
         Column of the user's that says who has a row.
+    sparse : bool
+        Whether features that a file does not name are 0.
 
     Raises
     ------
@@ -162,7 +170,7 @@ def joined(
     """
     import pandas as pd  # imported late: client actors do not need it
 
-    frames = _alike(place, names, frames)
+    frames = _alike(place, names, frames, sparse=sparse)
     known = places([name.removesuffix(_suffix(Path(name))) for name in map(_plain, names)], place)
     sizes = [len(frame) for frame in frames]
     frame = pd.concat(frames, ignore_index=True)
@@ -180,18 +188,15 @@ def _plain(name: str) -> str:
 
 
 def _alike(
-    place: str, names: Sequence[str], frames: Sequence[pd.DataFrame]
+    place: str, names: Sequence[str], frames: Sequence[pd.DataFrame], *, sparse: bool
 ) -> Sequence[pd.DataFrame]:
-    """Return frames with the columns of the first, in its order.
-
-    Those of LIBSVM files go up to the last feature of any.
-    """
+    """Return frames with the columns of the first, in its order; sparse ones with those of all."""
     for frame, name in zip(frames, names, strict=True):
         frame.columns = [str(column) for column in frame.columns]
         if not len(frame):
             text = f"'{name}' has no rows; give it one, or leave it out"
             raise ScenarioError(place, text)
-    if names[0].endswith(LIBSVM):
+    if sparse:
         widest = max(frames, key=lambda frame: len(frame.columns)).columns
         return [frame.reindex(columns=widest, fill_value=0.0) for frame in frames]
     first = list(frames[0].columns)

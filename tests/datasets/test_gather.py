@@ -62,6 +62,13 @@ def test_each_file_of_a_pattern_is_a_client(planned, tmp_path):
     assert rows(alone) == rows(plan)
 
 
+def test_numbers_are_in_their_order_and_keep_their_zeros(planned, tmp_path):
+    write(tmp_path, s_10=[3], s_9=[2], s_08=[1])
+    plan = planned("s_*.csv")
+    assert names(plan) == ("08", "9", "10")
+    assert rows(plan) == [[1], [2], [3]]
+
+
 def test_each_file_of_a_folder_is_a_client(planned, tmp_path):
     write(tmp_path / "sites", b=[3], a=[1])
     (tmp_path / "sites" / "README").write_text("a,b")
@@ -109,11 +116,13 @@ def test_two_columns_of_partitions(planned, tmp_path):
     assert plan.runs[0].record["data"]["features"] == 2  # x and year
 
 
-def test_files_of_libsvm(planned, tmp_path):
+@pytest.mark.parametrize("suffix", [".libsvm", ""])
+def test_files_of_libsvm(planned, tmp_path, suffix):
     """The second file names feature 3, which rows of the first have as 0."""
-    (tmp_path / "a.libsvm").write_text("1 1:5\n2 2:6\n")
-    (tmp_path / "b.libsvm").write_text("3 1:7 3:1\n")
-    plan = planned("*.libsvm")
+    (tmp_path / f"w_a{suffix}").write_text("1 1:5\n2 2:6\n")
+    (tmp_path / f"w_b{suffix}").write_text("3 1:7 3:1\n")
+    plan = planned(f"w_*{suffix}")
+    assert names(plan) == ("a", "b")
     assert rows(plan) == [[5, 0], [7]]
     assert plan.runs[0].record["data"]["features"] == 3
 
