@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError, listed
-from rayfed.core.files import check_room
+from rayfed.core.files import check_room, reading
 from rayfed.datasets.layout import Place, files, is_hidden, places
 from rayfed.datasets.libsvm import LIBSVM, is_libsvm
 from rayfed.datasets.shards import PARTS
@@ -78,7 +78,8 @@ def found(path: Path) -> tuple[Path, list[Path]]:
     """
     if path.is_dir():
         folder, matched = path, list(files(path, SUFFIXES + LIBSVM))
-        missing = f"holds no file that ends in {listed(SUFFIXES + LIBSVM)}; give the path of some"
+        missing = f"holds no file that ends in {listed(SUFFIXES + LIBSVM)}"
+        missing += "; give another folder, or a pattern such as '*.txt'"
     else:
         fixed = [part for part in path.parts if not glob.has_magic(part)]
         folder = Path(*path.parts[: next(k for k, p in enumerate(path.parts) if p not in fixed)])
@@ -130,11 +131,12 @@ def _estimated(path: Path) -> float:
 
     Files that are compressed as wholes are judged when they are read.
     """
-    size = path.stat().st_size
-    if path.suffix != ".csv" or not size:
-        return 2.0 * size
-    with path.open("rb") as file:
-        piece = file.read(_PIECE)
+    with reading(path, "a table"):
+        size = path.stat().st_size
+        if path.suffix != ".csv" or not size:
+            return 2.0 * size
+        with path.open("rb") as file:
+            piece = file.read(_PIECE)
     cells = sum(map(piece.count, (b",", b";", b"\t", b"\n")))
     return 2.0 * size * (1 + _CELL * cells / len(piece))
 

@@ -85,6 +85,6 @@ def _first(column: pd.Series) -> Any:
 
 def _content(cell: Any) -> bytes | None:
     """Return the bytes of an image; empty if it has but a path, None if it is none."""
-    if isinstance(cell, Mapping) and set(cell) == {"bytes", "path"}:
+    if isinstance(cell, Mapping) and "bytes" in cell:
         return cell["bytes"] or b""
     return cell if isinstance(cell, bytes) else None

@@ -42,7 +42,7 @@ def is_libsvm(path: Path, known: tuple[str, ...]) -> bool:
     name = path.name.lower()
     if name.endswith((*LIBSVM, *known)) or not path.is_file():
         return name.endswith(LIBSVM)
-    with path.open("rb") as file:
+    with reading(path, "a table"), path.open("rb") as file:
         lines = file.read(_LOOKED_AT).splitlines()
     rows = [line for line in lines if line.partition(b"#")[0].strip()]
     return any(map(_ROW.fullmatch, rows[:2]))

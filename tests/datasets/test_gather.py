@@ -278,6 +278,15 @@ def test_what_does_not_fit_is_one_line(planned, tmp_path, files, path, line):
     assert line in wrong(planned, path)
 
 
+def test_links(planned, tmp_path):
+    """They are followed; one that leads nowhere is refused."""
+    write(tmp_path, sites__a=[1], elsewhere__b=[2])
+    (tmp_path / "sites" / "b.csv").symlink_to(tmp_path / "elsewhere" / "b.csv")
+    assert rows(planned("sites")) == [[1], [2]]
+    (tmp_path / "sites" / "c.csv").symlink_to(tmp_path / "nowhere.csv")
+    assert "c.csv: cannot be read: No such file or directory" in wrong(planned, "sites")
+
+
 def test_classes_of_held_out_rows(planned, tmp_path):
     for name, label in (("train_a", "01"), ("test_a", "02")):
         text = "x,y\n" + "".join(f"1,c{k}\n" for k in label)
