@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,15 +137,21 @@ class SweepGoal:
     sign: float
 
     @classmethod
-    def of(cls, study: Study) -> SweepGoal:
+    def of(cls, study: Study, runs: Iterable[Run] = ()) -> SweepGoal:
         """Return what a scenario asks for: the validation loss where rows are held out for it.
+
+        Parameters
+        ----------
+        study : Study
+        runs : iterable of Run
+            Planned ones, whose data may have validation rows of their own.
 
         Raises
         ------
         ScenarioError
             If `sweep.by` names no column of which little or much is good.
         """
-        held_out = study.problem.validation is not None
+        held_out = study.problem.validation or any(run.measuring.validation for run in runs)
         column = study.sweep.by or ("validation_loss" if held_out else "loss")
         better = {e.column.name: e.column.better for e in catalogue() if e.table == "rounds"}
         scores = [name for name, which in better.items() if which is not None]
@@ -212,7 +218,8 @@ class SweepDriver:
     told: list[Trial] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.objective, self.seeds = SweepGoal.of(self.plan.study), self.plan.study.seeds
+        study = self.plan.study
+        self.objective, self.seeds = SweepGoal.of(study, self.plan.runs), study.seeds
 
     def conduct(self) -> dict[str, str]:
         """Run trials batch by batch, and return the outcome of each run.

@@ -205,5 +205,5 @@ def swept(plan: Any) -> str:
     return (
         f"{clipped(study.name, 80)}: {many(search.runs, 'run')} (trials: {clipped(trials, 200)}; "
         f"{many(len(study.seeds), 'seed')}), {study.sweep.sampler} in batches of {search.batch}, "
-        f"by {SweepGoal.of(study).column}; {plan.executor.name}"
+        f"by {SweepGoal.of(study, plan.runs).column}; {plan.executor.name}"
     )

@@ -351,7 +351,8 @@ MODELS = {
     "long.npy": "has 9 numbers, not 3",
 }  # fmt: skip
 TABLES = {
-    "missing.csv": "No such file", "folder.csv": "Is a directory",
+    "missing.csv": "No such file", "folder.csv": "folder.csv: holds no file that ends in",
+    "none*.csv": "none*.csv: matches no file",
     "pipe.csv": "is not a regular file", "pipe.parquet": "is not a regular file",
     "zero.csv": "is not a regular file", "loop.csv": "Too many levels of symbolic links",
     "wide.csv": "columns or more; at most 20,000", "empty.csv": "cannot be read as CSV",

@@ -4,7 +4,7 @@ import pytest
 
 from rayfed import api
 from rayfed.cli.forecasts import data
-from rayfed.cli.plans import headline
+from rayfed.cli.plans import headline, swept
 
 STUDY = {
     "name": "four",
@@ -50,3 +50,5 @@ def test_what_was_found_of_files_clients_and_rows(tmp_path):
         "2 held out by clients"
     )
     assert data(api.prepare(api.read(STUDY))).startswith("data: 4 clients, ")
+    searched = {"search": {"algorithms.*.local.lr": {"log": [0.01, 1]}}, "sweep": {"trials": 2}}
+    assert ", by validation_loss; " in swept(api.prepare(api.read(study | searched)))
