@@ -81,8 +81,8 @@ def found(path: Path) -> tuple[Path, list[Path]]:
         missing = f"holds no file that ends in {listed(SUFFIXES + LIBSVM)}"
         missing += "; give another folder, or a pattern such as '*.txt'"
     else:
-        fixed = [part for part in path.parts if not glob.has_magic(part)]
-        folder = Path(*path.parts[: next(k for k, p in enumerate(path.parts) if p not in fixed)])
+        first = next(k for k, part in enumerate(path.parts) if glob.has_magic(part))
+        folder = Path(*path.parts[:first])
         every = sorted(map(Path, glob.glob(str(path), recursive=True)))
         matched = [each for each in every if each.is_file() and not is_hidden(each.name)]
         missing = "matches no file; give a pattern that does"
@@ -92,6 +92,11 @@ def found(path: Path) -> tuple[Path, list[Path]]:
     if len(kinds) > 1:
         text = f"has files of {listed(kinds)}"
         raise ScenarioError(str(path), f"{text}; give a pattern of one kind, such as '*{kinds[0]}'")
+    known = set(matched)
+    for each in matched:
+        if each.with_name(f"{each.name}.gz") in known:
+            text = f"has '{each.name}' twice, also compressed; leave one out"
+            raise ScenarioError(str(path), text)
     return folder, matched
 
 

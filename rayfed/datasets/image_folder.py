@@ -131,7 +131,8 @@ class ImageFolder(Dataset):
         names = tuple(sorted({file.client for file in held} - {""}))
         if not names:
             return own
-        client = [names.index(file.client) for file in held if file.client]
+        number = {name: client for client, name in enumerate(names)}
+        client = [number[file.client] for file in held if file.client]
         return replace(own, client=np.array(client), client_names=names)
 
     def _labels(self, held: list[_File], labels: tuple[str, ...]) -> Ints:

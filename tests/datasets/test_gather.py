@@ -248,6 +248,11 @@ def test_a_study_knows_when_one_of_its_files_has_changed(planned, tmp_path):
             "d",
             "d: 'b.csv' has no rows; give it one, or leave it out",
         ),
+        (
+            {"d/a.csv": "x,y\n1,2\n", "d/a.csv.gz": "x,y\n1,2\n"},
+            "d",
+            "d: has 'a.csv' twice, also compressed; leave one out",
+        ),
         ({"d/a.csv": "x,y\n1,2\n", "d/b.csv": ""}, "d", "b.csv: cannot be read as CSV (No columns"),
         (
             {"d/a.csv": "x,y\n1,2\n", "d/b.libsvm": "1 1:2\n"},
