@@ -229,17 +229,20 @@ class Cohorts:
         known, status, close_s, goes_on = self._waited(cohort, stays)
         asked = self.exchange.grouped(asked, known.client, stats)
         works, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
+        number = int(numbers.max()) + 1
+        # a client that the round waited for began its late work before that of the round
+        late, ended = self._late(asked, stats, close_s, number) if stays else ([], None)
         used = works.used()
         fresh = self._fresh(asked, works, used, stats) if len(used) else None
         self._count(asked, works, numbers, goes_on, (used, fresh), stats)
-        late: list[WorkAnswer] = []
+        if ended is not None:
+            stats.count(ended)
         if stays:
-            late = self._late(asked, stats, close_s, int(numbers.max()) + 1)
             self._go_on(known, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
         stats.answered = works.client[used].repeat(works.drawn[used])
-        stats.time_s, stats.ask = close_s, int(numbers.max()) + 1
+        stats.time_s, stats.ask = close_s, number
         answers = [*([] if fresh is None else [fresh]), *late]
         if stats.timeline is not None and answers:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
@@ -370,18 +373,24 @@ class Cohorts:
 
     def _late(
         self, asked: Asked, stats: RoundStats, close_s: float, number: int
-    ) -> list[WorkAnswer]:
-        """Take the works of earlier rounds that are over when a round ends; return their answers.
+    ) -> tuple[list[WorkAnswer], Ended | None]:
+        """Take the works of earlier rounds that are over when a round ends.
 
         They are computed now, in the order of their rounds: until then nobody else changes their
         clients' state.
+
+        Returns
+        -------
+        answers : list of WorkAnswer
+        ended : Ended, optional
+            The works, which are to be counted; None if there are none.
         """
         line = stats.timeline
         assert line is not None
         rows = [*line.waiting, *line.all_over(close_s)]
         line.waiting = []
         if not rows:
-            return []
+            return [], None
         works = Works.of(sorted(rows, key=attrgetter("version", "client")))
         newest, answers, losses = stats.round - 1, [], np.full(len(rows), np.nan)
         for version in np.unique(works.version):
@@ -391,11 +400,9 @@ class Cohorts:
                 answer = self.exchange.answer(asked, works.part(usable), send, stats)
                 losses[usable] = answer.losses
                 answers.append(answer)
-        ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
-        stats.count(ended)
         line.forget(rows)
         line.release()
-        return answers
+        return answers, Ended(works, losses, stats.round, newest, np.full(len(rows), number))
 
     def _go_on(self, works: Works, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
         """Leave works on the timeline of the rounds that follow."""
