@@ -13,7 +13,7 @@ from rayfed.algorithms.fedbuff import FedBuff
 from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED
 from rayfed.executors.serial import SerialExecutor
-from rayfed.messages import Ask, Upload
+from rayfed.messages import Upload
 from tests.fakes.stepping import step
 
 
