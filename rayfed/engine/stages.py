@@ -363,6 +363,13 @@ class Overlap:
                 del stage[client]
         return False
 
+    def holds(self, work: Work) -> bool:
+        """Whether a work holds its place, or did until this moment: it is not being sent."""
+        return any(
+            work.client in stage and stage[work.client][0] == work.serial
+            for stage in (self.computing, self.ready)
+        )
+
     def _free_s(self, client: int) -> float:
         """Return when a client has computed, and its upload before has left."""
         return max(self.computing[client][1], self.sending.get(client, (0, -math.inf))[1])
