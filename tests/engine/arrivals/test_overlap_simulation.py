@@ -23,6 +23,8 @@ def drawn(rng):
     law = str(rng.choice(["constant", "constant", "exponential"]))
     down_s, up_s = float(rng.choice([0.0, 1.0, 2.0])), float(rng.choice([1.0, 4.0, 7.0]))
     network = {"up_mbps": 8e-6 * BYTES / up_s, "loss": float(rng.choice([0.0, 0.3]))}
+    if rng.random() < 0.5:
+        network["duplex"] = "half"
     if down_s:
         network["down_mbps"] = 8e-6 * BYTES / down_s
     rule = {"timeout_s": float(rng.choice([3.0, 5.0, 6.0, 9.0])), "retries": int(rng.integers(4))}
@@ -55,7 +57,8 @@ class Simulated:
     """The same server, client by client and instant by instant, in plain Python.
 
     A work is a dict. It ``computes`` until it has computed and the upload before has left; then it
-    is ``ready`` until all who are asked at that instant have begun, and then it ``sends``.
+    is ``ready`` until all who are asked at that instant have begun, and then it ``waits`` until the
+    link is free, and ``sends``. On a half-duplex link one transfer of a client is under way.
     """
 
     def __init__(self, scenario, population):
@@ -65,6 +68,7 @@ class Simulated:
         self.places = min(self.algorithm["concurrency"], self.count)
         self.now, self.version, self.row, self.begun, self.fruitless = 0.0, 0, 1, 0, 0
         self.works, self.buffer, self.done, self.times = [], [], [], {}
+        self.half = scenario["clients"]["network"].get("duplex") == "half"
 
     def at(self, client, *stages):
         return [w for w in self.works if w["client"] == client and w["stage"] in stages]
@@ -74,8 +78,23 @@ class Simulated:
         return [w["client"] for w in self.works if w["stage"] == "computes"]
 
     def free_s(self, work):
-        sent = [w["arrives"] for w in self.at(work["client"], "sends")]
+        sent = [w["arrives"] for w in self.at(work["client"], "waits", "sends")]
         return max([work["computed"], *sent])
+
+    def link(self):
+        """Let transfers begin whose clients have the link for themselves."""
+        for work in self.works:
+            busy = self.half and any(
+                self.now < w["got"] < math.inf for w in self.at(work["client"], "computes")
+            )
+            if work["stage"] == "waits" and not busy:
+                work["stage"], work["arrives"] = "sends", self.now + work["up"]
+            sends = self.half and [
+                w for w in self.at(work["client"], "sends") if w["arrives"] > self.now
+            ]
+            if work["stage"] == "computes" and math.isinf(work["got"]) and not sends:
+                work["got"] = self.now + work["down"]
+                work["computed"] = work["got"] + work["compute"]
 
     def begin(self, client, attempt):
         self.begun += 1
@@ -90,12 +109,14 @@ class Simulated:
             gone = min(gone, self.now + share * (down + compute + up))
         self.works.append({
             "client": client, "serial": self.begun, "start": self.now, "version": self.version,
-            "computed": self.now + down + compute, "up": up, "gone": gone, "attempt": attempt,
+            "down": down, "compute": compute, "up": up, "gone": gone, "attempt": attempt,
+            "got": math.inf, "computed": math.inf,
             "limit": self.now + self.rule["timeout_s"], "stage": "computes", "arrives": math.inf,
         })  # fmt: skip
 
     def move(self):
         """Let uploads arrive, and free who has computed; return whether anything happens now."""
+        self.link()
         ready = [w for w in self.works if w["stage"] == "computes" and self.free_s(w) <= self.now]
         for work in self.works:
             if work["stage"] == "sends" and work["arrives"] <= self.now:
@@ -150,9 +171,11 @@ class Simulated:
         there = [i for i in order if self.population.available([i], self.now, 1)[0]]
         for client in sorted([i for i in there if i not in self.computing][:free]):
             self.begin(client, 0)
+        self.link()
         for work in self.works:
             if work["stage"] == "ready":
-                work["stage"], work["arrives"] = "sends", self.now + work["up"]
+                work["stage"] = "waits"
+        self.link()
 
     def run(self):
         while self.row <= self.rows:
@@ -164,6 +187,7 @@ class Simulated:
             self.dispatch(again)
             instants = [min(w["arrives"], w["gone"], w["limit"]) for w in self.works]
             instants += [self.free_s(w) for w in self.works if w["stage"] == "computes"]
+            instants += [w["got"] for w in self.works if w["got"] > self.now]
             if len(self.computing) < self.places:
                 idle = [i for i in range(self.count) if i not in self.computing]
                 instants += [float(self.population.next_change([i], self.now)[0]) for i in idle]
@@ -193,9 +217,9 @@ def recorded(plan, *, anew):
 
 
 def test_agrees_with_an_independent_simulation_of_events():
-    """In scenario 20 a client that was sending fails with one of higher number that computes."""
-    rng, kinds = np.random.default_rng(0), set()
-    for number in range(24):
+    """In 3 and 10 a client that was sending fails with one of a higher number that computes."""
+    rng, kinds = np.random.default_rng(9), set()
+    for number in range(12):
         scenario = drawn(rng)
         plan = api.prepare(api.read(scenario))
         wanted = Simulated(scenario, plan.runs[0].federation.population).run()
