@@ -30,7 +30,7 @@ from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason, r
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
-from rayfed.runs.modules import note_modules, noted_runs, of_study, own_modules
+from rayfed.runs.modules import note_modules, noted_runs, of_study, sent_modules
 from rayfed.runs.ray import imported as on_ray
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
@@ -720,7 +720,7 @@ def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> B
         return WorkersStudy(folder, workers, executor.memory_gb)
     backend: Backend = on_ray(executor.address).RayStudy(
         plan.clients, executor.clients_per_actor, executor.address, folder,
-        own_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
+        sent_modules(plan.runs), executor.memory_gb, executor.gpus, len(plan.runs), watch.note,
         executor.hosting_driver,
     )  # fmt: skip
     return backend

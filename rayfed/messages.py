@@ -110,12 +110,21 @@ class Upload:
     group : (K,) array of int, optional
         A label >= 0 of each client: vectors are also summed for each label. It is sent as a
         scalar, declared as ``"group": 1``.
+    mirrors : mapping of str to (str, (K, 1) array or float)
+        State that the server mirrors in a sum of uploads: its name, the vector that carries the
+        change, and the change of the state per unit of that vector. Where codecs or clips change
+        the vector, the state changes alike, so that server and clients stay equal.
+    squares : mapping of str to str
+        Scalars that are the squared norm of a vector of `values`, and that vector. They are those
+        of the vector that the server decodes.
     """
 
     values: Mapping[str, Array]
     state: Mapping[str, Array] = field(default_factory=dict)
     loss: Array | None = None
     group: Ints | None = None
+    mirrors: Mapping[str, tuple[str, Array | float]] = field(default_factory=dict)
+    squares: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

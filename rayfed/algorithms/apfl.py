@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.clients.solvers import SGD, Solver
@@ -52,6 +53,7 @@ class APFL(FedAvg):
     """
 
     name: ClassVar[str] = "apfl"
+    coded: ClassVar[Coded] = {"delta": "any"}
     personal: ClassVar[bool] = True
 
     alpha: Annotated[float, Interval(ge=0, le=1)] = 0.5

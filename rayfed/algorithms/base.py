@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Weights: TypeAlias = Literal["size", "uniform"]
 Aim: TypeAlias = Literal["mean", "plain", "own"]
+Coded: TypeAlias = Mapping[str, Literal["any", "contractive"]]
 Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
 
@@ -105,8 +106,16 @@ class Algorithm:
         All clients must reply in every round.
     own_steps : bool
         It says itself how many local steps clients take.
-    takes_codecs : bool
-        What clients upload may be coded on its way.
+    coded : mapping of str to "any" or "contractive", optional
+        The uploaded vectors that codecs and clips may change, and which codecs: those whose error
+        is smaller than the vector alone, where the vector is a change of what client and server
+        both keep. All other uploads travel as they are. If None: all weighted vectors of the first
+        Ask. A class with client state must say it, since the server may mirror that state; see
+        `Upload.mirrors`.
+    exact_downloads : bool
+        Clients need exactly what the server sends, so that it cannot be coded.
+    asks_once : bool
+        A round has one Ask.
     keeps_statistics : bool
         Running statistics of normalisation layers stay with the clients.
     """
@@ -129,7 +138,9 @@ class Algorithm:
     keeps_statistics: ClassVar[bool] = False
     needs_everyone: ClassVar[bool] = False
     own_steps: ClassVar[bool] = False
-    takes_codecs: ClassVar[bool] = True
+    coded: ClassVar[Coded | None] = None
+    exact_downloads: ClassVar[bool] = False
+    asks_once: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None

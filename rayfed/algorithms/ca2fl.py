@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms import memory
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.algorithms.base import Aim, Weights
+from rayfed.algorithms.base import Aim, Coded, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
@@ -66,6 +66,7 @@ class CA2FL(Asynchronous):
     """
 
     name: ClassVar[str] = "ca2fl"
+    coded: ClassVar[Coded] = {"change": "contractive"}
     aim: ClassVar[Aim] = "plain"
 
     buffer: Annotated[int, Ge(1)] = 10
@@ -103,7 +104,8 @@ class CA2FL(Asynchronous):
         """
         local = clients.solve(x)
         delta = (x - local.x) / memory.scale(self.local, clients.round)
-        return Upload({"change": delta - clients.state["h"]}, {"h": delta}, loss=local.loss)
+        change, mirrors = delta - clients.state["h"], {"h": ("change", 1.0)}
+        return Upload({"change": change}, {"h": delta}, local.loss, mirrors=mirrors)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
         """Server function: the mean change on top of the cache, which takes it up afterwards."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.base import Algorithm, Coded
 from rayfed.channel.base import Codec, Draws
 from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.clients.solvers import SGD, Solver
@@ -36,9 +36,9 @@ class Compressed(Algorithm):
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
+    coded: ClassVar[Coded] = {}
     local_steps: ClassVar[bool] = False
     needs_everyone: ClassVar[bool] = True
-    takes_codecs: ClassVar[bool] = False
 
     codec: Codec = RandK(share=0.1)
     lr: Annotated[float, Gt(0)] = 0.1
@@ -65,7 +65,7 @@ class Compressed(Algorithm):
         bits = {} if full else {"change": self.codec.bits([(x.size,)], 8 * x.dtype.itemsize)}
         return Ask(work, send=send, up={"change": x.size}, cost=0, passes=1, bits=bits)
 
-    def coded(self, clients: Clients, change: Array) -> Array:
+    def compressed(self, clients: Clients, change: Array) -> Array:
         """Return what the server decodes of changes (K, p)."""
         key = Key(clients.seed, self.name)
         draws = Draws(key, clients.ids, clients.draws, clients.ask, clients.round)

@@ -15,7 +15,7 @@ from rayfed.algorithms.memory import Weighing
 from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
-from rayfed.messages import Ask, Reply, State
+from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -49,7 +49,7 @@ def ask(state: State, up: Mapping[str, int]) -> Ask:
 
 def solve(
     clients: Clients, x: Array, c: Array | None, weighing: Weighing, option: Option = 2
-) -> tuple[Local, dict[str, Array], State]:
+) -> tuple[Local, Upload]:
     """Take local steps along g - c_i + c, and renew c_i; along g alone if c is None.
 
     The server's c is the mean of the c_i with the weights w_i of the mean over participants. So
@@ -72,19 +72,20 @@ def solve(
     Returns
     -------
     local : Local
-    values : mapping
-        The change (K, p), to be uploaded under the name `CHANGE`; empty if c is None.
-    state : mapping
-        The new c_i (K, p) and what they count for, to be kept; empty if c is None.
+    upload : Upload
+        The change `CHANGE` (K, p), and the new c_i (K, p) with their weights in c as client state;
+        empty if c is None.
     """
     if c is None:
-        return clients.solve(x), {}, {}
+        return clients.solve(x), Upload({})
     c_i, c = clients.state["c"], weighing.present(c, clients.objective.growth)
     local = clients.solve(x, correction=c - c_i)
     after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
     after = namespace(after).astype(after, c_i.dtype, copy=False)
     change = weighing.times(clients, after - weighing.remembered(clients, c_i))
-    return local, {CHANGE: change}, {"c": after, **weighing.kept(clients)}
+    mirrors = {"c": (CHANGE, 1 / weighing.shares(clients)[:, None])}
+    kept = {"c": after, **weighing.kept(clients)}
+    return local, Upload({CHANGE: change}, kept, mirrors=mirrors)
 
 
 def gradients(clients: Clients, delta: Array) -> Array:

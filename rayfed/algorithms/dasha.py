@@ -77,7 +77,7 @@ class Dasha(Compressed):
         h, g = (to_numpy(clients.state[name]) for name in ("h", "g"))
         a = 1 / (2 * self.omega(clients.p) + 1) if self.a is None else self.a
         new = gradient(clients, x)
-        m = self.coded(clients, new - h - h.dtype.type(a) * (g - h))
+        m = self.compressed(clients, new - h - h.dtype.type(a) * (g - h))
         return Upload({"change": m}, state={"h": new, "g": g + m})
 
     def round(self, state: State) -> Round:

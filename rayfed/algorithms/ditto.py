@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
 from rayfed.messages import State, Upload
@@ -46,6 +47,7 @@ class Ditto(FedAvg):
     """
 
     name: ClassVar[str] = "ditto"
+    coded: ClassVar[Coded] = {"delta": "any"}
     personal: ClassVar[bool] = True
 
     lam: Annotated[float, Ge(0)] = 1.0

@@ -62,16 +62,16 @@ class FedAsync(Discounted):
     mixing: Annotated[float, Interval(gt=0, le=1)] = 0.6
 
     def ask(self, state: State) -> Ask:
-        """Send x (p,); get the local model x_i (p,)."""
-        return Ask("train", send={"x": state["x"]}, up={"model": state["x"].size}, vectors=True)
+        """Send x_v (p,); get Delta_i = x_v - x_i (p,)."""
+        return Ask("train", send={"x": state["x"]}, up={"delta": state["x"].size}, vectors=True)
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps from x, (p,) or (K, p); upload the local models (K, p)."""
+        """Client function: local steps from x, (p,) or (K, p); upload Delta (K, p)."""
         local = clients.solve(x)
-        return Upload({"model": local.x}, loss=local.loss)
+        return Upload({"delta": x - local.x}, loss=local.loss)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
-        """Server function: x <- (1 - a) x + a x_i; reply.mean holds s(staleness) x_i."""
-        x = state["x"]
+        """Server function: x <- (1 - a) x + a (x_v - Delta_i); reply.mean holds s Delta_i."""
+        x, x_v = state["x"], reply.sent["x"]
         a = self.mixing * float(self.discount(reply.staleness).mean())
-        return {"x": (1 - a) * x + self.mixing * reply.mean["model"]}, {"mixing": a}
+        return {"x": (1 - a) * x + a * x_v - self.mixing * reply.mean["delta"]}, {"mixing": a}

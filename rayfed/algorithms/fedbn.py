@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array, Ints, namespace
@@ -54,6 +55,7 @@ class FedBN(FedPer):
     """
 
     name: ClassVar[str] = "fedbn"
+    coded: ClassVar[Coded] = {"delta": "any"}
     keeps_statistics: ClassVar[bool] = True
 
     _moved: LayerSplit = field(

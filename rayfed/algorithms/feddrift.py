@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Aim, Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
 from rayfed.core.columns import Column
 from rayfed.messages import Ask, Groups, State, Upload
@@ -76,6 +76,8 @@ class FedDrift(Algorithm):
     """
 
     name: ClassVar[str] = "feddrift"
+    coded: ClassVar[Coded] = {"delta": "any"}
+    asks_once: ClassVar[bool] = False
     aim: ClassVar[Aim] = "own"
     personal: ClassVar[bool] = True
     has_global: ClassVar[bool] = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import Remembering
 from rayfed.core.arrays import Array, Ints
 from rayfed.messages import Ask, State, Upload
@@ -68,6 +68,7 @@ class FedDyn(Remembering):
     """
 
     name: ClassVar[str] = "feddyn"
+    coded: ClassVar[Coded] = {"delta": "any", "shared": "any"}
 
     alpha: Annotated[float, Gt(0)] = 0.1
 
@@ -99,10 +100,12 @@ class FedDyn(Remembering):
         if self._apart:
             moved = delta + (h - weighing.remembered(clients, h)) / self.alpha
             values = {"delta": delta, "shared": weighing.times(clients, moved)}
+            name, factor = "shared", self.alpha / weighing.shares(clients)[:, None]
         else:
             values = {"delta": delta, "share": weighing.shares(clients)}
+            name, factor = "delta", np.full((len(clients.ids), 1), self.alpha)
         kept = {"h": h + self.alpha * delta, **weighing.kept(clients)}
-        return Upload(values, kept, loss=local.loss)
+        return Upload(values, kept, local.loss, mirrors={"h": (name, factor)})
 
     def round(self, state: State) -> Round:
         """Server function: h <- h + alpha/N sum_S r_i Delta_i, x <- x - mean Delta_i - h/alpha."""

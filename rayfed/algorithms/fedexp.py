@@ -6,18 +6,18 @@ ICLR 2023, https://arxiv.org/abs/2301.09604, Algorithm 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import SERVER_LR
 from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import Solver
-from rayfed.core.arrays import Array, namespace
+from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
 
@@ -76,6 +76,7 @@ class FedExP(Remembering):
     """
 
     name: ClassVar[str] = "fedexp"
+    coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
     takes_stale: ClassVar[bool] = True
     diagnostics: ClassVar[tuple[Column, ...]] = (SERVER_LR,)
 
@@ -111,10 +112,9 @@ class FedExP(Remembering):
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change, kept = control.solve(clients, x, c, self._weighing)
-        delta = x - local.x
-        values = {"delta": delta, "norm2": namespace(delta).sum(delta * delta, axis=1), **change}
-        return Upload(values, state=kept, loss=local.loss)
+        local, change = control.solve(clients, x, c, self._weighing)
+        values, squares = {"delta": x - local.x, **change.values}, {"norm2": "delta"}
+        return replace(change, values=values, loss=local.loss, squares=squares)
 
     def round(self, state: State) -> Round:
         """Server function: extrapolate along the mean pseudo-gradient, or its momentum."""

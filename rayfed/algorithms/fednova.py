@@ -6,14 +6,14 @@ Federated Optimization", NeurIPS 2020, https://arxiv.org/abs/2007.07481, equatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Interval
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, like
@@ -76,6 +76,7 @@ class FedNova(Remembering):
     """
 
     name: ClassVar[str] = "fednova"
+    coded: ClassVar[Coded] = {"direction": "any", control.CHANGE: "contractive"}
     takes_stale: ClassVar[bool] = True
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
@@ -114,9 +115,9 @@ class FedNova(Remembering):
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change, state = control.solve(clients, x, c, self._weighing)
-        values = self._normalised(clients, x - local.x)
-        return Upload(values | change, state=state, loss=local.loss)
+        local, change = control.solve(clients, x, c, self._weighing)
+        values = {**self._normalised(clients, x - local.x), **change.values}
+        return replace(change, values=values, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server function: tau_eff steps along the mean of the normalised directions."""

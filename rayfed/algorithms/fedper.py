@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from annotated_types import MinLen
 
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array
@@ -62,6 +62,7 @@ class FedPer(FedAvg):
     """
 
     name: ClassVar[str] = "fedper"
+    coded: ClassVar[Coded] = {"delta": "any"}
     personal: ClassVar[bool] = True
     has_global: ClassVar[bool] = False
     layered: ClassVar[bool] = True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
@@ -52,6 +53,7 @@ class FedRep(FedPer):
     """
 
     name: ClassVar[str] = "fedrep"
+    coded: ClassVar[Coded] = {"delta": "any"}
 
     head: Solver = field(default_factory=SGD)
 

@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
@@ -63,6 +63,7 @@ class FedVARP(memory.Remembering):
     """
 
     name: ClassVar[str] = "fedvarp"
+    coded: ClassVar[Coded] = {"change": "contractive", "kept": "contractive"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
@@ -79,7 +80,8 @@ class FedVARP(memory.Remembering):
         y = memory.Stretched(clients, self.local, self._weighing)
         local = clients.solve(x)
         delta = x - local.x
-        return Upload(y.sent(delta - y.now), y.kept(delta), loss=local.loss)
+        sent, kept = y.sent(delta - y.now), y.kept(delta)
+        return Upload(sent, kept, loss=local.loss, mirrors=y.mirrors)
 
     def round(self, state: State) -> Round:
         """Server function: the mean change on top of the memory, which takes it up afterwards."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM, SERVER_LR
 from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array
@@ -74,6 +74,9 @@ class GIANT(Whole):
     """
 
     name: ClassVar[str] = "giant"
+    coded: ClassVar[Coded] = {"gradient": "any", "direction": "any"}
+    exact_downloads: ClassVar[bool] = True
+    asks_once: ClassVar[bool] = False
     diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True
 

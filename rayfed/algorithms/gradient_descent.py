@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Gt
 
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import GRADIENT_NORM
 from rayfed.algorithms.whole import SHARE, Whole, total
 from rayfed.core.columns import Column
@@ -55,6 +55,7 @@ class GradientDescent(Whole):
     """
 
     name: ClassVar[str] = "gradient-descent"
+    coded: ClassVar[Coded] = {"gradient": "any"}
     diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM,)
 
     lr: Annotated[float, Gt(0)] = 0.1

@@ -84,7 +84,7 @@ class Marina(Compressed):
     def change(self, clients: Clients, x: Array) -> Upload:
         """Client function: Q(grad F_i(x) - grad F_i(x before)), (K, p)."""
         g = gradient(clients, x)
-        change = self.coded(clients, g - to_numpy(clients.state["g"]))
+        change = self.compressed(clients, g - to_numpy(clients.state["g"]))
         return Upload({"change": change}, state={"g": g})
 
     def coin(self, t: int) -> bool:

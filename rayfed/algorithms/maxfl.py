@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Aim, Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.clients.clients import loss_alone
 from rayfed.core.arrays import Array, Floats, like, to_numpy
 from rayfed.core.columns import Column
@@ -69,6 +69,7 @@ class MaxFL(Algorithm):
     """
 
     name: ClassVar[str] = "maxfl"
+    coded: ClassVar[Coded] = {"pull": "any"}
     aim: ClassVar[Aim] = "own"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(

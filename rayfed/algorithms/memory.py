@@ -10,9 +10,10 @@ is kept for the learning rate of round 1 and stretched to the round that uses it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rayfed.clients.solvers import Solver
     from rayfed.datasets.shards import Shards
 
+Mirrors: TypeAlias = Mapping[str, tuple[str, Array | float]]
+"""See `Upload.mirrors`."""
 _COUNTED = "counted"
 """Name of the state in which a client keeps its mass of the round that it last took part in."""
 
@@ -107,6 +110,12 @@ class Weighing:
             values["share"] = self.shares(clients)
         return values
 
+    def mirrored(self, clients: Clients) -> tuple[str, Array]:
+        """Return the upload of `sent` that the memory takes, and changes (K, 1) per unit of it."""
+        if self.drawn:
+            return "kept", 1 / self.shares(clients)[:, None]
+        return "change", np.ones((len(clients.ids), 1))
+
     def mean_change(self, reply: Reply, scale: float) -> Array:
         """Return by how much the mean over all clients changes by a reply.
 
@@ -153,6 +162,12 @@ class Stretched:
     def sent(self, change: Array) -> dict[str, Array]:
         """Return the uploads of clients whose update differs by so much (K, p)."""
         return self.weighing.sent(self.clients, change)
+
+    @property
+    def mirrors(self) -> Mirrors:
+        """Return what y mirrors: the vector that the server's memory takes."""
+        name, factor = self.weighing.mirrored(self.clients)
+        return {"y": (name, factor / self.rate)}
 
     def kept(self, update: Array) -> dict[str, Array]:
         """Return what the clients keep of an update (K, p); more or fewer steps are taken away."""

@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
@@ -57,6 +57,7 @@ class MIFA(memory.Remembering):
     """
 
     name: ClassVar[str] = "mifa"
+    coded: ClassVar[Coded] = {"change": "contractive"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
@@ -74,7 +75,9 @@ class MIFA(memory.Remembering):
         g = (x - local.x) / memory.scale(self.local, clients.round)
         old = self._weighing.remembered(clients, clients.state["g"])
         change = self._weighing.times(clients, g - old)
-        return Upload({"change": change}, {"g": g, **self._weighing.kept(clients)}, local.loss)
+        kept = {"g": g, **self._weighing.kept(clients)}
+        mirrors = {"g": ("change", 1 / self._weighing.shares(clients)[:, None])}
+        return Upload({"change": change}, kept, local.loss, mirrors=mirrors)
 
     def round(self, state: State) -> Round:
         """Server function: take up what changed in the memory, and step along it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from annotated_types import Ge, Gt
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, inner, namespace
 from rayfed.core.errors import ScenarioError
@@ -59,6 +60,7 @@ class Moon(FedAvg):
     """
 
     name: ClassVar[str] = "moon"
+    coded: ClassVar[Coded] = {"delta": "any"}
     layered: ClassVar[bool] = True
 
     mu: Annotated[float, Ge(0)] = 1.0

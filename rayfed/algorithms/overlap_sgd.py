@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Le, Lt
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.core.arrays import Array
 from rayfed.messages import Ask, State, Upload
 
@@ -64,6 +64,8 @@ class OverlapSGD(Algorithm):
     """
 
     name: ClassVar[str] = "overlap-sgd"
+    coded: ClassVar[Coded] = {"moved": "any"}
+    exact_downloads: ClassVar[bool] = True  # the anchor that clients are pulled to
 
     alpha: Annotated[float, Ge(0), Le(1)] = 0.6
     beta: Annotated[float, Ge(0), Lt(1)] = 0.7
@@ -80,11 +82,11 @@ class OverlapSGD(Algorithm):
         """Client function: local steps from x_i (K, p), then a pull to the anchor x (p,)."""
         local = clients.solve(clients.state["local"])
         pulled = local.x - self.alpha * (local.x - x)
-        return Upload({"local": pulled}, {"local": pulled}, loss=local.loss)
+        return Upload({"moved": pulled - x}, {"local": pulled}, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server function: move the anchor to the mean of the local models, with momentum."""
         z = state["x"]
-        reply = yield Ask("train", send={"x": z}, up={"local": z.size}, overlap=True)
-        velocity = self.beta * state["velocity"] + (reply.mean["local"] - z)
+        reply = yield Ask("train", send={"x": z}, up={"moved": z.size}, overlap=True)
+        velocity = self.beta * state["velocity"] + reply.mean["moved"]
         return {"x": z + velocity, "velocity": velocity}, {}

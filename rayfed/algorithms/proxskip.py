@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.algorithms.compressed import all_replied
 from rayfed.clients.solvers import SGD, Solver
 from rayfed.clients.step_counts import SharedCoin
@@ -59,7 +59,8 @@ class ProxSkip(Algorithm):
 
     name: ClassVar[str] = "proxskip"
     needs_everyone: ClassVar[bool] = True
-    takes_codecs: ClassVar[bool] = False
+    coded: ClassVar[Coded] = {}
+    exact_downloads: ClassVar[bool] = True
     own_steps: ClassVar[bool] = True
     takes_partial: ClassVar[bool] = False
 

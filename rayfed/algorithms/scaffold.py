@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Gt
 
 from rayfed.algorithms import control
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import Remembering
 from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
@@ -65,6 +65,7 @@ class Scaffold(Remembering):
     """
 
     name: ClassVar[str] = "scaffold"
+    coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
 
     option: control.Option = 2
     server_lr: Annotated[float, Gt(0)] = 1.0
@@ -84,8 +85,9 @@ class Scaffold(Remembering):
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:
         """Client function: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
-        local, change, state = control.solve(clients, x, c, self._weighing, self.option)
-        return Upload({"delta": x - local.x, **change}, state=state, loss=local.loss)
+        local, change = control.solve(clients, x, c, self._weighing, self.option)
+        values = {"delta": x - local.x, **change.values}
+        return replace(change, values=values, loss=local.loss)
 
     def round(self, state: State) -> Round:
         """Server function: x <- x - server_lr mean Delta_i, c <- c + (1/N) sum (c_i+ - c_i)."""

@@ -21,9 +21,18 @@ class Aggregator:
     ----------
     before : buckets or nearest-neighbours, optional
         What mixes the vectors before the rule sees them.
+
+    Attributes
+    ----------
+    weighs : bool
+        Whether the rule goes by the weights of vectors. One that does not counts all vectors alike,
+        and does not go with ``late: stale`` whose late vectors have smaller weights. In
+        asynchronous runs vectors are multiplied by their discount, as the mean adds them up, and
+        every rule takes them so.
     """
 
     name: ClassVar[str]
+    weighs: ClassVar[bool] = False
 
     before: Mixer | None = None
 
@@ -74,6 +83,7 @@ class Aggregator:
             vectors, weights = vectors[finite], weights[finite]
         if self.before is not None:
             vectors = self.before.mixed(vectors)
+            weights = np.ones(len(vectors))
         return self.aggregate(vectors, weights, state)
 
 
@@ -90,7 +100,7 @@ def at_most(f: int, count: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Mean(Aggregator):
-    """The plain mean of the vectors that are finite.
+    """The mean of the vectors that are finite, by their weights; plain after a mixer.
 
     Examples
     --------
@@ -100,11 +110,12 @@ class Mean(Aggregator):
     """
 
     name: ClassVar[str] = "mean"
+    weighs: ClassVar[bool] = True
 
     def aggregate(self, vectors: Array, weights: Floats, state: State) -> tuple[Array, State]:
-        """Return the mean (p,) of vectors (K, p)."""
-        mean: Array = vectors.mean(axis=0)
-        return mean, state
+        """Return the mean (p,) of vectors (K, p) by weights (K,)."""
+        mean = np.average(vectors, axis=0, weights=weights.astype(vectors.dtype))
+        return np.asarray(mean), state
 
 
 @dataclass(frozen=True, kw_only=True)

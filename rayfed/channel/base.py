@@ -120,7 +120,8 @@ class Stage:
 class Memory:
     """Base of what makes up for what a codec leaves out, with state at clients and server.
 
-    The client sends c_i of the vector v_i of its upload; w_i are the weights of F over all clients.
+    The client sends c_i of the vector v_i of its upload; w_i are the weights of the
+    algorithm's mean, over all clients.
 
     Attributes
     ----------
@@ -146,6 +147,11 @@ class Memory:
     def whole_first(self) -> bool:
         """Whether the first vector of a client is sent as it is."""
         return False
+
+    @property
+    def step(self) -> float:
+        """By how much of a sent vector the memory changes, where the server has one as well."""
+        return 1.0
 
     def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
         """Return why a codec does not go with the memory, as the end of a sentence, or ""."""

@@ -97,8 +97,8 @@ class Knowledge:
 
     Parameters
     ----------
-    mean, square : (p,) array
-        Weighted means of the honest vectors and of their squares.
+    mean, square : (p,) array of float64
+        Means of the honest vectors and of their squares, weighted as the server's mean is.
     honest, faulty : int
         How many honest replies there are, and how many colluding ones.
     vectors : (H, p) array, optional
@@ -265,6 +265,11 @@ class Ipm(Collusion):
     ----------
     epsilon : float
         Small ones deceive Krum, large ones the mean.
+
+    Notes
+    -----
+    Deviations from the paper: the mean of the honest is weighted as the server's mean is; it is
+    plain there, as with ``weights: uniform``.
     """
 
     name: ClassVar[str] = "ipm"
@@ -292,8 +297,9 @@ class Alie(Collusion):
 
     Notes
     -----
-    Deviations from the paper: mean and deviation are over all honest replies; there the attackers
-    may know their own alone.
+    Deviations from the paper: mean and deviation are over all honest replies, weighted as the
+    server's mean is (plain with ``weights: uniform``); there both are plain, and the attackers may
+    know their own alone.
     """
 
     name: ClassVar[str] = "alie"

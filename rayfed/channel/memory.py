@@ -1,8 +1,8 @@
 """Memories: what makes up for what codecs leave out.
 
 A client keeps a vector for each vector that it uploads. What the server keeps takes the weights w_i
-of F over all clients, undiscounted, whoever takes part and however late: the sum of what all
-clients keep is then known to the last bit of what was sent.
+of all clients, undiscounted, whoever takes part and however late: the sum of what all clients keep
+is then known to the last bit of what was sent.
 """
 
 from __future__ import annotations
@@ -130,6 +130,11 @@ class DIANA(Memory):
     at_server: ClassVar[bool] = True
 
     alpha: Annotated[float, Interval(gt=0, le=1)]
+
+    @property
+    def step(self) -> float:
+        """Return alpha."""
+        return self.alpha
 
     def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
         """Refuse biased codecs."""

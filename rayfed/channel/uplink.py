@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -32,7 +32,7 @@ LEFT_OUT = f"{PREFIX}left"
 
 
 def total_name(name: str) -> str:
-    """Return the name of the sum of a vector by the weights of F, for memories at the server."""
+    """Return the name of the sum of a vector by the weights of all clients, for memories."""
     return f"{name}#"
 
 
@@ -72,8 +72,10 @@ class Uplink:
         In the order in which vectors go through them; at least one.
     layout : Layout
         Of the model.
+    coded : collection of str
+        The vectors of the algorithm that codecs and clips may change.
     up : mapping of str to int
-        The vectors of the algorithm's first Ask that are coded, with their sizes.
+        Those of its first Ask, with their sizes.
     dtype : dtype
         Of the model.
     key : Key
@@ -91,6 +93,7 @@ class Uplink:
 
     stages: tuple[Stage, ...]
     layout: Layout
+    coded: Collection[str]
     up: Mapping[str, int]
     dtype: np.dtype[np.floating]
     key: Key
@@ -146,7 +149,7 @@ class Uplink:
 
     def bytes_up(self, ask: Ask, first: bool = False) -> int:
         """Return the bytes that each client uploads for an Ask of the algorithm."""
-        vectors = coded_vectors(ask)
+        vectors = coded_vectors(ask, self.coded)
         whole = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
         beside = sum(self.beside.values())
@@ -177,7 +180,6 @@ class Uplink:
         kept: Kept,
         draw: Draws,
         first: Bools,
-        plain: tuple[str, ...],
         norm: float | None = None,
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return what the server decodes of an upload, and what the clients keep.
@@ -192,8 +194,6 @@ class Uplink:
             Of these clients.
         first : (K,) array of bool
             Who is charged for a first vector as it is.
-        plain : tuple of str
-            Vectors that are sent as they are.
         norm : float, optional
             What the server says that uploads are clipped to, where that changes.
         """
@@ -201,7 +201,7 @@ class Uplink:
         now: dict[str, Array] = {}
         squares = np.zeros(len(first))
         for name, rows in values.items():
-            if rows.ndim > 1 and rows[0].size > 1 and name not in plain and self.codec is not None:
+            if self.codec is not None and name in self.coded and rows[0].size > 1:
                 v = rows.reshape(len(rows), -1)
                 sent, new = self._coded(name, v, kept, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
@@ -210,7 +210,7 @@ class Uplink:
                     rest = self.memory.left_out(v, sent, kept[f"{PREFIX}{name}"])
                     squares += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
-            vectors = {name: rows for name, rows in out.items() if rows.ndim > 1}
+            vectors = {name: out[name] for name in values if name in self.coded}
             if not isinstance(stage, Clip):
                 out |= stage.applied(vectors)
                 continue
@@ -234,6 +234,13 @@ class Uplink:
         if self.noise:
             flat = flat + self.share * own.sub("noise").normals(flat.shape[1])
         return self.secure.fixed(flat, factors, own).reshape(rows.shape)
+
+    def found(
+        self, name: str, rows: Array, weights: Floats, kind: WeightKind, draw: Draws
+    ) -> Array:
+        """Return vectors (K, n) as they count in a secure sum, rounded at random."""
+        units = self._unit * self._crowd.factor(kind) / weights
+        return np.asarray(self.fixed(name, rows, weights, kind, draw) * units[:, None])
 
     def opened(
         self, sums: Mapping[str, Array], plain: tuple[str, ...]
@@ -344,10 +351,6 @@ def _finite(
     return out
 
 
-def coded_vectors(ask: Ask) -> dict[str, int]:
-    """Return what an Ask's clients upload that is coded, with sizes.
-
-    Scalars travel as they are. So do vectors that are added up plainly: what the server makes of
-    them has to equal what clients keep.
-    """
-    return {name: n for name, n in ask.up.items() if n > 1 and name not in ask.plain}
+def coded_vectors(ask: Ask, coded: Collection[str]) -> dict[str, int]:
+    """Return the coded uploads of an Ask, with their sizes; scalars travel as they are."""
+    return {name: n for name, n in ask.up.items() if n > 1 and name in coded}

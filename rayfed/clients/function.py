@@ -143,6 +143,7 @@ class ClientFunction:
         """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
         declared, initial = dict(self.request.up), self.setup.initial
         sent = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
+        sent |= dict.fromkeys(upload.squares, 1)
         if upload.group is not None:
             sent[GROUP] = 1
         if sent != declared:
@@ -189,7 +190,12 @@ def _in_numpy(upload: Upload) -> Upload:
     """Return an upload as it travels: the server and the sums know NumPy's arrays alone."""
     loss = None if upload.loss is None else to_numpy(upload.loss)
     group = None if upload.group is None else to_numpy(upload.group)
-    return Upload(all_to_numpy(upload.values), all_to_numpy(upload.state), loss, group)
+    mirrors = {
+        name: (vector, factor if isinstance(factor, float) else to_numpy(factor))
+        for name, (vector, factor) in upload.mirrors.items()
+    }
+    values, state = all_to_numpy(upload.values), all_to_numpy(upload.state)
+    return Upload(values, state, loss, group, mirrors, upload.squares)
 
 
 @dataclass(frozen=True, slots=True)

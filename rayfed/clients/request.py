@@ -76,7 +76,8 @@ class Request:
     labels : (K,) array of int, optional
         A group of each client, where vectors are also added up by group.
     squares : bool
-        Whether the squares of vectors are also added up, as ``name^2``.
+        Whether vectors and their squares are also added up in float64, as ``name^1`` and
+        ``name^2``.
     """
 
     owner: Owner

@@ -24,6 +24,7 @@ from rayfed.clients.store import Store
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
+from rayfed.messages import Upload
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,10 @@ class Task:
         if unsent is not None:
             sums[LEFT_OUT] = tree_sum(ids, unsent)
         if self.request.squares:
-            squares = {f"{name}^2": rows * rows for name, rows in stacked.items()}
-            sums |= self._sums(ids, index, squares, slice(None))
+            for name, rows in stacked.items():  # in float64: their difference may be small
+                exact = rows.astype(np.float64)
+                powers = {f"{name}^1": exact, f"{name}^2": exact * exact}
+                sums |= self._sums(ids, index, powers, slice(None))
         if self.request.shares is not None:
             sums |= self._totals(self.request.shares, ids, index, stacked)
         groups = self.each[GROUP] if GROUP in self.request.up else self.request.labels
@@ -166,7 +169,7 @@ class Task:
     def _totals(
         self, shares: Floats, ids: Ints, index: Ints, stacked: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Add up by the weights of F what memories at the server take."""
+        """Add up by the weights of all clients, for memories at the server."""
         return {
             total_name(name): self._sum(name, "shares", ids, index, rows, shares[index])
             for name, rows in stacked.items()
@@ -202,8 +205,11 @@ class Task:
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, kept = self._through(self.uplink, values, clients.ids, index)
-            state = {**state, **kept}
+            decoded = self._found(self.uplink, upload, values, clients.ids, index)
+            state = {**state, **mirrored(upload, decoded), **kept}
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
+        for name, vector in upload.squares.items():
+            values[name] = np.sum(values[vector] * values[vector], axis=1)
         if state:
             self.run.store.put(clients.ids, state)
         if self.faults:
@@ -222,7 +228,28 @@ class Task:
         kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
-        return uplink.sent(values, kept, draws, first, request.plain, self.norm)
+        sent, now = uplink.sent(values, kept, draws, first, self.norm)
+        memory = uplink.memory
+        if uplink.secure is not None and memory is not None and request.shares is not None:
+            for name in uplink.up:  # the server's memory takes what is rounded in its sum
+                found = uplink.found(name, sent[name], request.shares[index], "shares", draws)
+                change = found.astype(sent[name].dtype) - sent[name]
+                now[f"{PREFIX}{name}"] += sent[name].dtype.type(memory.step) * change
+        return sent, now
+
+    def _found(
+        self, uplink: Uplink, upload: Upload, values: Mapping[str, Array], ids: Ints, index: Ints
+    ) -> Mapping[str, Array]:
+        """Return what the server decodes, with the rounding of secure sums where it is mirrored."""
+        if uplink.secure is None or not upload.mirrors:
+            return values
+        found, draws = dict(values), self._draws(uplink, ids, index)
+        for name, _ in upload.mirrors.values():
+            plain = name in self.request.plain
+            weights = np.ones(len(ids)) if plain else self.request.weights[index]
+            kind: WeightKind = "plain" if plain else "raw"
+            found[name] = uplink.found(name, values[name], weights, kind, draws)
+        return found
 
     def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
         """Return what faulty clients send in place of an upload, and keep what they keep."""
@@ -274,6 +301,23 @@ class Task:
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
             if rows.ndim == 1 or by_client:
                 _scatter(self.each, name, rows, len(self.request.ids), index)
+
+
+def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the state that clients keep of vectors which the server decodes differently.
+
+    Parameters
+    ----------
+    upload : Upload
+        Of K clients, as their client function returned it.
+    decoded : mapping of str to (K, ...) array
+        The vectors that the server decodes.
+    """
+    state = {}
+    for name, (vector, factor) in upload.mirrors.items():
+        change = decoded[vector] - upload.values[vector]
+        state[name] = upload.state[name] + np.asarray(factor, dtype=change.dtype) * change
+    return state
 
 
 def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:

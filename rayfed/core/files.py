@@ -8,19 +8,18 @@ it raises becomes one line that names the file.
 from __future__ import annotations
 
 import errno
-import gzip
 import json
 import math
 import os
-import re
 import stat
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
+from rayfed.core.frames import BLANKS, PLAIN, Form, dialect, of_arrow, opened, read_csv
 from rayfed.core.machine import available_bytes, in_words
 
 if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no arrays
@@ -31,8 +30,6 @@ if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no 
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table; pandas takes minutes for a million."""
 _LONGEST_HEADER = 2**21  # bytes
-_BEGINNING = 2**16  # bytes from which it is told how numbers and cells are written
-_DECIMALS = re.compile(r'"?[-+]?\d+,\d+"?'), re.compile(r'"?[-+]?\d+\.\d+"?')
 _PIECE = 2**20  # bytes that are looked at together
 _CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
 _VALUE = 16  # bytes of a value of a Parquet file, in Arrow and in pandas
@@ -229,49 +226,48 @@ def _check_arrays(size: int, path: Path) -> None:
     check_room(size, str(path), "its arrays", "give smaller ones")
 
 
-def read_frame(path: Path) -> pd.DataFrame:
-    """Read a table as it is: Parquet if the name ends so, else CSV.
+def read_frame(path: Path, texts: Collection[str] = (), form: Form = PLAIN) -> pd.DataFrame:
+    """Read a table: Parquet if the name ends so, else CSV.
 
     Parameters
     ----------
     path : Path
         A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+    texts : collection of str
+        Columns whose cells are read as they are written, if the file has them; see
+        `rayfed.core.frames.read_csv`.
+    form : Form
+        How cells are written.
 
     Raises
     ------
     ScenarioError
         If it is no regular file, cannot be read, has too many columns, or more cells than the
-        memory holds.
+        memory holds, or a row has more cells than the header.
     """
-    import pandas as pd  # imported late: client actors do not need it
-
     parquet = path.suffix == ".parquet"
     with reading(path, "Parquet" if parquet else "CSV"):
-        width, size = _of_parquet(path) if parquet else _of_csv(path)
-        if width > MOST_COLUMNS:
-            text = f"has {width:,} columns or more; at most {MOST_COLUMNS:,} can be read"
-            raise ScenarioError(str(path), text)
+        width, size = _of_parquet(path) if parquet else _of_csv(path, form)
+        check_width(width, str(path))
         check_room(size, str(path), "its cells", "give fewer rows or columns")
-        if parquet:
-            return pd.read_parquet(path)
-        separator, decimal = dialect(path)
-        return pd.read_csv(path, sep=separator, decimal=decimal, low_memory=False)
+        if not parquet:
+            return read_csv(path, texts, form)
+        import pyarrow.parquet as pq  # imported late: client actors do not need it
+
+        return of_arrow(str(path), pq.read_table(path), texts, form)
 
 
-def dialect(path: Path) -> tuple[str, str]:
-    """Return what separates the cells of a CSV file, and the decimal sign of its numbers.
+def check_width(columns: int, place: str, what: str = "columns or more") -> None:
+    """Refuse a table of too many columns.
 
-    Cells are separated by whichever of comma, semicolon and tab the first line has most of. Unless
-    they are separated by commas, numbers have decimal commas if the beginning of the file holds
-    such a cell and none with a point.
+    Raises
+    ------
+    ScenarioError
+        If there are more than `MOST_COLUMNS`.
     """
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        text = file.read(_BEGINNING).decode("utf-8", "replace")
-    header = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
-    separator = max(",;\t", key=header.count)
-    cells = re.split(rf"[{separator}\r\n]", text)
-    commas, points = (any(map(form.fullmatch, cells)) for form in _DECIMALS)
-    return separator, "," if separator != "," and commas and not points else "."
+    if columns > MOST_COLUMNS:
+        text = f"has {columns:,} {what}; at most {MOST_COLUMNS:,} can be read"
+        raise ScenarioError(place, text)
 
 
 def _of_parquet(path: Path) -> tuple[int, int]:
@@ -283,17 +279,19 @@ def _of_parquet(path: Path) -> tuple[int, int]:
     return len(held.schema.to_arrow_schema()), packed + _VALUE * held.num_rows * held.num_columns
 
 
-def _of_csv(path: Path) -> tuple[int, int]:
+def _of_csv(path: Path, form: Form) -> tuple[int, int]:
     """Return the number of columns of a CSV file, and the bytes that its table takes.
 
     Columns are those of the (possibly truncated) first line. No more of the file is read than the
     memory could hold.
     """
+    separator, _ = dialect(path, form)
+    mark = b" " if separator == BLANKS else separator.encode()
     free, size = available_bytes(), 0
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        width = max(map(file.readline(_LONGEST_HEADER).count, (b",", b";", b"\t"))) + 1
+    with opened(path) as file:
+        width = file.readline(_LONGEST_HEADER).count(mark) + 1
         if path.suffix != ".gz" and path.stat().st_size * (1 + _CELL // 2) <= free:
             return width, 0  # it fits even if every other byte is a comma
         while size <= free and (piece := file.read(_PIECE)):
-            size += len(piece) + _CELL * sum(map(piece.count, (b",", b";", b"\t", b"\n")))
+            size += len(piece) + _CELL * (piece.count(mark) + piece.count(b"\n"))
     return width, size

@@ -1,13 +1,82 @@
-"""Clients by the names that the user's data give them."""
+"""Clients, categories and classes by the names that the user's data give them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 import numpy as np
 
-from rayfed.core.arrays import Floats, Ints
+from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError, unknown
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
+
+
+def whole(name: str) -> str:
+    """Return a name, and of 1.0 the whole number.
+
+    Whole numbers in a column with gaps are written as 1.0 by many programs, and as 1 without gaps,
+    so that both are one name. Any other difference is one: 01 and 1 are two names.
+
+    Examples
+    --------
+    >>> whole("1.0"), whole("01"), whole("1.50"), whole("v1.0")
+    ('1', '01', '1.50', 'v1.0')
+    """
+    found = _WHOLE.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def as_numbers(names: Iterable[str]) -> list[Decimal] | None:
+    """Return names as numbers, or None if one of them is none.
+
+    Examples
+    --------
+    >>> as_numbers(["10", "9.5"]), as_numbers(["10", "x"])
+    ([Decimal('10'), Decimal('9.5')], None)
+    """
+    given = list(names)
+    return list(map(Decimal, given)) if all(map(_NUMBER.fullmatch, given)) else None
+
+
+def distinct(cells: Array | Sequence[str | None]) -> tuple[tuple[str, ...], Ints]:
+    """Return the names in a column and the number of each cell's.
+
+    Parameters
+    ----------
+    cells : (n,) array or sequence of str
+        None or NaN where a cell is empty.
+
+    Returns
+    -------
+    names : tuple of str
+        As they are first written in the order of texts; numbers, if all are, in the order of
+        numbers, others in that of texts.
+    index : (n,) array of int64
+        Place of each cell in `names`; -1 of empty ones.
+
+    Examples
+    --------
+    >>> distinct(np.array(["10", "9", None, "9.0"], dtype=object))
+    (('9', '10'), array([ 1,  0, -1,  0]))
+    """
+    import pandas as pd  # imported late: client actors do not need it
+
+    index, found = pd.factorize(np.asarray(cells, dtype=object))
+    texts = sorted(found.tolist())
+    spelled: dict[str, str] = {}
+    for text in texts:
+        spelled.setdefault(whole(text), text)
+    names = list(spelled.values())
+    numbers = as_numbers(names)
+    if numbers is not None:
+        names = [name for _, name in sorted(zip(numbers, names, strict=True))]
+    places = {whole(name): place for place, name in enumerate(names)}
+    order = np.array([*(places[whole(text)] for text in found.tolist()), -1], dtype=np.int64)
+    return tuple(names), order[index]
 
 
 def numbered(clients: Iterable[int | str], names: Sequence[str]) -> tuple[int, ...]:
@@ -72,15 +141,15 @@ def in_column(
     >>> in_column([7, 9], np.array([7.0, 9.0]), ("7", "8", "9"))[0]
     array([0., 2.])
     """
-    texts, back = np.unique([str(cell).strip() for cell in cells], return_inverse=True)
+    texts, back = np.unique([whole(str(cell).strip()) for cell in cells], return_inverse=True)
     known = dict.fromkeys(texts.tolist()) if names is None and np.isnan(numbers).any() else names
-    ids = {name: float(number) for number, name in enumerate(known or ())}
+    ids = {whole(name): float(number) for number, name in enumerate(known or ())}
     found = np.array([ids.get(text, np.nan) for text in texts.tolist()])[back.ravel()]
     if not np.isnan(found).any():
         return found, None
-    whole = np.where(np.isnan(numbers), found, numbers)
-    bad = np.flatnonzero(np.isnan(whole))
-    return whole, int(bad[0]) if len(bad) else None
+    either = np.where(np.isnan(numbers), found, numbers)
+    bad = np.flatnonzero(np.isnan(either))
+    return either, int(bad[0]) if len(bad) else None
 
 
 def called(ids: Ints, names: Sequence[str] = (), most: int = 6) -> str:

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.files import read_arrays, reading
+from rayfed.core.frames import text_of
+from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table
 from rayfed.datasets.tablefile import client_names
@@ -141,8 +143,11 @@ def _of_frame(frame: Any) -> dict[str, Array]:
             text = f"column '{name}' is {frame[name].dtype}; turn it into numbers, or drop it"
             raise ScenarioError("data", f"{text} (classes of y are numbered from 0)")
     held = {"X": frame.drop(columns=["y", "client"], errors="ignore").to_numpy(dtype=float)}
-    kept = [name for name in ("y", "client") if name in columns]
-    return held | {name: frame[name].to_numpy() for name in kept}
+    held["y"] = frame["y"].to_numpy()
+    if "client" in columns:
+        who = frame["client"].astype(object)
+        held["client"] = who.where(who.notna(), None).to_numpy()
+    return held
 
 
 def _file(path: Path) -> dict[str, Array]:
@@ -182,10 +187,15 @@ def _clients(given: Array) -> tuple[tuple[str, ...], Ints]:
     """Return the names of clients, if they are not 0, 1, ..., and the number (n,) of each row's."""
     if given.dtype.kind not in "biufSUO":
         raise ValueError(f"has clients of {given.dtype}; give whole numbers or names")
-    if given.dtype.kind == "O":  # of a frame
-        given = given.astype(str)
-    values, client = np.unique(given, return_inverse=True)
-    return client_names(values.tolist()), client.astype(np.int64)
+    named = given.astype(str) if given.dtype.kind == "S" else given
+    try:
+        cells = [text_of(cell) for cell in named.tolist()]
+    except TypeError as error:
+        raise ValueError(f"has a client that {error}") from error
+    values, client = distinct(cells)
+    for row in np.flatnonzero(client < 0)[:1]:
+        raise ValueError(f"has no client in row {row + 1}; give each row one")
+    return client_names(values), client
 
 
 def _part(X: Array, y: Array, classes: int, test: Table | None = None) -> Table:

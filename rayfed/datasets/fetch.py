@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayfed.core.errors import DataMissing, LibraryMissing, RayfedError, ScenarioError, clipped
 from rayfed.core.files import reading
+from rayfed.core.frames import Form, of_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,13 +114,15 @@ SCHEME = "hf://"
 """Of addresses on the Hugging Face Hub, such as ``hf://datasets/user/name/data/*.parquet``."""
 
 
-def read_hub(url: str) -> pd.DataFrame:
+def read_hub(url: str, texts: Collection[str], form: Form) -> pd.DataFrame:
     """Read Parquet files of a data set, one below the other, in the order of their names.
 
     Parameters
     ----------
     url : str
         Such as ``hf://datasets/user/name/data/train-*.parquet``.
+    texts, form
+        See `rayfed.core.frames.of_arrow`.
 
     Raises
     ------
@@ -142,8 +146,7 @@ def read_hub(url: str) -> pd.DataFrame:
         for path in found:
             with system.open(path, "rb") as file:
                 tables.append(pq.read_table(file))
-        frame: pd.DataFrame = pa.concat_tables(tables, promote_options="default").to_pandas()
-        return frame
+        return of_arrow(url, pa.concat_tables(tables, promote_options="default"), texts, form)
     except RayfedError:
         raise
     except Exception as error:  # of the network, of the Hub, of Arrow

@@ -7,6 +7,7 @@ https://www.csie.ntu.edu.tw/~cjlin/libsvm/.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,13 @@ LABEL = "y"
 """What the column of labels is called."""
 
 
-def read_libsvm(path: Path, names: tuple[str, ...] = ()) -> pd.DataFrame:
+def read_libsvm(path: Path, names: Sequence[str] = ()) -> pd.DataFrame:
     """Read rows ``label feature:value feature:value ... # comment``.
 
     Parameters
     ----------
     path : Path
-    names : tuple of str
+    names : sequence of str
         Features that the table has even if no row names them: those of the training file.
 
     Returns

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from decimal import Decimal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError, clipped, unknown
-from rayfed.core.files import read_frame
+from rayfed.core.files import check_room, check_width, read_frame
+from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
+from rayfed.core.names import as_numbers, distinct, whole
 from rayfed.datasets.base import Table
 from rayfed.datasets.fetch import read_hub
 from rayfed.datasets.libsvm import LABEL, read_libsvm
@@ -24,15 +23,18 @@ from rayfed.datasets.libsvm import LABEL, read_libsvm
 if TYPE_CHECKING:
     import pandas as pd
 
-_NAMES = (str, int, float, np.number, np.bool_, Decimal, date, UUID)
-"""Types of cells that can identify a client or a class."""
-
-Task: TypeAlias = Literal["regression", "binary", "multiclass"]
+Task: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
 
 CLIENT = "client"
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 """Of tables with named columns."""
 LIBSVM = (".libsvm", ".svm")
+_DATASET = "dataset: {name: table, path: ...}"
+_COMMA = r"[-+]?\d+,\d+"
+"""A number with a decimal comma."""
+_FEW_VALUES, _MOST_VALUES = 20, 256
+"""Texts of a column that become categories by themselves: few, or at most, if half are repeated."""
+_COPIES = 5  # of the features that are held at once, until training rows have said what they become
 
 
 def is_file(dataset: str) -> bool:
@@ -53,6 +55,7 @@ class Rules:
     client: str | None = None
     categorical: Literal["auto"] | tuple[str, ...] = ()
     missing: Literal["refuse", "drop", "mean"] = "refuse"
+    form: Form = PLAIN
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,17 @@ class FileTable(Table):
 
     Parameters
     ----------
-    coded : (d,) array of bool
-        Columns that say whether a categorical column holds a value; the others are numbers, NaN
-        where a cell is empty.
+    sources : tuple of (str, str or None)
+        Column of each feature (d,), and the value of which the feature says whether it is there;
+        None if the feature is the column itself, numbers that are NaN where a cell is empty.
     """
 
-    coded: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    sources: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def coded(self) -> Bools:
+        """Features (d,) that say whether a categorical column holds a value."""
+        return np.array([value is not None for _, value in self.sources])
 
 
 def load_file(
@@ -78,6 +86,9 @@ def load_file(
 ) -> FileTable:
     """Read a CSV, Parquet or LIBSVM file.
 
+    Clients, categories and classes are texts, as they are written; features and other targets are
+    numbers.
+
     Parameters
     ----------
     path : Path or URL
@@ -85,8 +96,9 @@ def load_file(
         or Parquet files at an ``hf://`` address.
     target : str, optional
         The column to predict; ``y`` if None, which is what labels of LIBSVM files are called.
-    task : "regression", "binary" or "multiclass"
-        Task of the problem. Classes, numbers or text, are numbered in sorted order.
+    task : "regression", "binary", "multiclass" or "own"
+        Task of the problem. Classes are numbered in sorted order, that of numbers if all are. A
+        loss of the user's own takes numbers if any of them has a fraction, and else classes.
     like : Table, optional
         The training table, if the file holds test rows: its features and classes are used, and no
         ``client`` column is needed.
@@ -104,49 +116,85 @@ def load_file(
     ------
     ScenarioError
         If there is no such file, it cannot be read or has no rows, the target or a feature is
-        missing, a cell is text, empty or infinite, or the target does not fit the task.
+        missing, a cell is text, empty or infinite, a column has too many categories, or the target
+        does not fit the task.
     """
-    known = () if like is None else like.names
-    frame = read_hub(path) if isinstance(path, str) else _frame(path, known)
-    column = LABEL if target is None else target
+    column = LABEL if target is None else target.strip()
+    if task == "own" and like is not None:
+        task = "multiclass" if like.classes else "regression"
+    known = None if like is None else _sources(like)
+    texts = _texts(column, task, rules, known)
+    frame = _frame(path, texts, rules.form, [name for name, _ in known or ()])
     reader = _Reader(path, frame, rules)
-    used = reader.features(column) if like is None else reader.known_columns(like.names)
-    note = reader.without_gaps([*used, column]) if rules.missing == "drop" else ""
+    used = reader.features(column) if known is None else reader.known_columns(known)
+    reader.read(used, column, texts, owned=known is None)
+    if rules.missing == "drop":
+        reader.without_gaps()
     y, labels = reader.target(column, task, like)
-    called, client = reader.clients() if like is None else ((), None)
-    X, names, coded = reader.encoded(used) if like is None else reader.like(like)
+    called, client = reader.clients() if known is None else ((), None)
+    sources = reader.coded(used) if known is None else known
+    X = reader.encoded(sources)
+    names = tuple(name if value is None else f"{name}={value}" for name, value in sources)
     return FileTable(
         X, y, classes=len(labels), names=names, client=client, labels=labels,
-        client_names=called, note=note, coded=coded,
+        client_names=called, note="; ".join(reader.notes), sources=sources,
     )  # fmt: skip
 
 
-def _frame(path: Path, names: tuple[str, ...]) -> pd.DataFrame:
+def _sources(table: Table) -> tuple[tuple[str, str | None], ...]:
+    """Return column and value of each feature of the training data."""
+    if isinstance(table, FileTable):
+        return table.sources
+    return tuple((name, None) for name in table.names)
+
+
+def _texts(
+    target: str, task: Task, rules: Rules, known: tuple[tuple[str, str | None], ...] | None
+) -> set[str]:
+    """Return the columns that are texts: who, which class, and what the rules or `known` say."""
+    texts = {CLIENT if rules.client is None else rules.client}
+    if task != "regression":
+        texts.add(target)
+    if known is not None:
+        return texts | {name for name, value in known if value is not None}
+    return texts if rules.categorical == "auto" else texts.union(rules.categorical)
+
+
+def _frame(path: Path | str, texts: set[str], form: Form, names: Sequence[str]) -> pd.DataFrame:
     """Return the cells of a file; of a LIBSVM file these features too, be they all 0."""
-    return read_libsvm(path, names) if path.suffix in LIBSVM else read_frame(path)
+    if isinstance(path, str):
+        return read_hub(path, texts, form)
+    if path.suffix not in LIBSVM:
+        return read_frame(path, texts, form)
+    return read_libsvm(path, names)
 
 
-def client_names(values: Sequence[Any]) -> tuple[str, ...]:
-    """Return the names of clients, given their sorted values; none if these are 0, 1, ...
+def client_names(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of clients, given them in order; none if these are 0, 1, ...
 
     Examples
     --------
-    >>> client_names(["hospital-03", "hospital-07"]), client_names([0, 1, 2]), client_names([7, 9])
-    (('hospital-03', 'hospital-07'), (), ('7', '9'))
+    >>> client_names(["hospital-03", "hospital-07"]), client_names(["0", "1"]), client_names(["7"])
+    (('hospital-03', 'hospital-07'), (), ('7',))
     """
-    if list(values) == list(range(len(values))):
+    if [whole(value) for value in values] == [str(number) for number in range(len(values))]:
         return ()
-    return tuple(str(value) for value in values)
+    return tuple(values)
 
 
 class _Reader:
-    """Extracts validated columns from a frame; errors name the file."""
+    """Extracts validated columns from a frame; errors name the file.
+
+    `read` takes the cells of what is used; from then on a column is an array (n,) of numbers, NaN
+    where a cell is empty, or of texts, None there.
+    """
 
     def __init__(self, path: Path | str, frame: pd.DataFrame, rules: Rules) -> None:
         self.path, self.frame, self.rules = path, frame, rules
         self.columns = [str(name) for name in frame.columns]
-        frame.columns = self.columns
         self.client = CLIENT if rules.client is None else rules.client
+        self.cells: dict[str, Array] = {}
+        self.notes: list[str] = []
         if len(frame) == 0:
             raise self.error("has no rows; give at least one below the header")
 
@@ -166,146 +214,173 @@ class _Reader:
             raise self.error(unknown("column", self.client, self.columns))
         return names
 
-    def known_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def known_columns(self, sources: tuple[tuple[str, str | None], ...]) -> tuple[str, ...]:
         """Return the columns that hold the features of the training data."""
-        return tuple(dict.fromkeys(self.source(name)[0] for name in names))
-
-    def source(self, name: str) -> tuple[str, str | None]:
-        """Return the column of a feature, and the value of which it says whether it is there."""
-        if name in self.columns:
-            return name, None
-        found = [c for c in self.columns if name.startswith(f"{c}=")]
-        if not found:
-            column = name.partition("=")[0]
-            raise self.error(f"has no column '{column}', a feature of the training data")
-        column = max(found, key=len)
-        return column, name[len(column) + 1 :]
-
-    def encoded(self, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...], Bools]:
-        """Return the features (n, d) of columns, what they are called, and which are coded (d,)."""
-        parts: list[Array] = []
-        called: list[str] = []
-        coded: list[bool] = []
+        names = tuple(dict.fromkeys(name for name, _ in sources))
+        if not names:
+            text = "cannot hold test rows, as the features of the training data have no names"
+            raise self.error(f"{text}; give a fraction of their rows")
         for name in names:
-            if not self.is_category(name):
-                parts, called, coded = [*parts, self.number(name)], [*called, name], [*coded, False]
-                continue
-            cells = self.texts(name)
-            for value in sorted(set(cells.tolist()) - {""}):
-                parts.append((cells == value).astype(np.float64))
-                called.append(f"{name}={value}")
-                coded.append(True)
-        return np.stack(parts, axis=1), tuple(called), np.array(coded)
+            if name not in self.columns:
+                raise self.error(f"has no column '{name}', a feature of the training data")
+        return names
 
-    def like(self, table: Table) -> tuple[Array, tuple[str, ...], Bools]:
-        """Return the features of the training data; values that it does not have are none."""
-        parts, coded = [], []
-        for name in table.names:
-            column, value = self.source(name)
-            coded.append(value is not None)
-            parts.append(self.number(column) if value is None else self.texts(column) == value)
-        return np.stack(parts, axis=1).astype(np.float64), table.names, np.array(coded)
-
-    def is_category(self, name: str) -> bool:
-        import pandas as pd
-
-        if self.rules.categorical != "auto":
-            return name in self.rules.categorical
-        column = self.frame[name]
-        if pd.api.types.is_numeric_dtype(column):
-            return False
-        try:
-            column.dropna().astype(object).to_numpy().astype(np.float64)
-        except (TypeError, ValueError):
-            return True
-        return False
-
-    def texts(self, name: str) -> npt.NDArray[Any]:
-        """Return the values of a categorical column as texts, empty ones as ""."""
-        if self.rules.missing != "mean":
+    def read(self, used: tuple[str, ...], target: str, texts: set[str], *, owned: bool) -> None:
+        """Take the cells of features, target and, if wanted, clients; refuse empty ones."""
+        if target not in self.columns:
+            raise self.error(f"has no target column '{target}'; {self.nearest(target)}")
+        needed = (target, self.client) if owned and self.client in self.columns else (target,)
+        guessed = used if owned and self.rules.categorical == "auto" else ()
+        for name in (*used, *needed):
+            as_text = name in texts or (name in guessed and self.is_category(name))
+            self.cells[name] = self.texts(name) if as_text else self.numbers(name)
+        for name in {"refuse": (*used, *needed), "mean": needed, "drop": ()}[self.rules.missing]:
             self.complete(name)
-        column = self.frame[name]
-        return np.where(column.isna(), "", column.astype(str)).astype(str)
 
-    def without_gaps(self, names: Sequence[str]) -> str:
-        """Leave out rows with an empty cell in a column that is used; return a note of them."""
-        used = [name for name in (*names, self.client) if name in self.columns]
-        empty = self.frame[used].isna()
-        gone = int(empty.any(axis=1).sum())
-        if not gone:
-            return ""
-        if gone == len(self.frame):
-            raise self.error("has an empty cell in every row; fill them, or set missing: mean")
-        worst = str(empty.sum().idxmax())
-        text = f"{gone:,} of {len(self.frame):,} rows have an empty cell and are left out"
-        self.frame = self.frame[~empty.any(axis=1)].reset_index(drop=True)
-        return f"{text}; most are in column '{worst}', {int(empty[worst].sum()):,}"
-
-    def number(self, name: str) -> npt.NDArray[np.float64]:
+    def texts(self, name: str) -> Array:
         import pandas as pd
 
         column = self.frame[name]
-        if self.rules.missing != "mean":
-            self.complete(name)
+        cells = column.astype(object).where(column.notna(), None)
+        if pd.api.types.infer_dtype(cells, skipna=True) != "string":
+            cells = pd.Series(named(str(self.path), name, cells), dtype=object)
+        found = set(cells.dropna())
+        words = sorted(found.intersection(NO_NUMBER))
+        if words and as_numbers(found.difference(words)):
+            text = f"in column '{name}', of numbers otherwise, '{words[0]}' is a value like others"
+            self.notes.append(f"{text}; if it is none, list it in missing_values of {_DATASET}")
+        return np.asarray(cells)
+
+    def numbers(self, name: str) -> Array:
+        values, bad = self.parsed(name)
+        if bad.any():
+            raise self.no_numbers(name, values, bad)
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite) and self.rules.missing == "refuse":
+            text = f"column '{name}', row {infinite[0] + 1} is infinite; give a finite number"
+            raise self.error(f"{text}, or set missing in {_DATASET}")
+        return np.where(np.isinf(values), np.nan, values) if len(infinite) else values
+
+    def parsed(self, name: str) -> tuple[npt.NDArray[np.float64], Bools]:
+        """Return a column as numbers (n,), NaN where there are none, and whether a cell is none."""
+        import pandas as pd
+
+        column = self.frame[name]
         if pd.api.types.is_numeric_dtype(column):  # truth values included
             values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            values = self.parsed(name)
-        bad = np.flatnonzero(np.isinf(values))
-        if len(bad):
-            raise self.error(f"column '{name}', row {bad[0] + 1} is infinite; give a finite number")
-        return values
+            return values, np.zeros(len(values), dtype=bool)
+        cells = column.astype(object).where(column.notna(), None)
+        values = np.array([_number(cell) for cell in cells])
+        return values, np.isnan(values) & ~cells.isin([None, *NO_NUMBER]).to_numpy()
 
-    def parsed(self, name: str) -> npt.NDArray[np.float64]:
-        """Return the numbers of a column that was not read as numbers, such as decimals."""
-        column = self.frame[name]
-        cells = column.astype(object).where(column.notna(), np.nan)
-        for row, cell in enumerate(cells, start=1):
-            try:
-                float(cell)
-            except (TypeError, ValueError) as error:
-                raise self.error(
-                    f"column '{name}', row {row} holds '{clipped(cell, 40)}'; "
-                    "turn it into a number, or drop the column, or name it in categorical of "
-                    "dataset: {name: table, path: ...}"
-                ) from error
-        return cells.to_numpy(dtype=np.float64)
+    def is_category(self, name: str) -> bool:
+        """Return whether a column is one of texts, by all of its cells."""
+        values, bad = self.parsed(name)
+        if not bad.any():
+            return False
+        texts = self.frame[name].dropna().astype(str)
+        if bad.sum() < np.isfinite(values).sum() or self.commas(name, bad):
+            raise self.no_numbers(name, values, bad)
+        count, kinds = len(texts), texts.nunique()
+        if kinds > _MOST_VALUES or (kinds > _FEW_VALUES and 2 * kinds > count):
+            text = f"column '{name}' has {kinds:,} different texts in {count:,} rows"
+            more = "too many for categories that nobody named; drop it, or list it and the others"
+            raise self.error(f"{text}, {more} in categorical of {_DATASET}")
+        return True
+
+    def commas(self, name: str, bad: Bools) -> bool:
+        """Return whether the cells that are no numbers are some with a decimal comma."""
+        return bool(self.frame[name][bad].astype(str).str.fullmatch(_COMMA).all())
+
+    def no_numbers(self, name: str, values: Array, bad: Bools) -> ScenarioError:
+        """Return the error of a column of whose cells some are no numbers."""
+        row = int(np.argmax(bad))
+        wrong, good = int(bad.sum()), int(np.isfinite(values).sum())
+        text = f"column '{name}', row {row + 1} holds '{clipped(self.frame[name].iloc[row], 40)}'"
+        if self.commas(name, bad):
+            text += f" with a comma, as {wrong:,} of {wrong + good:,} cells; set decimal: ',' in"
+            return self.error(f"{text} {_DATASET}, or leave commas of thousands out of the file")
+        text += "; turn it into a number, or drop the column, or "
+        if not good:
+            return self.error(f"{text}name it in categorical of {_DATASET}")
+        text += f"set missing_values or categorical in {_DATASET}"
+        return self.error(f"{text}; {good:,} of {wrong + good:,} cells are numbers")
+
+    def without_gaps(self) -> None:
+        """Leave out rows with an empty cell in a column that is used, and make a note of them."""
+        count = len(self.frame)
+        gaps, worst, most = np.zeros(count, dtype=bool), "", 0
+        for name, cells in self.cells.items():
+            empty = _is_empty(cells)
+            gaps |= empty
+            if empty.sum() > most:
+                worst, most = name, int(empty.sum())
+        gone = int(gaps.sum())
+        if not gone:
+            return
+        if gone == count:
+            raise self.error("has an empty cell in every row; fill them, or set missing: mean")
+        self.cells = {name: cells[~gaps] for name, cells in self.cells.items()}
+        text = f"{gone:,} of {count:,} rows have an empty cell and are left out"
+        self.notes.append(f"{text}; most are in column '{worst}', {most:,}")
 
     def complete(self, name: str) -> None:
-        empty = np.flatnonzero(self.frame[name].isna().to_numpy())
+        empty = np.flatnonzero(_is_empty(self.cells[name]))
         if len(empty):
             more = f", {len(empty):,} of {len(self.frame):,} rows are" if len(empty) > 1 else ""
             raise self.error(
                 f"column '{name}', row {empty[0] + 1} is empty or NaN{more}; fill it or drop the "
-                "row, or set missing in dataset: {name: table, path: ...}"
+                f"row, or set missing in {_DATASET}"
             )
+
+    def coded(self, names: tuple[str, ...]) -> tuple[tuple[str, str | None], ...]:
+        """Return the column of each feature, and of a category its value, in the order of texts."""
+        values: dict[str, list[str] | list[None]] = {}
+        for name in names:
+            texts = self.cells[name].dtype == object
+            values[name] = sorted(distinct(self.cells[name])[0]) if texts else [None]
+        sources = tuple((name, value) for name in names for value in values[name])
+        most = max(names, key=lambda name: len(values[name]))
+        what = f"columns once categories are coded, {len(values[most]):,} of them of '{most}'"
+        check_width(len(sources), str(self.path), what)
+        size = _COPIES * 8 * len(self.cells[most]) * len(sources)
+        check_room(size, str(self.path), f"its {len(sources):,} {what},", "drop some")
+        return sources
+
+    def encoded(self, sources: tuple[tuple[str, str | None], ...]) -> Array:
+        """Return features (n, d); of a category whose value is none of them, all are 0."""
+        import pandas as pd
+
+        X = np.zeros((len(next(iter(self.cells.values()))), len(sources)))
+        places: dict[str, dict[str, int]] = {}
+        for j, (name, value) in enumerate(sources):
+            if value is None:
+                X[:, j] = self.cells[name]
+            else:
+                places.setdefault(name, {})[whole(value)] = j
+        for name, known in places.items():
+            index, found = pd.factorize(self.cells[name])
+            place = np.array([*(known.get(whole(text), -1) for text in found.tolist()), -1])
+            if len(found) and place.max() < 0:
+                text = f"column '{name}' holds no value of the training data, but such as"
+                raise self.error(f"{text} '{clipped(found[0], 40)}'; write values alike")
+            rows = np.flatnonzero(place[index] >= 0)
+            X[rows, place[index][rows]] = 1.0
+        return X
 
     def clients(self) -> tuple[tuple[str, ...], Ints | None]:
         if self.client not in self.columns:
             return (), None
-        self.complete(self.client)
-        values, index = self.numbered(self.client)
+        values, index = distinct(self.cells[self.client])
         return client_names(values), index
 
-    def numbered(self, name: str) -> tuple[tuple[Any, ...], Ints]:
-        """Return the distinct values of a column, sorted, and the index of each row's value."""
-        column = self.frame[name].to_numpy()
-        if column.dtype == object:  # text, or mixed values that cannot be compared
-            for row, cell in enumerate(column, start=1):
-                if not isinstance(cell, _NAMES):
-                    text = f"column '{name}', row {row} holds a {type(cell).__name__}"
-                    raise self.error(f"{text}; turn it into a number or a text")
-            column = column.astype(str)
-        values, index = np.unique(column, return_inverse=True)
-        return tuple(values.tolist()), index.astype(np.int64)
-
     def target(self, name: str, task: Task, like: Table | None) -> tuple[Array, tuple[Any, ...]]:
-        if name not in self.columns:
-            raise self.error(f"has no target column '{name}'; {self.nearest(name)}")
-        self.complete(name)
         if task == "regression":
-            return self.number(name), ()
-        labels, y = self.numbered(name)
+            return self.cells[name], ()
+        labels, y = distinct(self.cells[name])
+        numbers = as_numbers(labels) if task == "own" else None
+        if numbers is not None and any(number % 1 for number in numbers):
+            return np.array(numbers, dtype=np.float64)[y], ()
         if like is not None:
             return self.known(name, labels, y, like.labels)
         self.fit(name, task, labels)
@@ -314,14 +389,17 @@ class _Reader:
     def nearest(self, name: str) -> str:
         near = difflib.get_close_matches(name, self.columns, n=1, cutoff=0.4)
         shown = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
+        if as_numbers(self.columns) is not None and not self.rules.form.columns:
+            return f"the first line holds {shown}. Without a header, set columns in {_DATASET}"
         hint = f"did you mean '{near[0]}'?" if near else f"the columns are {shown}."
         return f"{hint} Set problem.target"
 
-    def fit(self, name: str, task: Task, labels: tuple[Any, ...]) -> None:
-        parts = [label for label in labels if isinstance(label, float) and label % 1 != 0]
-        if parts:
+    def fit(self, name: str, task: Task, labels: tuple[str, ...]) -> None:
+        numbers = {label: found[0] for label in labels if (found := as_numbers([label]))}
+        parts = [label for label, number in numbers.items() if number != number.to_integral_value()]
+        if parts and 2 * len(numbers) > len(labels):
             raise self.error(
-                f"target '{name}' holds numbers such as {parts[0]:g}, not classes; "
+                f"target '{name}' holds numbers such as {parts[0]}, not classes; "
                 "use a regression problem"
             )
         if task == "binary" and len(labels) != 2:
@@ -335,11 +413,25 @@ class _Reader:
             raise self.error(f"target '{name}' has 1 class; at least 2 are needed")
 
     def known(
-        self, name: str, labels: tuple[Any, ...], y: Ints, trained: tuple[Any, ...]
+        self, name: str, labels: tuple[str, ...], y: Ints, trained: tuple[Any, ...]
     ) -> tuple[Array, tuple[Any, ...]]:
-        strange = [label for label in labels if label not in trained]
+        places = {whole(str(label)): place for place, label in enumerate(trained)}
+        strange = [label for label in labels if whole(label) not in places]
         if strange:
             raise self.error(
                 f"target '{name}' holds {strange[0]!r}, a class that is not in the training data"
             )
-        return np.array([trained.index(label) for label in labels])[y], trained
+        return np.array([places[whole(label)] for label in labels])[y], trained
+
+
+def _is_empty(cells: Array) -> Bools:
+    """Return which cells (n,) of numbers or texts are empty."""
+    empty: Bools = cells == np.array(None) if cells.dtype == object else np.isnan(cells)
+    return empty
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float("nan" if isinstance(cell, str) and "_" in cell else cell)
+    except (TypeError, ValueError):
+        return float("nan")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.frames import BLANKS, Form
 from rayfed.core.plugins import FilePath
 from rayfed.datasets.base import Dataset, Source, Table, standardise
 from rayfed.datasets.fetch import SCHEME
 from rayfed.datasets.split import Split
-from rayfed.datasets.tablefile import FileTable, Rules, Task, load_file
+from rayfed.datasets.tablefile import LIBSVM, FileTable, Rules, Task, load_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,8 @@ class Tabular(Dataset):
     """A CSV or Parquet file: a target column, features, and perhaps a column of clients.
 
     A path alone, ``dataset: sales.csv``, stands for this data set with its defaults. The target is
-    `problem.target`. Cells of CSV files may be separated by commas, semicolons or tabs, and numbers
-    have decimal points or, where commas do not separate cells, decimal commas.
+    `problem.target`. Clients, categories and classes are texts, as they are written; all other
+    columns are numbers. Whole numbers are written as 1 or as 1.0.
 
     What is learned of columns (means, deviations, categories) is learned of the training rows
     alone, those of all clients together. Held-out rows and test files are treated by the same
@@ -39,10 +41,25 @@ class Tabular(Dataset):
         The column that says which client has a row; ``client``, if there is one, if null.
     categorical : "auto" or list of str
         Columns that become one column of 0 and 1 for each value that a training row has; "auto"
-        for all that are text. A value that no training row has is none of them: all are 0.
+        for all that are text, of at most 256 values. A value that no training row has is none of
+        them: all are 0.
     missing : "refuse", "drop" or "mean"
         Empty cells are refused, or their rows left out, or numbers get the mean of their column
-        and categories are none. A target, and whose a row is, must be there or dropped.
+        and categories are none. Numbers that are infinite count as empty in the last two. A target,
+        and whose a row is, must be there or dropped.
+    missing_values : list of str or numbers
+        What stands for an empty cell, such as "?" or -999, beside cells without text; among numbers
+        also NA, NaN, None and null.
+    separator : str, optional
+        What separates the cells of a CSV file: a character, or "blanks" for any number of them.
+        Whichever of comma, semicolon and tab the first line has most of if null, and blanks if it
+        has none.
+    decimal : "." or ",", optional
+        Decimal sign of a CSV file's numbers; told by its beginning if null.
+    encoding : str
+        Of a CSV file, such as cp1252.
+    columns : list of str
+        Names of the columns of a CSV file that has no header.
     standardise : bool or "client"
         Whether columns of numbers are brought to mean 0 and variance 1; "client" by each client's
         own training rows. A constant column becomes 0.
@@ -60,6 +77,25 @@ class Tabular(Dataset):
     categorical: Literal["auto"] | tuple[str, ...] = ()
     missing: Literal["refuse", "drop", "mean"] = "refuse"
     standardise: bool | Literal["client"] = False
+    missing_values: tuple[str | int | float, ...] = ()
+    separator: str | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: str = "utf-8"
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        written = (self.separator, self.decimal, *self.columns, self.encoding != "utf-8")
+        if any(written) and self.path.endswith((".parquet", *LIBSVM)):
+            text = "separator, decimal, encoding and columns are of CSV files; leave them out"
+            raise ScenarioError("path", f"found '{clipped(self.path, 60)}', and {text}")
+        if self.separator not in (None, BLANKS) and len(self.separator or "") != 1:
+            text = f"found '{clipped(self.separator, 20)}'; give one character, or {BLANKS}"
+            raise ScenarioError("separator", text)
+        try:
+            "".encode(self.encoding)
+        except LookupError as error:
+            text = f"unknown encoding '{clipped(self.encoding, 20)}'; give one that Python has"
+            raise ScenarioError("encoding", f"{text}, such as cp1252") from error
 
     @classmethod
     def example(cls, folder: Path) -> Self:
@@ -87,7 +123,14 @@ class Tabular(Dataset):
             Of the test rows; they are `like` those of training.
         """
         path = self.path if file is None else file
-        rules = Rules(self.client, self.categorical, self.missing)
+        form = Form(
+            self.separator, self.decimal, self.encoding, _stripped(self.columns),
+            tuple(map(str, self.missing_values)),
+        )  # fmt: skip
+        client = None if self.client is None else self.client.strip()
+        rules = Rules(client, self.categorical, self.missing, form)
+        if rules.categorical != "auto":
+            rules = replace(rules, categorical=_stripped(rules.categorical))
         where = path if path.startswith(SCHEME) else source.folder / Path(path).expanduser()
         return load_file(where, target, task, like, rules)
 
@@ -95,6 +138,11 @@ class Tabular(Dataset):
     def learns(self) -> bool:
         """Whether training rows say what columns become."""
         return bool(self.categorical) or self.missing == "mean" or self.standardise is not False
+
+
+def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of columns as tables have them, without blanks around."""
+    return tuple(name.strip() for name in names)
 
 
 @dataclass(frozen=True)
@@ -120,7 +168,7 @@ class Learned:
             text = f"column '{name}' is empty in every training row; leave it out of the file"
             raise ScenarioError(self.dataset.path, text)
 
-    @property
+    @cached_property
     def means(self) -> Array:
         """Means of the columns (d,) over training rows, without empty cells."""
         X = self.table.X[self.split.train.rows]
@@ -131,7 +179,7 @@ class Learned:
         means[counts > 0] = sums[counts > 0] / counts[counts > 0]
         return means
 
-    @property
+    @cached_property
     def kept(self) -> Bools:
         """Columns (d,) that stay: all numbers, and the values that a training row has."""
         return ~self.table.coded | (self.means > 0)

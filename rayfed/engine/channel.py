@@ -290,6 +290,9 @@ class ServerRule:
             return reply, state
         if self.rule.sees_vectors:
             parts, weights = {name: reply.each[name] for name in names}, reply.weights
+            counted = np.concatenate([answer.weights for answer in answers])
+            if (counted != weights).any():  # a mean adds up late vectors times their discount
+                parts = {name: _times(counted / weights, rows) for name, rows in parts.items()}
         else:
             (answer,) = answers  # buckets are refused where there may be others
             parts, weights = _buckets(answer, names)
@@ -306,6 +309,12 @@ class ServerRule:
         each = {name: rows for name, rows in reply.each.items() if rows.ndim == 1}
         reply = replace(reply, mean={**reply.mean, **means}, each=each)
         return reply, {**state, **{mine + k: v for k, v in now.items()}}
+
+
+def _times(factors: Floats, rows: Array) -> Array:
+    """Return rows (K, ...) times factors (K,)."""
+    by = factors.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
+    return np.asarray(rows * by)
 
 
 def _buckets(answer: WorkAnswer, names: Sequence[str]) -> tuple[dict[str, Array], Array]:

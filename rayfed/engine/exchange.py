@@ -356,7 +356,7 @@ class Colluders:
     def __init__(self, run: Run) -> None:
         self.every = run.faults
         self.known = [faulty for faulty in self.every if isinstance(faulty.fault, Collusion)]
-        self.key = Key(run.seed, "faults")
+        self.key, self.dtype = Key(run.seed, "faults"), run.training.dtype
 
     def answered(
         self, requests: Sequence[Request], computes: Sequence[Compute], state: State
@@ -421,7 +421,7 @@ class Colluders:
             first_state = under(state, mine) or fault.init(size, key.uniforms([0], size)[0])
             vector, after = fault.sent(knowledge, first_state)
             now |= {mine + k: v for k, v in after.items()}
-            wrong = vector.reshape(known.shape(name))
+            wrong = vector.astype(self.dtype).reshape(known.shape(name))
             for request, (sums, each), at in zip(requests, answers, places, strict=True):
                 if not len(at):
                     continue
@@ -461,11 +461,11 @@ class _Heard:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a vector."""
-        return self.found[0].sums[name].shape
+        return self.found[0].sums[f"{name}^1"].shape
 
     def knowledge(self, name: str, faulty: int) -> Knowledge:
         """Return what so many colluding clients know of a vector."""
-        mean, square = (self._mean(key) for key in (name, f"{name}^2"))
+        mean, square = (self._mean(f"{name}^{power}") for power in (1, 2))
         vectors = None
         if name in self.found[0].each:
             rows = np.concatenate([found.each[name] for found in self.found])
@@ -474,7 +474,7 @@ class _Heard:
 
     def _mean(self, name: str) -> Array:
         total = reduce(plus, [found.sums[name] for found in self.found])
-        return np.asarray((total / self.weight).astype(total.dtype).reshape(-1))
+        return np.asarray((total / self.weight).reshape(-1))
 
 
 def _together(places: Sequence[Ints]) -> Ints:

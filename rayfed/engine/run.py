@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.base import Algorithm, Coded
 from rayfed.algorithms.staleness import Polynomial, Staleness
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Stage
@@ -407,13 +407,26 @@ class Run:
         ask = self.first_ask() if stages else None
         if ask is None:
             return None
-        vectors, key = coded_vectors(ask), Key(self.seed, "uplink")
+        coded, key = self.coded(ask), Key(self.seed, "uplink")
         crowd = self._crowd if self.secure else None
         noise = 0.0 if privacy is None or privacy.at == "server" else privacy.noise or 0.0
         return Uplink(
-            stages, self.layout, vectors, self.training.dtype, key, crowd,
-            self.left_out, noise, privacy is not None,
+            stages, self.layout, tuple(coded), coded_vectors(ask, coded), self.training.dtype,
+            key, crowd, self.left_out, noise, privacy is not None,
         )  # fmt: skip
+
+    def coded(self, ask: Ask) -> Coded:
+        """Return the uploads of the algorithm that codecs and clips may change.
+
+        Parameters
+        ----------
+        ask : Ask
+            Its first Ask.
+        """
+        declared = self.training.algorithm.coded
+        if declared is not None:
+            return declared
+        return {name: "any" for name, n in ask.up.items() if n > 1 and name not in ask.plain}
 
     @property
     def left_out(self) -> bool:

@@ -154,7 +154,7 @@ class Calls:
             ]
         except (Lost, *LOST) as error:
             self.hang_up()
-            raise HostLost(f"a client actor was lost ({first_line(error)})") from error
+            raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
         for result in results:
             if isinstance(result, (UnknownRun, HostLost)):
                 self.hang_up()
@@ -188,6 +188,15 @@ def _bytes(send: Mapping[str, Array]) -> int:
     return sum(values.nbytes for values in send.values())
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
+def reason_of(error: Exception) -> str:
+    r"""Return the reason of an error of Ray's in one line: the last of a traceback, or the first.
+
+    Examples
+    --------
+    >>> reason_of(OSError("The actor died because of an error:\nray::A\nNameError: no x"))
+    'NameError: no x'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any(line.startswith(("Traceback", "ray::")) or "ray::" in line for line in lines):
+        return lines[-1]
+    return lines[0] if lines else "no reason"

@@ -16,6 +16,7 @@ from rayfed.clients.host import NotKept, UnknownRun
 from rayfed.clients.request import Partial, Request
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
+from rayfed.core.sources import NO_SOURCES, Sources
 from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import combined
@@ -49,11 +50,14 @@ class Combiner(Actor):
         Pickled handles of each `HostActor` on this node.
     clients : int
         Number N of clients of the study.
+    sources : Sources
+        Of the user's modules.
     """
 
-    def __init__(self, actors: bytes, clients: int) -> None:
+    def __init__(self, actors: bytes, clients: int, sources: Sources = NO_SOURCES) -> None:
         own_process()
         end_with_parent()
+        sources.install()
         self._combine(pickle.loads(actors), clients)
 
     def _combine(self, actors: Sequence[Any], clients: int) -> None:

@@ -18,6 +18,7 @@ from rayfed.clients.prints import Kept
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.store import ScratchError, StateRows
 from rayfed.core.arrays import Array
+from rayfed.core.sources import NO_SOURCES, Sources
 from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import HostLost
@@ -165,9 +166,12 @@ class HostActor(RayHost, Actor):
     Ray's calls come in one thread, the messages of each driver of this node in another.
     """
 
-    def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
+    def __init__(
+        self, memory_gb: float | None = None, neighbours: int = 1, sources: Sources = NO_SOURCES
+    ) -> None:
         own_process()
         end_with_parent()
+        sources.install()
         super().__init__(memory_gb, neighbours)
 
     def ready(self) -> int:

@@ -17,7 +17,7 @@ from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY, Class
 from rayfed.executors.base import Gathered, gather, merged, share
-from rayfed.executors.calls import LOST, Calls, Send, first_line
+from rayfed.executors.calls import LOST, Calls, Send, reason_of
 from rayfed.executors.layout import HostRequest, Layout, needed
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_host import RayHost
@@ -310,7 +310,7 @@ class RayExecutor:
                     ray.get(done)
                 why = "no answer"
             except LOST as error:
-                why = first_line(error)
+                why = reason_of(error)
                 time.sleep(0.2)
                 continue
             if not waiting:

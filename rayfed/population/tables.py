@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_MOST_IDS = 2**32
+_WHO = ("client", "device")
+"""Columns whose cells are names."""
+
+
 class TraceFile:
     """A table whose columns are read by name.
 
@@ -42,12 +47,11 @@ class TraceFile:
         if not path.endswith(SUFFIXES):
             raise self.error("should end in .csv, .csv.gz or .parquet")
         try:
-            frame = read_frame(self.path)
+            frame = read_frame(self.path, _WHO)
         except ScenarioError as error:
             told = self.error(error.problem)
             there = os.path.lexists(path)
             raise told if there else DataMissing(told.place, told.problem) from error
-        frame.columns = [str(name).strip() for name in frame.columns]
         if not len(frame):
             raise self.error("has no rows; give at least one below the header")
         self.frame: pd.DataFrame = frame
@@ -89,6 +93,11 @@ class TraceFile:
         return numbers
 
 
+def by_name(table: TraceFile) -> bool:
+    """Return whether the column ``client`` holds names for sure: texts, or numbers beyond ids."""
+    return not bool((table.as_numbers("client") < _MOST_IDS).all())
+
+
 def clients(table: TraceFile, names: Sequence[str] | None) -> Ints:
     """Return the ids (R,) in the column ``client``, which holds ids or names.
 
@@ -103,14 +112,18 @@ def clients(table: TraceFile, names: Sequence[str] | None) -> Ints:
     ScenarioError
         If a cell is neither.
     """
-    cells = table.values("client").tolist()
-    ids, bad = in_column(cells, table.as_numbers("client"), names)
+    cells, numbers = table.values("client").tolist(), table.as_numbers("client")
+    if names is None and by_name(table):
+        numbers = np.full(len(cells), np.nan)
+    ids, bad = in_column(cells, numbers, names)
     if bad is not None:
         text = f"row {bad + 1}: client is '{clipped(cells[bad], 40)}'"
         if not names:
             text += ", but the data do not name their clients; give ids"
             raise table.error(text)
         raise table.error(f"{text}; {unknown('client', str(cells[bad]), names)}")
-    for row in np.flatnonzero((ids % 1 != 0) | (ids < 0) | (ids >= 2**32))[:1]:
-        raise table.error(f"row {row + 1}: client is {ids[row]:g}; ids are whole numbers from 0")
+    for row in np.flatnonzero((ids % 1 != 0) | (ids < 0) | (ids >= _MOST_IDS))[:1]:
+        raise table.error(
+            f"row {row + 1}: client is {clipped(cells[row], 40)}; ids are whole numbers from 0"
+        )
     return ids.astype(np.int64)

@@ -157,7 +157,7 @@ class Problem:
     """
 
     name: ClassVar[str]
-    task: ClassVar[Literal["regression", "binary", "multiclass"]]
+    task: ClassVar[Literal["regression", "binary", "multiclass", "own"]]
     convex: ClassVar[bool] = True
     has_hessian: ClassVar[bool] = True
     has_representation: ClassVar[bool] = False

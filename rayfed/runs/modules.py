@@ -37,10 +37,7 @@ _NAMED = re.compile(r"\b([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
 
 
 def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
-    """Return the user's modules that define plug-ins of the runs, and the modules beside them.
-
-    They are sent to the actors by value, so that the nodes of a cluster need no copy.
-    """
+    """Return the user's modules that define plug-ins of the runs, and the modules beside them."""
     names = {_home(plugin) for run in runs for plugin in _plugins(run)}
     folders = {_file(name).parent for name in names if _is_users(name)}
     if not folders:  # most often; a process has imported thousands of modules
@@ -49,6 +46,19 @@ def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
         module
         for name, module in sorted(sys.modules.items())
         if _file(name).parent in folders and _is_users(name)
+    ]
+
+
+def sent_modules(runs: Sequence[Run]) -> list[ModuleType]:
+    """Return `own_modules`, and all other modules of the user's in the folders below.
+
+    Their sources are sent to actors, so that the nodes of a cluster need no copy.
+    """
+    homes = {_above(module.__name__) for module in own_modules(runs)}
+    return [
+        module
+        for name, module in sorted(sys.modules.items())
+        if homes and _is_users(name) and not homes.isdisjoint(_file(name).parents)
     ]
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CLOCKS = ("time", "round")
+_ENDS = ("u", "v")
+"""Columns of the ends of links, whose cells are ids or names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,26 +85,21 @@ class _Frames(Series):
 def _read(path: Path, count: int, names: Sequence[str]) -> tuple[str, Floats, Ints]:
     """Return the clock's column, the moment of each row (E,), ascending, and its link (E, 2)."""
     frame = _frame(path)
-    columns = [str(name).strip() for name in frame.columns]
-    frame.columns = columns
-    clock = next((name for name in CLOCKS if name in columns), None)
-    if clock is None or not {"u", "v"} <= set(columns):
-        text = f"has the columns {', '.join(columns)}"
+    clock = next((name for name in CLOCKS if name in frame), None)
+    if clock is None or not {*_ENDS} <= set(frame.columns):
+        text = f"has the columns {', '.join(frame.columns)}"
         raise ScenarioError(str(path), f"{text}; give time (or round), u and v")
     _number(frame, names)
     for row, problem in _wrong(frame, clock, count):
         raise ScenarioError(str(path), f"row {row + 1}: {problem}")
     moments = frame[clock].to_numpy(dtype=np.float64)
     order = np.argsort(moments, kind="stable")
-    return clock, moments[order], frame[["u", "v"]].to_numpy(dtype=np.int64)[order]
+    links = np.stack([_as_numbers(frame, end) for end in _ENDS], axis=1)
+    return clock, moments[order], links.astype(np.int64)[order]
 
 
 def _frame(path: Path) -> pd.DataFrame:
-    import pandas as pd  # imported late: needed only to read files
-
-    frame = read_frame(path)
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas turns surplus cells into an index
-        raise ScenarioError(str(path), "has rows with more cells than the header; drop them")
+    frame = read_frame(path, _ENDS)
     if not len(frame):
         raise ScenarioError(str(path), "has no rows; give at least one below the header")
     return frame
@@ -110,32 +107,38 @@ def _frame(path: Path) -> pd.DataFrame:
 
 def _number(frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Put ids in place of names, if the ends of links are given by these."""
-    import pandas as pd
+    import pandas as pd  # imported late: needed only to read files
 
     if not names:
         return
-    cells = frame[["u", "v"]].to_numpy(dtype=object).ravel()
+    cells = frame[list(_ENDS)].to_numpy(dtype=object).ravel()
     numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64)
     ids, bad = in_column(cells.tolist(), numbers, names)
     if bad is not None:  # the first of them is named by `_wrong`
         ids = np.where(np.isnan(ids), cells, ids)
-    frame[["u", "v"]] = ids.reshape(-1, 2)
+    frame[list(_ENDS)] = ids.reshape(-1, 2)
 
 
 def _wrong(frame: pd.DataFrame, clock: str, count: int) -> Iterator[tuple[int, str]]:
     """Yield the invalid rows, counted from 0, with the problem of each."""
-    import pandas as pd
-
-    moments = pd.to_numeric(frame[clock], errors="coerce").to_numpy(dtype=np.float64)
+    moments = _as_numbers(frame, clock)
     for row in _where(~(np.isfinite(moments) & (moments >= 0))):
         yield row, f"{clock} is '{frame[clock][row]}'; give a number of at least 0"
-    for end in ("u", "v"):
-        ids = pd.to_numeric(frame[end], errors="coerce").to_numpy(dtype=np.float64)
+    u, v = (_as_numbers(frame, end) for end in _ENDS)
+    for end, ids in zip(_ENDS, (u, v), strict=True):
         for row in _where(~((ids >= 0) & (ids < count) & (ids % 1 == 0))):
             text = f"{end} is '{frame[end][row]}'"
             yield row, f"{text}; ids are whole numbers from 0 to {count - 1}, or names in the data"
-    for row in _where((frame["u"] == frame["v"]).to_numpy()):
+    for row in _where(u == v):
         yield row, f"links client {frame['u'][row]} with itself; drop the row"
+
+
+def _as_numbers(frame: pd.DataFrame, name: str) -> Floats:
+    """Return the cells of a column as numbers (E,), NaN where they are none."""
+    import pandas as pd  # imported late: needed only to read files
+
+    numbers: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float64)
+    return numbers
 
 
 def _where(wrong: Bools) -> list[int]:

@@ -54,38 +54,38 @@ def test_the_correction_is_c_minus_c_i():
 
 
 def test_option_1_takes_the_gradient_at_the_servers_model():
-    _, values, state = control.solve(Fixed(), X, C, ALIKE, option=1)
-    assert state["c"].tolist() == [[7.0], [9.0]]
-    assert values["control"].tolist() == [[6.0], [10.0]]
+    _, upload = control.solve(Fixed(), X, C, ALIKE, option=1)
+    assert upload.state["c"].tolist() == [[7.0], [9.0]]
+    assert upload.values["control"].tolist() == [[6.0], [10.0]]
 
 
 def test_option_2_divides_by_the_steps_and_the_step_of_the_round():
     # c_i - c + (x - y) / (K lr): 1 - 0.5 + 4 / (2 * 0.5), -1 - 0.5 + 3 / (4 * 0.5)
-    _, _, state = control.solve(Fixed(), X, C, ALIKE)
-    assert state["c"].tolist() == [[4.5], [0.0]]
+    _, upload = control.solve(Fixed(), X, C, ALIKE)
+    assert upload.state["c"].tolist() == [[4.5], [0.0]]
     halved = Fixed(lr_decay=0.5)
     halved.round = 2
-    _, _, state = control.solve(halved, X, C, ALIKE)
-    assert state["c"].tolist() == [[8.5], [1.5]]
+    _, upload = control.solve(halved, X, C, ALIKE)
+    assert upload.state["c"].tolist() == [[8.5], [1.5]]
 
 
 def test_option_2_with_momentum_divides_by_the_norm_of_the_coefficients():
     # two steps with momentum 1/2: 1.5 + 1; four: 1.875 + 1.75 + 1.5 + 1
-    _, _, state = control.solve(Fixed(momentum=0.5), X, C, ALIKE)
-    assert state["c"].ravel() == pytest.approx([0.5 + 4 / 1.25, -1.5 + 3 / (0.5 * 6.125)])
+    _, upload = control.solve(Fixed(momentum=0.5), X, C, ALIKE)
+    assert upload.state["c"].ravel() == pytest.approx([0.5 + 4 / 1.25, -1.5 + 3 / (0.5 * 6.125)])
 
 
 def test_what_travels_weighs_clients_as_the_mean_does():
     # n_i N / n = 1 * 2 / 4 and 3 * 2 / 4
-    _, values, state = control.solve(Fixed(), X, C, BY_SIZE, option=1)
-    assert values["control"].tolist() == [[3.0], [15.0]]
-    assert state["c"].tolist() == [[7.0], [9.0]]
+    _, upload = control.solve(Fixed(), X, C, BY_SIZE, option=1)
+    assert upload.values["control"].tolist() == [[3.0], [15.0]]
+    assert upload.state["c"].tolist() == [[7.0], [9.0]]
 
 
 def test_what_travels_weighs_clients_by_their_mass_and_not_by_their_rows():
     # m_i N / sum m = 9 * 2 / 12 and 3 * 2 / 12, though the clients have 1 and 3 rows
-    _, values, _ = control.solve(Fixed(mass=(9.0, 3.0)), X, C, BY_SIZE, option=1)
-    assert values["control"].tolist() == [[9.0], [5.0]]
+    _, upload = control.solve(Fixed(mass=(9.0, 3.0)), X, C, BY_SIZE, option=1)
+    assert upload.values["control"].tolist() == [[9.0], [5.0]]
 
 
 PAIRS = {
@@ -129,9 +129,9 @@ def test_without_control_variates_nothing_of_them_is_kept_or_sent():
     assert dict(control.ask(state, {"delta": 1}).up) == {"delta": 1}
     assert control.renewed(state, reply({"delta": [6.0]}, population=8)) == {}
     some, model = points([1.0, 2.0]), np.zeros(1)
-    local, values, kept = control.solve(some, model, None, ALIKE)
+    local, upload = control.solve(some, model, None, ALIKE)
     assert local.x.tobytes() == some.solve(model).x.tobytes()
-    assert (values, kept) == ({}, {})
+    assert (upload.values, upload.state) == ({}, {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,7 +60,8 @@ def test_a_client_adds_the_squared_norm_of_its_pseudo_gradient():
             return Local
 
     upload = FedExP().train(Clients(), np.array([4.0, 1.0]))
-    assert upload.values["norm2"].tolist() == [10.0, 2.0]
+    assert upload.values["delta"].tolist() == [[3.0, 1.0], [1.0, -1.0]]
+    assert upload.squares == {"norm2": "delta"}
 
 
 def test_server_momentum_stretches_the_remembered_direction():

@@ -212,7 +212,7 @@ TRACES = {
         "has labels up to 1,000,000,000,000 for 3 rows; number them 0, 1, ..."
     ),
     "problem={name: least-squares, dataset: {name: arrays, path: nobody.npz}}": (
-        "problem.dataset: client 1 is called 'nan', which tables take for a missing value"
+        "nobody.npz: has no client in row"
     ),
     "problem={name: least-squares, dataset: {name: arrays, path: turned.npz}}": (
         "turned.npz: has clients of complex128; give whole numbers or names"
@@ -356,10 +356,11 @@ TABLES = {
     "zero.csv": "is not a regular file", "loop.csv": "Too many levels of symbolic links",
     "wide.csv": "columns or more; at most 20,000", "empty.csv": "cannot be read as CSV",
     "header.csv": "has no rows", "quotes.csv": "cannot be read as CSV",
-    "ragged.csv": "cannot be read as CSV", "bytes.csv": "cannot be read as CSV",
+    "ragged.csv": "line 3 has 3 cells, but the header has 2",
+    "bytes.csv": "is not written in utf-8 (byte 0x80)",
     "torn.csv.gz": "cannot be read as CSV", "torn.parquet": "cannot be read as Parquet",
     "text.parquet": "cannot be read as Parquet", "empty.parquet": "has no rows",
-    "list.parquet": "column 'client', row 1 holds a ndarray",
+    "list.parquet": "column 'client', row 1 holds a list",
     "struct.parquet": "column 'client', row 1 holds a dict",
     "binary.parquet": "column 'client', row 1 holds a bytes",
     "features.parquet": "column 'a', row 1 holds '[1.]'",

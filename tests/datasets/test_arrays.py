@@ -72,6 +72,8 @@ def test_a_scenario_records_a_digest_and_asks_for_the_arrays(tmp_path):
         ({"X_test": IMAGES[:, :1], "y_test": [0, 0, 0, 0]}, r"test rows of shape \(1, 2, 2\)"),
         ({"X_test": IMAGES[:1], "y_test": [3]}, "not among those of y"),
         ({"client": [0, 1]}, "clients for 4 rows"),
+        ({"client": [0.0, np.nan, 1.0, 1.0]}, "has no client in row 2; give each row one"),
+        ({"client": np.array([b"x", None, 1, 1], object)}, "has a client that holds a bytes; turn"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(change, message):

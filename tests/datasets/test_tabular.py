@@ -142,6 +142,17 @@ def test_a_test_file_is_treated_by_the_training_rows(planned, tmp_path):
         ({"client": "shop"}, "column 'colour', row 1 holds 'red'; turn it into a number, or drop"),
         ({"standardize": True}, "unknown key 'standardize'; did you mean 'standardise'?"),
         ({"missing": "median"}, "found 'median'; it should be 'refuse', 'drop' or 'mean'"),
+        ({"separator": "::"}, "separator: found '::'; give one character, or blanks"),
+        ({"encoding": "cp1253x"}, "encoding: unknown encoding 'cp1253x'; give one that Python has"),
+        ({"encoding": "hex"}, "encoding: unknown encoding 'hex'; give one that Python has"),
+        (
+            {"path": "a.parquet", "columns": ["a"]},
+            "and separator, decimal, encoding and columns are",
+        ),
+        (
+            {"path": "a.svm", "separator": ";"},
+            "a.svm', and separator, decimal, encoding and columns are of CSV files",
+        ),
     ],
 )
 def test_mistakes(planned, settings, line):
@@ -169,6 +180,34 @@ def test_settings_of_the_table_beside_its_path_are_told_their_place(planned):
 )
 def test_semicolons_tabs_and_decimal_commas(planned, text):
     assert rows(planned(text)) == [[[1.5]], [[2.25]]]
+
+
+def test_files_of_other_forms(planned, tmp_path):
+    """Without a header, with blanks between cells, in another encoding, with words for gaps."""
+    (tmp_path / "it.csv").write_bytes("  0   ?  5\n  1  -9  5\n  0   7  Öl\n".encode("cp1252"))
+    form = {"separator": "blanks", "encoding": "cp1252", "columns": ["client", " age", "sold"]}
+    form |= {"missing": "drop", "missing_values": ["?", -9, "Öl"], "path": str(tmp_path / "it.csv")}
+    assert "has an empty cell in every row; fill them" in wrong(planned, **form)
+    form["missing_values"] = ["?", "Öl"]
+    assert rows(planned(**form)) == [[[-9]]]
+
+
+def test_categories_of_a_file_with_gaps_are_those_of_a_test_file_without(planned, tmp_path):
+    (tmp_path / "test.csv").write_text("sold,grade\n1,2\n2,10\n3,3\n")
+    text = "shop,grade,sold\nnorth,2,3\nnorth,,4\nsouth,10,5\n"
+    settings = {"client": "shop", "categorical": ["grade"], "missing": "mean"}
+    plan = planned(text, problem={"test": str(tmp_path / "test.csv")}, **settings)
+    (name,) = (name for name in plan.tables if name.endswith(":test"))
+    assert plan.tables[name].X.tolist() == [[0, 1], [1, 0], [0, 0]]
+
+
+def test_clients_keep_their_zeros_and_are_found_by_them(planned):
+    text = "county,x,sold\n06037,1,1\n01001,2,2\n1001,3,3\nNA,4,4\n"
+    groups = [{"ids": ["06037", "NA"], "delay": {"name": "constant", "mean_s": 3}}]
+    plan = planned(text, scenario={"clients": {"groups": groups}}, client="county")
+    clients = plan.runs[0].federation.clients
+    assert clients.names == ("01001", "06037", "1001", "NA")
+    assert clients.group_of(np.arange(4)).tolist() == [0, 1, 0, 1]
 
 
 def test_text_with_commas_is_no_number(planned):

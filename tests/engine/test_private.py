@@ -119,7 +119,7 @@ def test_what_a_codec_keeps_of_an_upload_that_is_not_finite_is_what_it_kept_befo
     assert kept
 
     def sent(rows, kept):
-        return uplink.sent({name: rows}, kept, Draws(uplink.key, ids), np.zeros(3, bool), ())
+        return uplink.sent({name: rows}, kept, Draws(uplink.key, ids), np.zeros(3, bool))
 
     whole, after = sent(v, kept)
     broken = v.copy()

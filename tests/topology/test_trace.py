@@ -59,7 +59,7 @@ WRONG = {
     "half a client": ("1,0.5,2", "row 2: u is '0.5'; ids are whole numbers from 0 to 2"),
     "an empty cell": ("1,0,", "row 2: v is 'nan'; ids are whole numbers from 0 to 2"),
     "a loop": ("1,2,2", "row 2: links client 2 with itself; drop the row"),
-    "more cells": ("1,0,2,4", "cannot be read as CSV"),
+    "more cells": ("1,0,2,4", "line 3 has 4 cells, but the header has 3; drop"),
 }
 
 
@@ -78,7 +78,7 @@ def test_a_bad_row_is_named(trace, row, line):
         ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give time \(or round\), u and v"),
         ("time,u,v\n", "has no rows; give at least one below the header"),
         ("", "cannot be read as CSV"),
-        ("time,u,v\n0,0,1,2\n", "has rows with more cells than the header; drop them"),
+        ("time,u,v\n0,0,1,2\n", "line 2 has 4 cells, but the header has 3; drop what is"),
     ],
 )
 def test_a_file_that_is_no_trace(trace, text, line):
@@ -89,3 +89,11 @@ def test_a_file_that_is_no_trace(trace, text, line):
 def test_a_missing_file():
     with pytest.raises(ScenarioError, match=r"nowhere.csv: cannot be read: No such file"):
         Graphs(Trace(path="nowhere.csv"), 3, 0).at(1)
+
+
+def test_names_keep_their_zeros(tmp_path):
+    """Client 1001, not 01001, meets NA."""
+    path = tmp_path / "contacts.csv"
+    path.write_text("time,u,v\n0,01001,1001\n0,1001,NA\n")
+    trace = Trace(path=str(path)).named(("01001", "1001", "NA"))
+    assert Graphs(trace, 3, 0).at(1, 0.0).links.tolist() == [[0, 1], [1, 2]]

@@ -14,7 +14,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Len
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.base import Round, Weights
+from rayfed.algorithms.base import Coded, Round, Weights
 from rayfed.algorithms.clusterfedvarp.early import Early
 from rayfed.algorithms.clusterfedvarp.members import (
     By,
@@ -87,6 +87,7 @@ class ClusterFedVARP(memory.Remembering):
     """
 
     name: ClassVar[str] = "clusterfedvarp"
+    coded: ClassVar[Coded] = {"delta": "any"}
 
     clusters: (
         Annotated[int, Ge(1)]

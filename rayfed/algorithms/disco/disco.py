@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Round
+from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import (
     CG_RESIDUAL,
     CG_TOLERANCE,
@@ -120,6 +120,9 @@ class DiSCO(Whole):
     """
 
     name: ClassVar[str] = "disco"
+    coded: ClassVar[Coded] = {}
+    exact_downloads: ClassVar[bool] = True
+    asks_once: ClassVar[bool] = False
     diagnostics: ClassVar[tuple[Column, ...]] = (
         GRADIENT_NORM,
         Column(

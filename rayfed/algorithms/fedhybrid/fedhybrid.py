@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.algorithms.base import Aim, Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.algorithms.columns import CG_RESIDUAL, CG_TOLERANCE, unsolved
 from rayfed.algorithms.fedhybrid.newton import (
     Newton,
@@ -129,6 +129,8 @@ class FedHybrid(Algorithm):
     """
 
     name: ClassVar[str] = "fedhybrid"
+    coded: ClassVar[Coded] = {}
+    exact_downloads: ClassVar[bool] = True
     aim: ClassVar[Aim] = "own"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(

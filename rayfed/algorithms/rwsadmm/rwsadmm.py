@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.algorithms.base import Aim, Algorithm, Round
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.algorithms.rwsadmm.formulations import (
     Formulation,
     LagrangianDescent,
@@ -138,6 +138,9 @@ class RWSADMM(Algorithm):
     """
 
     name: ClassVar[str] = "rwsadmm"
+    coded: ClassVar[Coded] = {}
+    exact_downloads: ClassVar[bool] = True
+    asks_once: ClassVar[bool] = False
     aim: ClassVar[Aim] = "plain"
     takes_partial: ClassVar[bool] = False  # one kappa counts the steps of earlier rounds
     diagnostics: ClassVar[tuple[Column, ...]] = (

@@ -13,10 +13,11 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
-from rayfed.population.tables import TraceFile, clients
+from rayfed.population.tables import TraceFile, by_name, clients
 
 _CORRECTIONS = 64  # of rounding; one or two suffice where the clock resolves the changes
 
@@ -138,15 +139,12 @@ def read(table: TraceFile, repeat_s: float | None, names: Sequence[str] | None =
     if not by_client:
         return alternating(_devices(table), start, end, repeat_s)
     ids, device = np.unique(clients(table, names), return_inverse=True)
-    by_name = bool(np.isnan(table.as_numbers("client")).any())
-    return replace(alternating(device, start, end, repeat_s), clients=ids, by_name=by_name)
+    found = alternating(device, start, end, repeat_s)
+    return replace(found, clients=ids, by_name=by_name(table))
 
 
 def _devices(table: TraceFile) -> Ints:
-    names = table.values("device")
-    if names.dtype.kind not in "iuf":
-        names = names.astype(str)
-    return np.unique(names, return_inverse=True)[1].ravel()
+    return distinct(table.values("device"))[1]
 
 
 def alternating(device: Ints, start: Floats, end: Floats, repeat_s: float | None) -> Intervals:

@@ -16,13 +16,14 @@ from rayfed.core.own import Untrusted, admit
 from rayfed.core.rng import Key
 from rayfed.problems.base import Problem, Start
 
-Predicted: TypeAlias = Literal["regression", "binary", "multiclass"]
+Predicted: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
 LOSSES: Mapping[str, Predicted] = {
     "cross-entropy": "multiclass",
     "squared-error": "regression",
     "binary-cross-entropy": "binary",
 }
 """The losses that have a name, and what they predict."""
+_PREDICTED: Mapping[str, Predicted] = {"classes": "multiclass", "numbers": "regression"}
 MODELS = "rayfed.problems.network.models"
 """Package of the built-in models, one a file."""
 
@@ -63,13 +64,18 @@ class Network(Problem):
     loss : str or callable
         "cross-entropy" (a score for each class), "squared-error" (half squares, one number),
         "binary-cross-entropy" (one score, classes 0 and 1), or ``package.module:function``, in
-        Python also a function: from outputs and targets of B rows to their losses (B,).
+        Python also a function: from outputs and targets of B rows to their losses (B,). The target
+        of such a loss decides what is predicted: a number if any value has a fraction, which one
+        output predicts, and else a class.
+    predicts : "classes" or "numbers", optional
+        What a loss of one's own predicts, where the target does not show it (whole numbers).
     label_smoothing : float
         Weight of the uniform distribution in the targets of the cross-entropy.
     shape : tuple of int
         Shape of a row as the module gets it, such as ``[1, 28, 28]``; that of the data if empty.
     frozen : tuple of str
-        Names of parameters that stay as they start, outside the model x; patterns with ``*``.
+        Names of parameters that stay as they start, outside the model x; patterns with ``*``. So
+        do parameters that need no gradient (``requires_grad=False``), whatever their names.
     init_layers : tuple of str
         Names of the parameters and buffers that a file under ``init`` gives, as patterns; the
         others start as under ``init: torch``. Empty for all.
@@ -103,6 +109,7 @@ class Network(Problem):
 
     model: Any
     loss: Any = "cross-entropy"
+    predicts: Literal["classes", "numbers"] | None = None
     label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0
     shape: tuple[Annotated[int, Ge(1)], ...] = ()
     frozen: tuple[str, ...] = ()
@@ -121,6 +128,9 @@ class Network(Problem):
         if self.label_smoothing and self.loss != "cross-entropy":
             text = f"found {self.label_smoothing:g} with another loss than cross-entropy"
             raise ScenarioError("label_smoothing", f"{text}; leave it out")
+        if self.predicts is not None and self.task != _PREDICTED[self.predicts]:
+            text = f"found {self.predicts}, but the loss '{self.loss}' is of another kind"
+            raise ScenarioError("predicts", f"{text}; it is for a loss of your own")
         self._check_model()
         self._check_modules()
 
@@ -158,8 +168,10 @@ class Network(Problem):
 
     @property
     def task(self) -> Predicted:  # type: ignore[override]
-        """What is predicted, which the loss decides; classes, under a function of the user's."""
-        return LOSSES.get(self.loss, "multiclass") if isinstance(self.loss, str) else "multiclass"
+        """The target, which the loss decides; that of a function of the user's is "own"."""
+        if isinstance(self.loss, str) and self.loss in LOSSES:
+            return LOSSES[self.loss]
+        return "own" if self.predicts is None else _PREDICTED[self.predicts]
 
     def bound(
         self, shape: tuple[int, ...], classes: int, key: Key, init: Path | None = None

@@ -11,7 +11,8 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, many
-from rayfed.executors.calls import first_line
+from rayfed.core.sources import NO_SOURCES, Sources
+from rayfed.executors.calls import reason_of
 from rayfed.executors.combiner import AT_ONCE, Combiner
 from rayfed.executors.layout import actors_by_node, host_count
 from rayfed.executors.ray_host import HostActor
@@ -75,6 +76,8 @@ class StudyActors:
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
         GPUs, or the share of one, of each actor.
+    sources : Sources
+        Of the user's modules.
 
     Attributes
     ----------
@@ -92,9 +95,10 @@ class StudyActors:
         clients_per_actor: int | str,
         memory_gb: float | None = None,
         gpus: float = 0.0,
+        sources: Sources = NO_SOURCES,
     ) -> None:
         self.clients, self.clients_per_actor = clients, clients_per_actor
-        self.memory_gb, self.gpus = memory_gb, gpus
+        self.memory_gb, self.gpus, self.sources = memory_gb, gpus, sources
         self.drivers_at: str | None = None
         self.drivers = 1
         self.nodes: dict[str, Node] = {}
@@ -224,7 +228,7 @@ class StudyActors:
         make = ray.remote(num_cpus=share, num_gpus=self.gpus, **_RESTARTED)(HostActor)
         pinned = make.options(scheduling_strategy=_on(key))
         sharing = number + (key == self.drivers_at)
-        actors = [pinned.remote(self.memory_gb, sharing) for _ in range(number)]
+        actors = [pinned.remote(self.memory_gb, sharing, self.sources) for _ in range(number)]
         starting = [actor.ready.remote() for actor in actors]
         self.by_node[key] = NodeActors(node, share, actors, starting=starting)
 
@@ -232,7 +236,8 @@ class StudyActors:
         make = ray.remote(num_cpus=0, max_concurrency=AT_ONCE, **_RESTARTED)(Combiner)
         pinned = make.options(scheduling_strategy=_on(key))
         # handles within bytes: Ray doubts that it can restart what it was given handles for
-        on_node.combiner = pinned.remote(ray.cloudpickle.dumps(on_node.actors), self.clients)
+        handles = ray.cloudpickle.dumps(on_node.actors)
+        on_node.combiner = pinned.remote(handles, self.clients, self.sources)
         on_node.starting.append(on_node.combiner.ready.remote())
 
     def ask_again(self) -> list[Any]:
@@ -280,7 +285,7 @@ class StudyActors:
                 return
             self.refused.add(key)
             del self.by_node[key]
-            yield f"client actors cannot start on node {on_node.node.name}: {first_line(error)}"
+            yield f"client actors cannot start on node {on_node.node.name}: {reason_of(error)}"
             return
         if waiting:
             return

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ray
@@ -25,9 +26,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rayfed.core.errors import RayfedError, clipped
 from rayfed.core.machine import cpus
+from rayfed.core.sources import NO_SOURCES, Sources
 from rayfed.core.threads import one_thread, own_process
 from rayfed.engine.run import Run
-from rayfed.executors.calls import first_line
+from rayfed.executors.calls import reason_of
 from rayfed.executors.layout import host_count
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.ray_host import RayHost
@@ -53,10 +55,12 @@ class DriverActor:
     """Runs one run after the other; answers about its progress meanwhile."""
 
     def __init__(
-        self, out: str, clients: int, level: int, hosting: tuple[float | None, int] | None
-    ) -> None:
+        self, out: str, clients: int, level: int, hosting: tuple[float | None, int] | None,
+        sources: Sources = NO_SOURCES,
+    ) -> None:  # fmt: skip
         own_process()
         end_with_parent()
+        sources.install()
         self.out, self.clients = Path(out), clients
         self.own = None if hosting is None else RayHost(*hosting)
         self.pool: Pool | None = None
@@ -119,8 +123,8 @@ class RayStudy(Backend):
         An existing cluster ("auto" or host:port); a private one on this machine if None.
     out : Path
         The study's result folder, on this machine.
-    by_value : sequence of modules
-        The user's own modules, which travel with the values that need them.
+    modules : sequence of modules
+        The user's own modules, whose sources are sent to all actors.
     memory_gb : float, optional
         Memory that client state may take on each node, in 10^9 bytes.
     gpus : float
@@ -139,7 +143,7 @@ class RayStudy(Backend):
         clients_per_actor: int | str,
         address: str | None,
         out: Path,
-        by_value: Sequence[Any] = (),
+        modules: Sequence[ModuleType] = (),
         memory_gb: float | None = None,
         gpus: float = 0.0,
         runs: int = 0,
@@ -156,7 +160,8 @@ class RayStudy(Backend):
         self.lent: dict[str, dict[str, Any]] = {}
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
-        self.study_actors = StudyActors(clients, clients_per_actor, memory_gb, gpus)
+        self.sources = Sources.of(modules)
+        self.study_actors = StudyActors(clients, clients_per_actor, memory_gb, gpus, self.sources)
         self.looked, self.version = time.monotonic(), self.study_actors.version
         self.lost_at: float | None = None
         self.started = not ray.is_initialized()
@@ -166,8 +171,6 @@ class RayStudy(Backend):
         else:
             self.node = joined()
         try:
-            for module in by_value:  # a user's own code travels with the values that need it
-                ray.cloudpickle.register_pickle_by_value(module)
             self.study_actors.begin(alive(), self._here() if hosting_driver else None, runs)
             self.idle += [self._start_driver() for _ in range(min(runs, self.study_actors.cpus))]
         except BaseException:
@@ -205,7 +208,7 @@ class RayStudy(Backend):
             if not known and time.monotonic() - self.lost_at < _START_S:
                 time.sleep(_LOOK_S)
                 return
-            text = f"a client actor cannot start: {first_line(error)}"
+            text = f"a client actor cannot start: {reason_of(error)}"
             raise RayfedError(f"executor: {text}; is rayfed installed on all nodes?") from error
         for line in self.study_actors.look(nodes):
             self.say(line)
@@ -296,6 +299,7 @@ class RayStudy(Backend):
             self.study_actors.clients,
             logger.getEffectiveLevel(),
             self.study_actors.hosting(),
+            self.sources,
         )
         self.drivers.append(handle)
         return handle
@@ -397,7 +401,7 @@ class _Queue:
             if deaths <= _DRIVERS:
                 self._deal(self.study.driver(), run, deaths)
                 return
-            died = RayfedError(f"it died {deaths} times: {first_line(error)}")
+            died = RayfedError(f"it died {deaths} times: {reason_of(error)}")
             self._record_failure(run, died, error)
             driver = self.study.driver() if self.waiting else None
         except RayError as error:  # it could not even begin

@@ -23,7 +23,7 @@ from ray._private import worker as ray_worker
 from rayfed.core.errors import RayfedError, listed
 from rayfed.core.machine import cpus, private_file, private_folder
 from rayfed.core.threads import ONE_THREAD
-from rayfed.executors.calls import first_line
+from rayfed.executors.calls import reason_of
 from rayfed.executors.ray_host import BY_VALUE
 from rayfed.runs.logger import logger
 
@@ -144,7 +144,7 @@ def start(address: str | None, actors: int) -> RayNode:
         if isinstance(error, RayfedError) or not isinstance(error, Exception):
             raise
         failed = f"--address {address}: cannot join Ray" if address else "Ray cannot be started"
-        raise RayfedError(f"{failed}: {first_line(error)}") from error
+        raise RayfedError(f"{failed}: {reason_of(error)}") from error
     logs = None if address else Path(context.address_info["session_dir"]) / "logs"
     node = RayNode(before, sockets, logs, kept)
     node.keep_messages()

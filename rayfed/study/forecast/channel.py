@@ -14,6 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from rayfed.algorithms.base import Coded
+from rayfed.algorithms.staleness import Constant
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.faults import Collusion, UploadFault
@@ -64,8 +66,6 @@ def of_channel(run: Run, ask: Ask | None) -> Refusals:
 
 def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
     """Return why vectors cannot go up; empty if they can."""
-    if not run.training.algorithm.takes_codecs:
-        return f"what '{run.label}' uploads cannot be coded on its way; leave it out for it"
     codecs = [stage for stage in stages if isinstance(stage, Codec)]
     adapts = any(isinstance(stage, Clip) and stage.adaptive is not None for stage in stages)
     if adapts and run.channel.privacy is None:
@@ -74,18 +74,50 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         return text
     if len(codecs) > 1:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
-    vectors = {} if ask is None else coded_vectors(ask)
-    if ask is not None and not vectors and any(n > 1 for n in ask.up.values()):
-        text = "uploads only vectors that its clients keep, which travel as they are"
-        return f"'{run.label}' {text}; switch the uplink off for it"
-    for codec in codecs:
-        shapes = [s for n in vectors.values() for s in run.layout.pieces(codec, n)]
-        if codec.matrices and all(len(shape) < 2 for shape in shapes):
-            return f"'{codec.name}' codes matrices, and the model has none; give another codec"
-        if codec.memory is not None:
-            text = _memory(run, codec.memory, ask) or codec.memory.misfit(codec, shapes)
-            if text:
-                return f"'{codec.memory.name}' {text}"
+    changes = any(not isinstance(stage, SecureSum) for stage in stages)
+    text = _exact(run, ask) if ask is not None and changes else ""
+    return text or (_codec(run, codecs[0], ask) if codecs else "")
+
+
+def _codec(run: Run, codec: Codec, ask: Ask | None) -> str:
+    """Return why a codec cannot code the uploads of an algorithm; empty if it can."""
+    coded: Coded = {} if ask is None else run.coded(ask)
+    vectors = {} if ask is None else coded_vectors(ask, coded)
+    pieces = {name: run.layout.pieces(codec, n) for name, n in vectors.items()}
+    shapes = [shape for name in pieces for shape in pieces[name]]
+    if codec.matrices and all(len(shape) < 2 for shape in shapes):
+        return f"'{codec.name}' codes matrices, and the model has none; give another codec"
+    if codec.memory is not None:
+        text = _memory(run, codec.memory, ask) or codec.memory.misfit(codec, shapes)
+        return f"'{codec.memory.name}' {text}" if text else ""
+    for name in pieces:
+        contracts = all(codec.error(shape) < 1 for shape in pieces[name])
+        if coded[name] == "contractive" and not contracts:
+            hint = "top-k, or unbiased: false" if codec.name == "rand-k" else "top-k"
+            text = f"'{run.label}' adds '{name}' to what its clients keep"
+            return f"{text}, which needs a contractive codec, such as {hint}"
+    if not run.training.algorithm.asks_once and any(codec.first(s) for s in run.layout.shapes):
+        return f"'{codec.name}' is for one Ask in a round, and '{run.label}' asks again"
+    return ""
+
+
+def _exact(run: Run, ask: Ask) -> str:
+    """Return why no codec or clip may change the uploads of an algorithm; empty if one may.
+
+    A declaration does not count for client state that a subclass adds.
+    """
+    algorithm, off = run.training.algorithm, "switch the uplink off for it"
+    if not any(n > 1 for n in ask.up.values()):
+        return ""  # nothing to change
+    if not run.coded(ask):
+        return f"'{run.label}' needs its uploads as they are; {off}"
+    declares, keeps = (
+        next(k for k, cls in enumerate(type(algorithm).__mro__) if name in vars(cls))
+        for name in ("coded", "client_state")
+    )
+    if declares > keeps and algorithm.client_state(run.training.x0):
+        text = f"'{run.label}' keeps client state, and does not say which uploads may be changed"
+        return f"{text}; declare `coded` in its class, or {off}"
     return ""
 
 
@@ -137,7 +169,7 @@ def _memory(run: Run, memory: Memory, ask: Ask | None) -> str:
         return f"makes estimates of a mean over all clients, which '{run.label}' does not take"
     if ask is None:
         return f"is for the first Ask of a round, and '{run.label}' asks nothing at first"
-    if not coded_vectors(ask):
+    if not coded_vectors(ask, run.coded(ask)):
         return f"is for the first Ask of a round, in which '{run.label}' uploads no vectors"
     if GROUP in ask.up:
         return f"makes one mean, and '{run.label}' needs one of each group"
@@ -179,6 +211,11 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     buckets = rule.before is not None and not rule.sees_vectors
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"
+    discounts = not isinstance(participation.staleness, Constant)
+    alike = not rule.weighs or rule.before is not None
+    if participation.late == "stale" and discounts and alike:
+        text = f"'{name}' counts every vector once, and late: stale weighs late ones less"
+        return f"{text}; give late: drop, or staleness: constant"
     cohort = participation.cohort or run.federation.population.count
     vectors = cohort if rule.before is None else rule.before.count(cohort)
     if vectors < rule.least() and not algorithm.asynchronous:
@@ -201,7 +238,9 @@ def _secure_rule(run: Run, rule: Aggregator) -> str:
 
 def _downlink(run: Run, stages: Sequence[Stage]) -> str:
     """Return why the server's vectors cannot go down; empty if they can."""
-    codec, *others = stages
+    algorithm, (codec, *others) = run.training.algorithm, stages
+    if algorithm.exact_downloads:
+        return f"clients of '{run.label}' need exactly what the server sends; leave it out for it"
     if others or not isinstance(codec, Codec):
         return "give one codec, and nothing else"
     shapes = run.layout.shapes
@@ -210,6 +249,8 @@ def _downlink(run: Run, stages: Sequence[Stage]) -> str:
     memory = codec.memory
     if memory is None:
         return ""
+    if not algorithm.asks_once:
+        return f"'{memory.name}' is for one Ask in a round, and '{run.label}' asks again"
     if not memory.estimates or memory.sees_vectors:
         return f"'{memory.name}' is for sums over clients; give ef21"
     text = memory.misfit(codec, run.layout.pieces(codec, run.training.x0.size))
@@ -342,10 +383,16 @@ def _others(run: Run, privacy: Privacy) -> dict[str, object]:
 
 def _may_lose(run: Run) -> bool:
     """Whether a secure sum that has a reply may be lost, since too many have failed."""
-    clients, rule, uplink = run.federation.clients, run.participation, run.uplink()
+    uplink = run.uplink()
     secure = None if uplink is None else uplink.secure
-    if secure is None or secure.threshold * clients.count <= 1:
+    if secure is None or secure.threshold * run.federation.clients.count <= 1:
         return False
+    return may_fail(run)
+
+
+def may_fail(run: Run) -> bool:
+    """Whether a client that takes part may not reply, or may be away."""
+    clients, rule = run.federation.clients, run.participation
     return (
         rule.deadline_s is not None
         or rule.timeout_s is not None
@@ -379,7 +426,8 @@ def _uncounted(run: Run, ask: Ask | None) -> str:
         return f"'{label}' needs to know who took part; the server gets a noised mean alone"
     if GROUP in ask.up or ask.vectors:
         return f"'{label}' needs more than one mean; the server gets a noised mean alone"
-    bare = [name for name, n in ask.up.items() if n == 1 or name in ask.plain]
+    coded = run.coded(ask)
+    bare = [name for name, n in ask.up.items() if n == 1 or name not in coded]
     if bare:
         return f"'{label}' uploads '{bare[0]}' beside the clipped vectors, in the clear"
     return ""

@@ -17,7 +17,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population
-from rayfed.study.forecast.channel import Refusals, first, of_channel
+from rayfed.study.forecast.channel import Refusals, first, may_fail, of_channel
 
 MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
@@ -45,6 +45,9 @@ def check_run(run: Run) -> None:
 def _refusals(run: Run) -> Refusals:
     yield from _statistics(run)
     yield from _participation(run, _who(run))
+    if run.training.algorithm.needs_everyone and (may_fail(run) or run.federation.clients.by_round):
+        text = f"'{run.label}' needs all clients in every round"
+        yield "clients", f"{text}; let none be away, crash, fail to reply or be silent"
     yield from _work(run)
     yield from _waiting(run)
     yield from _breaks(run)
@@ -144,6 +147,8 @@ def _who(run: Run) -> dict[str, dict[str, object]]:
             )
         },
         "cohort": {everyone: algorithm.needs_everyone and few},
+        "deadline_s": {everyone: algorithm.needs_everyone and rule.deadline_s is not None},
+        "timeout_s": {everyone: algorithm.needs_everyone and rule.timeout_s is not None},
         "select": {
             everyone: algorithm.needs_everyone and (select.may_be_empty or select.own_cohort)
         },

@@ -219,12 +219,13 @@ class Loader:
         shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         partition = wanted.partition
         names = table.client_names if partition is None else partition.names(table, parts.clients)
-        _check_names(names)
         server, server_name = self._server(wanted, table, name, learned)
         return SeedData(
             wanted.problem, with_table(shards, None), server,
             {"clients": name, "server": server_name}, table.start, table.labels, table.note, names,
-            self.known.get(("notices", key), lambda: of_table(table, own=_of_users(dataset))),
+            self.known.get(
+                ("notices", key), lambda: of_table(table, seed, own=_of_users(dataset))
+            ),
         )  # fmt: skip
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
@@ -326,14 +327,6 @@ def _digest(table: Table) -> str:
         table = table.test
 
 
-def _check_names(names: Sequence[str]) -> None:
-    """Refuse a client whose name is that of a missing value in every table."""
-    for number, name in enumerate(names):
-        if name.strip().lower() == "nan":
-            text = f"client {number} is called '{name}', which tables take for a missing value"
-            raise ScenarioError("problem.dataset", f"{text}; give it another name")
-
-
 def _load(dataset: Dataset, source: Source, seed: int) -> Table:
     try:
         table = dataset.load(source, seed)
@@ -359,6 +352,8 @@ def _called(dataset: Dataset) -> str:
 def _check_task(problem: Problem, classes: int, dataset: Dataset) -> None:
     """Refuse a problem that the targets do not fit."""
     name = _called(dataset)
+    if problem.task == "own":
+        return
     if problem.task == "regression" and classes:
         text = f"'{problem.name}' predicts numbers, but dataset '{name}' has {classes} classes"
         remedy = "use logistic-regression or softmax-regression"

@@ -12,7 +12,9 @@ import numpy as np
 
 from rayfed.algorithms.base import Weights
 from rayfed.core.arrays import Array
-from rayfed.core.errors import clipped
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.plugins import raised
+from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
 from rayfed.engine.run import Run
@@ -20,6 +22,8 @@ from rayfed.problems.base import Batch, Problem
 
 _LARGE = 20.0
 """Root mean square of a feature beyond which steps that suit others do not suit it."""
+SCALE = "scale them"
+"""End of the line on large features."""
 _COMMON = 0.8
 """Share of the rows of one class from which accuracy says little."""
 _RIGHT = 0.98
@@ -30,25 +34,36 @@ _COUNTS = ("equally", "by size", "by size squared (by size in the draw and in th
 _MEANS = ("the plain mean of the F_i", "the mean of the F_i by size", "sum_i n_i^2 F_i")
 
 
-def of_table(table: Table, *, own: bool = True) -> tuple[str, ...]:
+def of_table(table: Table, seed: int = 0, *, own: bool = True) -> tuple[str, ...]:
     """Return a line for each thing that readers should beware of in rows of data.
 
     These are features that are much larger than 1, a class that most rows are of, and equal rows of
-    different labels. Of large tables evenly spaced rows are looked at.
+    different labels. Of large tables rows that the seed draws are looked at; classes are counted
+    over all rows.
 
     Parameters
     ----------
     table : Table
+    seed : int
     own : bool
         Whether the rows are the user's; features of data sets that come with rayfed are as their
         sources have them.
     """
-    step = -(-table.X.size // _NUMBERS)
-    X, y = table.X[::step], table.y[::step]
+    X, y = _some(table, seed)
     lines = [*_unscaled(table, X)] if own else []
     if table.classes:
-        lines += [*_uneven(table, y), *_contradicting(X, y, table.classes)]
+        lines += [*_uneven(table), *_contradicting(X, y, table.classes)]
     return tuple(lines)
+
+
+def _some(table: Table, seed: int) -> tuple[Array, Array]:
+    """Return features and targets of as many rows as are looked at."""
+    n, d = table.X.shape
+    most = max(1, _NUMBERS // d)
+    if n <= most:
+        return table.X, table.y
+    rows = np.sort(Key(seed, "notices").permutation(n)(np.arange(most)))
+    return table.X[rows], table.y[rows]
 
 
 def _unscaled(table: Table, X: Array) -> Iterator[str]:
@@ -59,12 +74,12 @@ def _unscaled(table: Table, X: Array) -> Iterator[str]:
         name = f"'{clipped(table.names[worst], 40)}'" if table.names else f"{worst + 1}"
         text = f"{large:,} of {len(size):,} features are larger than {_LARGE:g}, feature {name} "
         why = "a step size that suits other features is too long for them"
-        yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; scale them"
+        yield f"{text}most ({size[worst]:.3g}, root mean square): {why}; {SCALE}"
 
 
-def _uneven(table: Table, y: Array) -> Iterator[str]:
+def _uneven(table: Table) -> Iterator[str]:
     """Yield a line if most rows are of one class."""
-    counts = np.bincount(y.astype(np.int64), minlength=table.classes)
+    counts = np.bincount(table.y.astype(np.int64), minlength=table.classes)
     share = counts.max() / counts.sum()
     if share > _COMMON:
         label = str(counts.argmax())
@@ -85,6 +100,45 @@ def _contradicting(X: Array, y: Array, classes: int) -> Iterator[str]:
     if right < _RIGHT:
         text = "equal rows have different labels: no model is right about more than "
         yield f"{text}{100 * right:.3g} % of them; are labels wrong, or columns missing?"
+
+
+def check_integers(problem: Problem, x: Array, shards: Shards) -> None:
+    """Refuse rows that a module which takes integers cannot compute with.
+
+    Parameters
+    ----------
+    problem : Problem
+        Bound to its rows.
+    x : (p,) array
+        The first model.
+    shards : Shards
+        With their table, if they have one.
+
+    Raises
+    ------
+    ScenarioError
+        If features have fractions, are too large for the numbers of the study, or the module fails
+        on the rows with the largest and the smallest one.
+    """
+    table = getattr(shards, "table", None)  # rows that are made on demand have none
+    if table is None:
+        return
+    X = table.X
+    if (np.mod(X, 1) != 0).any():
+        text = "the model takes integers alone, and some features have fractions"
+        raise ScenarioError("problem.dataset", f"{text}; give ids, or a model of numbers")
+    exact = 2.0 ** (np.finfo(x.dtype).nmant + 1)
+    if X.size and np.abs(X).max() >= exact:
+        text = f"features of {np.abs(X).max():.0f} are not exact in {x.dtype}"
+        raise ScenarioError("dtype", f"{text}; give dtype: float64")
+    ends = [int(np.argmax(X)) // X.shape[1], int(np.argmin(X)) // X.shape[1]]
+    rows = X[ends].astype(x.dtype)
+    batch = problem.batch(Batch(rows[None], table.y[ends][None], np.ones((1, 2)), None))
+    try:
+        problem.predict(problem.arrays({"x": x[None, :]})["x"], batch.X)
+    except Exception as error:
+        text = f"the model cannot take integers from {X.min():.0f} to {X.max():.0f}"
+        raise ScenarioError("problem.model", f"{text}: {raised(error)}") from error
 
 
 def of_module(problem: Problem, x: Array, shards: Shards) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ from rayfed.study.plan.data import (
     with_wrong_labels,
 )
 from rayfed.study.plan.firstmodel import first_model
-from rayfed.study.plan.notices import of_aim, of_module
+from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
@@ -206,7 +206,11 @@ class _Seed:
         first = first_model(self.problem, self.data.shards, given, start, self._init_key)
         self.x0 = first.astype(self.dtype)
         held = self.data.whole(self.tables)
-        self.notices = (*self.data.notices, *of_module(self.problem, self.x0, held))
+        known = self.data.notices
+        if getattr(self.problem, "integers", False):
+            check_integers(self.problem, self.x0, held)
+            known = tuple(line for line in known if not line.endswith(SCALE))  # ids have no scale
+        self.notices = (*known, *of_module(self.problem, self.x0, held))
         self.evaluated = self._evaluated()
         self.data, self.subsample, self.looked_at = looked_at(
             self.data, self.evaluated, study.evaluate.rows, seed

@@ -5,6 +5,7 @@ import pytest
 
 from rayfed import api
 from rayfed.datasets.base import Table
+from rayfed.study.plan import notices
 from rayfed.study.plan.notices import of_module, of_table
 from rayfed.testing.toy import tiny_run, toy_scenario
 
@@ -42,6 +43,26 @@ def test_a_class_that_most_rows_are_of(most, said):
     assert bool(lines) == said
     if said:
         assert lines[0].startswith("85 % of the rows are of class 'yes'")
+
+
+def test_of_large_tables_rows_are_drawn_by_the_seed(monkeypatch):
+    """Labels alternate and features do with them; every second row would show one kind alone."""
+    monkeypatch.setattr(notices, "_NUMBERS", 1000)
+    kind = np.arange(1000) % 2
+    X = np.stack([kind * 30.0, np.arange(1000) / 1000], axis=1)
+    assert of_table(table(X, kind)) == of_table(table(X, kind), 0)
+    for seed in range(3):
+        (line,) = of_table(table(X, kind), seed)  # 30 / sqrt(2) = 21.2 > 20, not 0 and not 30
+        size = float(line.partition("most (")[2].partition(",")[0])
+        assert abs(size - 30 / np.sqrt(2)) < 2.0  # of 500 rows; one deviation is 0.34
+    assert of_table(table(X, kind), 1) != of_table(table(X, kind), 2)
+
+
+def test_classes_are_counted_over_all_rows(monkeypatch):
+    monkeypatch.setattr(notices, "_NUMBERS", 2)
+    y = np.repeat([1, 0], [17, 3])
+    assert of_table(table(y=y))[0].startswith("85 % of the rows are of class '1'")
+    assert of_table(table(y=np.arange(20) % 2)) == ()
 
 
 def test_equal_rows_of_different_labels():

@@ -29,13 +29,15 @@ from rayfed.problems.network.kernels.module import (
     kept,
     loaded,
     make,
+    takes_integers,
 )
 from rayfed.problems.network.kernels.stacked import device_of, stacked
 from rayfed.problems.network.kernels.weights import with_file
-from rayfed.problems.network.network import Network
+from rayfed.problems.network.network import Network, Predicted
 
 Tensors: TypeAlias = Any
 """A tensor where the base class has NumPy arrays."""
+_CHANNELS = (1, 2, 3, 4)
 ROWS = 512
 """Rows that go through a module at once; a constant, since sums depend on it."""
 
@@ -54,6 +56,8 @@ class BoundNetwork(Network):
         Whether the module draws random numbers in training.
     writes : bool
         Whether the module writes to its own parameters as it computes.
+    integers : bool
+        Whether the module gets rows as integers (int64): it takes no floats, as embeddings do.
     device : str
         Where it computes, as torch names it.
     fixed : mapping of str to array
@@ -64,6 +68,7 @@ class BoundNetwork(Network):
     classes: int
     random: bool = False
     writes: bool = False
+    integers: bool = False
     device: str = "cpu"
     fixed: Mapping[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
@@ -75,7 +80,8 @@ class BoundNetwork(Network):
         settings = {f.name: getattr(network, f.name) for f in fields(Network)}
         settings["model"] = loaded(network)
         bound = cls(**settings, rows=_shape(network, shape), classes=classes)
-        module = make(bound, bound.rows, bound.outputs, key)
+        module = make(bound, bound.rows, bound.outputs, key).to(torch.get_default_dtype())
+        bound = replace(bound, integers=takes_integers(bound, module, bound.rows))
         if bound.augment is not None and len(bound.rows) != 3:
             text = f"changes images (C, H, W), but a row has shape {bound.rows}; leave it out"
             raise ScenarioError("problem.augment", text)
@@ -90,8 +96,15 @@ class BoundNetwork(Network):
             classes=classes,
             random=random,
             writes=check_writes(bound, module, bound.rows),
+            integers=bound.integers,
             fixed=fixed,
         )
+
+    @property
+    def task(self) -> Predicted:  # type: ignore[override]
+        """The target: of a loss of the user's own classes if the data have them, or numbers."""
+        task = super().task
+        return task if task != "own" else "multiclass" if self.classes else "regression"
 
     @property
     def outputs(self) -> int:
@@ -287,6 +300,8 @@ class BoundNetwork(Network):
     def _images(self, X: Tensor, key: StepKey | None) -> Tensor:
         """Return rows (K, B, d) as the module gets them, (K, B, *shape)."""
         images = X.reshape(*X.shape[:2], *self.rows)
+        if self.integers:
+            return images.long()
         if key is None or self.augment is None:
             return images
         draws = drawn(self.augment, key, X.shape[1])
@@ -347,6 +362,8 @@ class BoundNetwork(Network):
         rows begin.
         """
         images = X.reshape(len(X), *self.rows)
+        if self.integers:
+            return images.long()
         return images.clone(memory_format=layout if images.ndim == 4 else torch.contiguous_format)
 
     def _loaded(self, models: Tensor, clients: int, key: StepKey | None = None) -> Iterator[Flat]:
@@ -433,7 +450,18 @@ class BoundNetwork(Network):
 
 
 def _shape(network: Network, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a row as the module gets it."""
+    """Return the shape of a row as the module gets it.
+
+    Raises
+    ------
+    ScenarioError
+        If the shape that is given does not fit, or channels come last and no shape says so.
+    """
+    last = len(shape) == 3 and shape[2] in _CHANNELS and min(shape[:2]) > _CHANNELS[-1]
+    if last and not network.shape:
+        text = f"rows look like (H, W, C) = {shape}, and PyTorch's modules take (C, H, W)"
+        remedy = "transpose them, or set problem.shape to keep them"
+        raise ScenarioError("problem.dataset", f"{text}; {remedy}")
     if not network.shape or prod(network.shape) == prod(shape):
         return network.shape or shape
     text = f"found {list(network.shape)} for rows of {prod(shape)} features"

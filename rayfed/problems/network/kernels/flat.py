@@ -23,8 +23,9 @@ _NORMS = (_BatchOrInstance, nn.GroupNorm, nn.LayerNorm)
 def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
     """Return where each trained parameter is in the flat model.
 
-    They are in the order of ``torch.nn.utils.parameters_to_vector``, without those that are frozen.
-    The running statistics of BatchNorm follow.
+    They are in the order of ``torch.nn.utils.parameters_to_vector``, without those that are frozen:
+    by name, or since the module says that they need no gradient. The running statistics of
+    BatchNorm follow.
 
     Raises
     ------
@@ -33,7 +34,11 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
     """
     every = dict(module.named_parameters())
     check_patterns("problem.frozen", frozen, list(every))
-    trained = {name: p for name, p in every.items() if not matches(name, frozen)}
+    needed = {name: p for name, p in every.items() if p.requires_grad}
+    if not needed:
+        text = "no parameter of the module needs a gradient, so there is nothing to train"
+        raise ScenarioError("problem.model", f"{text}; leave requires_grad of some as it is")
+    trained = {name: p for name, p in needed.items() if not matches(name, frozen)}
     if not trained:
         raise ScenarioError("problem.frozen", "leaves no parameter to train; freeze fewer")
     statistics = _statistics(module)

@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
@@ -94,6 +95,8 @@ def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn
             named = inspect.signature(found).parameters
             given = {name: offered[name] for name in offered if name in named} | settings
             module = found(**given)
+            if isinstance(module, nn.Module) and _is_lazy(module):
+                _initialise(module, shape)
         except ScenarioError:
             raise
         except Exception as error:
@@ -102,8 +105,37 @@ def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn
     if not isinstance(module, nn.Module):
         text = f"{shown(network)} makes a {type(module).__name__}; give a torch.nn.Module"
         raise ScenarioError(_PLACE, text)
+    _check_numbers(network, module)
     _check_batch_norm(network, module)
     return module
+
+
+def _is_lazy(module: nn.Module) -> bool:
+    """Return whether a module has parameters whose shape the first row decides."""
+    return any(is_lazy(parameter) for parameter in module.parameters())
+
+
+def _initialise(module: nn.Module, shape: tuple[int, ...]) -> None:
+    """Run rows of zeros through a module with lazy layers, so that these draw their parameters."""
+    module.eval()
+    with torch.no_grad():
+        try:
+            module(torch.zeros(2, *shape))
+        except (RuntimeError, IndexError, TypeError):  # it may take integers
+            module(torch.zeros(2, *shape, dtype=torch.int64))
+    module.train()
+
+
+def _check_numbers(network: Network, module: nn.Module) -> None:
+    """Refuse parameters that are no real numbers of full precision."""
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_complex():
+            text = f"{shown(network)} has complex numbers ('{name}'), and a model is real ones"
+            raise ScenarioError(_PLACE, f"{text}; keep real and imaginary parts apart")
+        if tensor.dtype in (torch.float16, torch.bfloat16):
+            kind = str(tensor.dtype).removeprefix("torch.")
+            text = f"{shown(network)} has numbers of {kind} ('{name}'), and models are float32"
+            raise ScenarioError(_PLACE, f"{text} or float64; give problem.precision: bfloat16")
 
 
 def _check_batch_norm(network: Network, module: nn.Module) -> None:
@@ -116,6 +148,19 @@ def _check_batch_norm(network: Network, module: nn.Module) -> None:
             if network.l2:
                 text = f"covers the running statistics of BatchNorm ('{name}')"
                 raise ScenarioError("problem.l2", f"{text}; give local.weight_decay in its place")
+
+
+def takes_integers(network: Network, module: nn.Module, shape: tuple[int, ...]) -> bool:
+    """Return whether a module takes rows of integers and none of floats, as embeddings do."""
+    try:
+        _scores(network, module, shape, 2)
+    except ScenarioError:
+        try:
+            _scores(network, module, shape, 2, torch.int64)
+        except ScenarioError:
+            return False  # `check_rows` says why floats will not do
+        return True
+    return False
 
 
 def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outputs: int) -> bool:
@@ -175,7 +220,13 @@ def check_writes(network: Network, module: nn.Module, shape: tuple[int, ...]) ->
     return any(p._version != version or not p.equal(value) for p, (_, version, value) in after)
 
 
-def _scores(network: Network, module: nn.Module, shape: tuple[int, ...], rows: int) -> Any:
+def _scores(
+    network: Network,
+    module: nn.Module,
+    shape: tuple[int, ...],
+    rows: int,
+    dtype: torch.dtype | None = None,
+) -> Any:
     """Return what a module makes of some rows of zeros.
 
     Raises
@@ -184,7 +235,9 @@ def _scores(network: Network, module: nn.Module, shape: tuple[int, ...], rows: i
         If it cannot take them.
     """
     try:
-        return module(torch.zeros(rows, *shape))
+        if dtype is None and getattr(network, "integers", False):
+            dtype = torch.int64
+        return module(torch.zeros(rows, *shape, dtype=dtype))
     except Exception as error:
         text = f"{shown(network)} cannot take {rows} rows of shape {shape}"
         raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
