@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.channel.base import Draws, Kept
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.shares import rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class Fault:
         """Return how many of so many clients are faulty."""
         if self.count is not None:
             return self.count
-        return pool if self.fraction is None else round(self.fraction * pool)
+        return pool if self.fraction is None else rounded(self.fraction, pool)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from rayfed.channel.layout import Layout
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.core.arrays import Array, Bools, Floats, under
 from rayfed.core.rng import Key
+from rayfed.core.shares import at_least
 from rayfed.messages import Ask
 
 WeightKind: TypeAlias = Literal["raw", "plain", "shares"]
@@ -270,7 +271,7 @@ class Uplink:
     def survivors(self) -> int:
         """The fewest clients with which the secure sum of a whole cohort is opened."""
         assert self.secure is not None
-        return math.ceil(self.secure.threshold * self._crowd.cohort)
+        return at_least(self.secure.threshold, self._crowd.cohort)
 
     @cached_property
     def share(self) -> float:

@@ -11,6 +11,7 @@ from annotated_types import Ge, Interval, Len
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.shares import at_most
 from rayfed.datasets.shards import Shards
 
 
@@ -147,7 +148,7 @@ class Arriving(Drift):
 
     def sizes(self, sizes: Ints, level: float) -> Ints:
         """Return how many rows are there at a level; see `Drift.sizes`."""
-        there = np.floor((self.first + (1 - self.first) * level) * sizes + 1e-9).astype(np.int64)
+        there = at_most(self.first + (1 - self.first) * level, sizes)
         most: Ints = np.maximum(there, np.minimum(sizes, 1))
         return most
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.shards import OfLastClients, Shards
 
@@ -98,7 +99,7 @@ class DriftingShards(Shards):
         if isinstance(self.who, np.ndarray):
             return np.isin(ids, self.who)
         place = Key(self.seed, "drift").permutation(self.clients)(ids)
-        return np.asarray(place < round(self.who * self.clients))
+        return np.asarray(place < rounded(self.who, self.clients))
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,) at this level."""

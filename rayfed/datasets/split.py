@@ -9,6 +9,7 @@ import numpy as np
 from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions import IID, Partition
 
@@ -154,9 +155,8 @@ def held_out(sizes: Ints, test: float, validation: float) -> tuple[Ints, Ints]:
     >>> [held.tolist() for held in held_out(np.array([1, 2, 10]), 0.5, 0.4)]
     [[0, 1, 5], [0, 1, 9]]
     """
-    tested = np.minimum(np.rint(test * sizes).astype(np.int64), sizes - 1)
-    validated = np.rint(validation * sizes).astype(np.int64)
-    return tested, np.minimum(tested + validated, sizes - 1)
+    tested = np.minimum(rounded(test, sizes), sizes - 1)
+    return tested, np.minimum(tested + rounded(validation, sizes), sizes - 1)
 
 
 def owners(

@@ -16,6 +16,7 @@ from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, located, under
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
+from rayfed.core.shares import at_least
 from rayfed.engine.clock import Traffic
 from rayfed.engine.correction import Correction
 from rayfed.engine.replies import WorkAnswer
@@ -167,7 +168,7 @@ class ServerEnd:
         assert self.secure is not None
         asked = np.bincount(of_asked)
         there = np.bincount(of_used, minlength=len(asked))
-        few = there < np.maximum(self.secure.threshold * asked, self.fewest)
+        few = there < np.maximum(at_least(self.secure.threshold, asked), self.fewest)
         return np.asarray(few[of_used])
 
     def received(

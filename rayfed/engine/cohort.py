@@ -8,7 +8,7 @@ to enter a later round.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -229,25 +229,27 @@ class Cohorts:
         known, status, close_s, goes_on = self._waited(cohort, stays)
         asked = self.exchange.grouped(asked, known.client, stats)
         works, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
+        number = int(numbers.max()) + 1
         used = works.used()
-        fresh = self._fresh(asked, works, used, stats) if len(used) else None
+        late = self._late(stats, close_s) if stays else None
+        old, fresh = self._computed(asked, late, works, used, stats)
         self._count(asked, works, numbers, goes_on, (used, fresh), stats)
-        late: list[WorkAnswer] = []
+        if late is not None:
+            self._count_late(late, old, number, stats)
         if stays:
-            late = self._late(asked, stats, close_s, int(numbers.max()) + 1)
             self._go_on(known, goes_on, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
         stats.answered = works.client[used].repeat(works.drawn[used])
-        stats.time_s, stats.ask = close_s, int(numbers.max()) + 1
-        answers = [*([] if fresh is None else [fresh]), *late]
+        stats.time_s, stats.ask = close_s, number
+        answers = [*([] if fresh is None else [fresh]), *old]
         if stats.timeline is not None and answers:
             stats.staleness = np.concatenate([answer.staleness for answer in answers])
-        reply = self.exchange.reply(asked, answers, stats, newest, stale=bool(late))
+        reply = self.exchange.reply(asked, answers, stats, newest, stale=bool(old))
         if self.exchange.listened(ask, owner):
             count = self.population.count
-            own = [] if fresh is None else [fresh.scalars(count) if late else reply]
-            stats.replies += [*(answer.scalars(count) for answer in late), *own]
+            own = [] if fresh is None else [fresh.scalars(count) if old else reply]
+            stats.replies += [*(answer.scalars(count) for answer in old), *own]
         return reply
 
     def _opened(self, asked: Asked, ids: Ints, works: Works, status: Ints) -> Works:
@@ -258,11 +260,26 @@ class Cohorts:
             status = unopened(status, there[lost])
         return works.with_status(status)
 
-    def _fresh(self, asked: Asked, works: Works, used: Ints, stats: RoundStats) -> WorkAnswer:
-        """Compute the works at these places, whose replies are used."""
-        whole = len(used) == len(works) and not works.attempt.any()
-        mine = works if whole else works.part(used)
-        return self.exchange.answer(asked, mine, asked.ask.send, stats)
+    def _computed(
+        self, asked: Asked, late: Works | None, works: Works, used: Ints, stats: RoundStats
+    ) -> tuple[list[WorkAnswer], WorkAnswer | None]:
+        """Compute the late works that are used, and the works at these places.
+
+        Late ones come first, in the order of their rounds: a client for which the round has waited
+        began its late work before that of the round.
+        """
+        parts = []
+        if late is not None:
+            assert stats.timeline is not None
+            usable = late.part(np.flatnonzero(late.status == USED))
+            for version in np.unique(usable.version).tolist():
+                part = usable.part(usable.version == version)
+                parts.append((part, stats.timeline.sends[version]))
+        if len(used):
+            whole = len(used) == len(works) and not works.attempt.any()
+            parts.append((works if whole else works.part(used), asked.ask.send))
+        answers = self.exchange.answers(asked, parts, stats)
+        return (answers[:-1], answers[-1]) if len(used) else (answers, None)
 
     def _count(
         self, asked: Asked, works: Works, numbers: Ints, goes_on: Bools,
@@ -368,34 +385,28 @@ class Cohorts:
 
     # -- what comes of it ------------------------------------------------------------------
 
-    def _late(
-        self, asked: Asked, stats: RoundStats, close_s: float, number: int
-    ) -> list[WorkAnswer]:
-        """Take the works of earlier rounds that are over when a round ends; return their answers.
+    def _late(self, stats: RoundStats, close_s: float) -> Works | None:
+        """Take the works of earlier rounds that are over when a round ends, by their rounds.
 
-        They are computed now, in the order of their rounds: until then nobody else changes their
-        clients' state.
+        They are computed then: until then nobody else changes their clients' state.
         """
         line = stats.timeline
         assert line is not None
         rows = [*line.waiting, *line.all_over(close_s)]
         line.waiting = []
-        if not rows:
-            return []
-        works = Works.of(sorted(rows, key=attrgetter("version", "client")))
-        newest, answers, losses = stats.round - 1, [], np.full(len(rows), np.nan)
-        for version in np.unique(works.version):
-            usable = np.flatnonzero((works.version == version) & (works.status == USED))
-            if len(usable):
-                send = line.sends[int(version)]
-                answer = self.exchange.answer(asked, works.part(usable), send, stats)
-                losses[usable] = answer.losses
-                answers.append(answer)
-        ended = Ended(works, losses, stats.round, newest, np.full(len(rows), number))
-        stats.count(ended)
-        line.forget(rows)
+        return Works.of(sorted(rows, key=attrgetter("version", "client"))) if rows else None
+
+    def _count_late(
+        self, works: Works, answers: Sequence[WorkAnswer], number: int, stats: RoundStats
+    ) -> None:
+        """Count late works, of which some are answered, and be done with them."""
+        line, losses = stats.timeline, np.full(len(works), np.nan)
+        assert line is not None
+        losses[works.status == USED] = [loss for answer in answers for loss in answer.losses]
+        numbers = np.full(len(works), number)
+        stats.count(Ended(works, losses, stats.round, stats.round - 1, numbers))
+        line.forget(works.rows())
         line.release()
-        return answers
 
     def _go_on(self, works: Works, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
         """Leave works on the timeline of the rounds that follow."""

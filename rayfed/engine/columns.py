@@ -62,7 +62,11 @@ COUNTS = (
         about="What works that ended in the round without being used had downloaded and uploaded, "
         "whenever they did.",
     ),
-    Column("local_steps", dtype="int64", about="Local steps of all clients in the round."),
+    Column(
+        "local_steps", dtype="int64",
+        about="Local steps behind the replies that the row uses; those of works that are late or "
+        "dropped do not count.",
+    ),
 )  # fmt: skip
 CHANGES = (
     Column(
@@ -97,7 +101,8 @@ SECURE = (
 PRIVATE = (
     Column(
         "epsilon", "privacy spent", better="lower",
-        about="Epsilon that all rounds so far have spent at the given delta, by the accountant.",
+        about="Epsilon that all rounds so far have spent at the given delta, by the accountant: "
+        "what a client has spent that was there in each of them; others have spent less.",
     ),
 )  # fmt: skip
 ADAPTIVE = (

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
+from operator import add as plus
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from rayfed.channel.faults import Collusion, Knowledge
-from rayfed.channel.faulty import Faulty, honest
+from rayfed.channel.faulty import honest
 from rayfed.channel.uplink import LEFT_OUT, total_name
 from rayfed.clients.request import Request, group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
@@ -34,6 +36,8 @@ from rayfed.selection import SelectionView
 
 Asker = Literal["algorithm", "selection"]
 Compute: TypeAlias = Callable[[Request], Gathered]
+_Answer: TypeAlias = tuple[dict[str, Array], dict[str, Array]]
+"""Sums and scalars, as in `Gathered`, that are still changed."""
 
 
 class NoReply(Exception):
@@ -123,35 +127,41 @@ class Exchange:
 
     # -- computing -------------------------------------------------------------------------
 
-    def answer(
-        self, asked: Asked, works: Works, send: Mapping[str, Array], stats: RoundStats
-    ) -> WorkAnswer:
-        """Compute works of one version and Ask of rounds.
+    def answers(
+        self, asked: Asked, parts: Sequence[tuple[Works, Mapping[str, Array]]], stats: RoundStats
+    ) -> list[WorkAnswer]:
+        """Compute the works of rounds that enter one update, part by part.
 
         Parameters
         ----------
         asked : Asked
-        works : Works
-            At least one; distinct clients, ascending.
-        send : mapping of str to array
-            What they download.
+        parts : sequence of (Works, mapping of str to array)
+            Works of one version and Ask, and what their clients download. At least one in each
+            part; distinct clients, ascending.
         stats : RoundStats
             The round; the model has the version before it. The weights of works that began from
             earlier ones are discounted, and the mean divides by what they make. What colluding
             clients remember is in its state of the channel.
         """
-        version, weights, newest = int(works.version[0]), works.weight, stats.round - 1
-        staleness = np.full(len(works), newest - version)
-        if version != newest:
-            weights = weights * self.run.participation.staleness.factor(staleness)
-        request = self.request(asked, works, version + 1, weights)
+        newest, requests, computes, late = stats.round - 1, [], [], []
+        for works, send in parts:
+            version, weights = int(works.version[0]), works.weight
+            staleness = np.full(len(works), newest - version)
+            if version != newest:
+                weights = weights * self.run.participation.staleness.factor(staleness)
+            requests.append(self.request(asked, works, version + 1, weights))
+            computes.append(partial(self.compute, send=send, when=stats.when))
+            late.append(staleness)
         if asked.coded and self.colluders.known:
-            gathered, stats.channel = self.colluders.answered(
-                request, lambda part: self.compute(part, send, stats.when), stats.channel
-            )
+            gathered, stats.channel = self.colluders.answered(requests, computes, stats.channel)
         else:
-            gathered = self.compute(request, send, stats.when)
-        return WorkAnswer.to(request, gathered, works.seconds, staleness)
+            gathered = [compute(each) for compute, each in zip(computes, requests, strict=True)]
+        return [
+            WorkAnswer.to(request, found, works.seconds, staleness)
+            for request, found, (works, _), staleness in zip(
+                requests, gathered, parts, late, strict=True
+            )
+        ]
 
     def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
         """Return works of distinct clients as hosts get them.
@@ -329,11 +339,12 @@ class Exchange:
 
 
 class Colluders:
-    """The colluding clients of one run, which know the honest replies of a round.
+    """The colluding clients of one run, which know the honest replies of an update.
 
     The honest are asked first, for sums of their vectors and of the squares of these; the others in
-    a second exchange. What colluding clients send is the same vector for all of them, which is
-    added to the sums here: a host need not know it.
+    a second exchange. What colluding clients send is the same vector for all of them, late ones
+    too, which is added to the sums here: a host need not know it. Where no honest reply enters the
+    update, what they would have sent themselves stands for the honest replies.
 
     Their state is ``fault.<number>.<client function>.<name>`` in that of the channel.
 
@@ -347,85 +358,162 @@ class Colluders:
         self.known = [faulty for faulty in self.every if isinstance(faulty.fault, Collusion)]
         self.key, self.dtype = Key(run.seed, "faults"), run.training.dtype
 
-    def answered(self, request: Request, compute: Compute, state: State) -> tuple[Gathered, State]:
-        """Return the answer to a request of the algorithm, and the state after it.
+    def answered(
+        self, requests: Sequence[Request], computes: Sequence[Compute], state: State
+    ) -> tuple[list[Gathered], State]:
+        """Return the answers to the requests of an update, and the state after them.
 
         Parameters
         ----------
-        request : Request
-        compute : callable
-            Computes a request for some of its clients.
+        requests : sequence of Request
+            Of one Ask of the algorithm.
+        computes : sequence of callable
+            Each computes its request for some of the clients.
         state : mapping of str to array
             Of the channel.
         """
-        ids, round = request.ids, request.round
-        active = [(each, np.flatnonzero(each.among(ids, round))) for each in self.known]
-        active = [(each, at) for each, at in active if len(at)]
-        truthful = honest(self.every, ids)
-        if not active or not truthful.any():
-            return compute(request), state
-        sees = any(each.fault.sees_vectors for each, _ in active)  # type: ignore[attr-defined]
-        first = np.flatnonzero(truthful)
-        asked = replace(request.part(first), squares=True, vectors=request.vectors or sees)
-        heard = compute(asked)
-        rest = np.flatnonzero(~truthful)
-        wrong = compute(_unheard(request, rest, active))
-        gathered = _joined(request, (first, heard), (rest, wrong))
+        asked = list(zip(requests, computes, strict=True))
+        liars = [self._liars(request) for request in requests]
+        if not any(len(places) for mine in liars for places in mine):
+            return [compute(request) for request, compute in asked], state
+        informants = [np.flatnonzero(honest(self.every, request.ids)) for request in requests]
+        truthful = any(map(len, informants))
+        if not truthful:
+            informants = list(map(_together, liars))
+        active = [k for k in range(len(self.known)) if any(len(places[k]) for places in liars)]
+        sees = any(self.known[k].fault.sees_vectors for k in active)  # type: ignore[attr-defined]
+        heard = [
+            _some(compute, replace(request, squares=True, vectors=request.vectors or sees), at)
+            for (request, compute), at in zip(asked, informants, strict=True)
+        ]
+        known = _Heard(requests, informants, heard)
+        answers = []
+        for (request, compute), at, told, mine in zip(asked, informants, heard, liars, strict=True):
+            rest = np.setdiff1d(np.arange(len(request.ids)), at)
+            others = _some(compute, _unheard(request, _together(mine)), rest)
+            answers.append(_joined(request, (at, told), (rest, others), summed=truthful))
         now = dict(state)
-        for each, at in active:
-            gathered, now = self._added(request, gathered, heard, first, each, at, now)
-        return gathered, now
+        for k in active:
+            now |= self._add(requests, answers, known, k, [places[k] for places in liars], now)
+        return [Gathered(*answer) for answer in answers], now
 
-    def _added(
-        self, request: Request, gathered: Gathered, heard: Gathered, first: Ints, faulty: Faulty,
-        at: Ints, state: State,
-    ) -> tuple[Gathered, dict[str, Array]]:  # fmt: skip
-        """Return an answer with what some colluding clients at these places send."""
-        fault, now = faulty.fault, dict(state)
+    def _liars(self, request: Request) -> list[Ints]:
+        """Return the places in a request of those who collude, fault by fault."""
+        ids, round = request.ids, request.round
+        return [np.flatnonzero(faulty.among(ids, round)) for faulty in self.known]
+
+    def _add(
+        self, requests: Sequence[Request], answers: Sequence[_Answer], known: _Heard, number: int,
+        places: Sequence[Ints], state: State,
+    ) -> dict[str, Array]:  # fmt: skip
+        """Add what the colluding clients of a fault send to answers; return what they remember.
+
+        `places` are theirs in each request.
+        """
+        faulty, work = self.known[number], requests[0].work
+        fault, now = faulty.fault, dict[str, Array]()
         assert isinstance(fault, Collusion)
-        sums, each = dict(gathered.sums), dict(gathered.each)
-        total = float(request.weights[first].sum())
-        for name in [name for name in request.up if f"{name}^2" in heard.sums]:
-            shape = heard.sums[f"{name}^1"].shape
-            mean, square = ((heard.sums[f"{name}^{power}"] / total).reshape(-1) for power in (1, 2))
-            vectors = heard.each[name].reshape(len(first), -1) if name in heard.each else None
-            known = Knowledge(mean, square, len(first), len(at), vectors, request.ids[first])
-            mine = f"fault.{faulty.number}.{request.work}.{name}."
-            kept = under(state, mine)
-            key = self.key.sub(f"{faulty.number}/{request.work}/{name}")
-            first_state = kept or fault.init(mean.size, key.uniforms([0], mean.size)[0])
-            vector, after = fault.sent(known, first_state)
+        for name in known.vectors(requests[0].up):
+            knowledge = known.knowledge(name, sum(map(len, places)))
+            mine = f"fault.{faulty.number}.{work}.{name}."
+            key = self.key.sub(f"{faulty.number}/{work}/{name}")
+            size = knowledge.mean.size
+            first_state = under(state, mine) or fault.init(size, key.uniforms([0], size)[0])
+            vector, after = fault.sent(knowledge, first_state)
             now |= {mine + k: v for k, v in after.items()}
-            wrong = vector.astype(self.dtype).reshape(shape)
-            for key_name, weight in _shares(request, name, at):
-                share = wrong * wrong.dtype.type(weight)
-                sums[key_name] = sums[key_name] + share if key_name in sums else share
-            if name in each:
-                each[name] = each[name].copy()
-                each[name][at] = wrong
-        return Gathered(sums, each), now
+            wrong = vector.astype(self.dtype).reshape(known.shape(name))
+            for request, (sums, each), at in zip(requests, answers, places, strict=True):
+                if not len(at):
+                    continue
+                for key_name, weight in _shares(request, name, at):
+                    share = wrong * wrong.dtype.type(weight)
+                    sums[key_name] = sums[key_name] + share if key_name in sums else share
+                if name in each:
+                    each[name][at] = wrong
+        return now
 
 
-def _unheard(request: Request, rest: Ints, active: list[tuple[Faulty, Ints]]) -> Request:
-    """Return the request for those who are not honest, in which colluding ones weigh nothing."""
+class _Heard:
+    """What colluding clients have heard of an update.
+
+    Parameters
+    ----------
+    requests : sequence of Request
+    places : sequence of (H,) array of int
+        Of those in each request whom they know.
+    gathered : sequence of Gathered
+        Sums of their vectors and of the squares of these.
+    """
+
+    def __init__(
+        self, requests: Sequence[Request], places: Sequence[Ints], gathered: Sequence[Gathered]
+    ) -> None:
+        parts = [part for part in zip(requests, places, gathered, strict=True) if len(part[1])]
+        self.found = [found for _, _, found in parts]
+        self.weight = sum(float(request.weights[at].sum()) for request, at, _ in parts)
+        ids = np.concatenate([request.ids[at] for request, at, _ in parts])
+        self.order = np.argsort(ids, kind="stable")
+        self.ids = ids[self.order]
+
+    def vectors(self, up: Mapping[str, int]) -> list[str]:
+        """Return the names of the vectors among what clients upload."""
+        return [name for name in up if f"{name}^2" in self.found[0].sums]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a vector."""
+        return self.found[0].sums[f"{name}^1"].shape
+
+    def knowledge(self, name: str, faulty: int) -> Knowledge:
+        """Return what so many colluding clients know of a vector."""
+        mean, square = (self._mean(f"{name}^{power}") for power in (1, 2))
+        vectors = None
+        if name in self.found[0].each:
+            rows = np.concatenate([found.each[name] for found in self.found])
+            vectors = rows.reshape(len(rows), -1)[self.order]
+        return Knowledge(mean, square, len(self.ids), faulty, vectors, self.ids)
+
+    def _mean(self, name: str) -> Array:
+        total = reduce(plus, [found.sums[name] for found in self.found])
+        return np.asarray((total / self.weight).reshape(-1))
+
+
+def _together(places: Sequence[Ints]) -> Ints:
+    """Return places of several faults, whose clients differ, as one array, ascending."""
+    return np.sort(np.concatenate(places))
+
+
+def _some(compute: Compute, request: Request, at: Ints) -> Gathered:
+    """Compute a request for its clients at some places; nothing if there are none."""
+    return compute(request.part(at)) if len(at) else Gathered({}, {})
+
+
+def _unheard(request: Request, liars: Ints) -> Request:
+    """Return the request in which colluding clients weigh nothing."""
     weights = request.weights.copy()
+    weights[liars] = 0
     shares = None if request.shares is None else request.shares.copy()
-    for _, at in active:
-        weights[at] = 0
-        if shares is not None:
-            shares[at] = 0
-    return replace(request, weights=weights, shares=shares).part(rest)
+    if shares is not None:
+        shares[liars] = 0
+    return replace(request, weights=weights, shares=shares)
 
 
-def _joined(request: Request, *parts: tuple[Ints, Gathered]) -> Gathered:
-    """Return the answers to two parts of a request as one."""
-    (_, heard), (_, wrong) = parts
+def _joined(
+    request: Request, first: tuple[Ints, Gathered], second: tuple[Ints, Gathered], *, summed: bool
+) -> _Answer:
+    """Return the answers to two parts of a request as one.
+
+    If the first is not `summed`, its vectors do not count.
+    """
     each: dict[str, Array] = {}
-    for name, rows in wrong.each.items():
-        each[name] = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
-        for at, gathered in parts:
-            each[name][at] = gathered.each[name]
-    return Gathered(add(heard.sums, wrong.sums), each)
+    for at, gathered in (first, second):
+        for name, rows in gathered.each.items():
+            if rows.ndim == 1 or request.vectors:
+                whole = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
+                each.setdefault(name, whole)[at] = rows
+    told = first[1].sums
+    if not summed:
+        told = {name: rows for name, rows in told.items() if name == LEFT_OUT}
+    return dict(add(told, second[1].sums)), each
 
 
 def _shares(request: Request, name: str, at: Ints) -> Iterator[tuple[str, float]]:

@@ -172,7 +172,9 @@ class _View(MeasureView):
         self.first, self.solvers = run.training.x0, run.training.solvers
         self.clients, self.optimum = run.measuring.evaluated, run.measuring.optimum
         self.algorithm: Method = run.training.algorithm
-        self.population, self.data = run.federation.clients, run.federation.views.evaluation
+        self.population = run.federation.clients
+        self._row = self.round if cohort is None else self.round + 1  # its rows are looked at
+        self.data = run.federation.views.evaluation.at(self._row)
         self.layers = measures.layers
         self.honest = honest(run.faults, self.clients)
         self.seed, self.size = run.seed, run.participation.cohort
@@ -185,7 +187,7 @@ class _View(MeasureView):
         self, work: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
     ) -> Gathered:
         """Run the measure's method at the evaluated clients."""
-        request = uncharged(self._owner, work, up, self.clients, data_round=self.round)
+        request = uncharged(self._owner, work, up, self.clients, data_round=self._row)
         if solving:
             groups = self._measures.run.federation.population.group_of(self.clients)
             request = replace(request, groups=groups)
@@ -201,11 +203,16 @@ class _View(MeasureView):
     ) -> Reply:
         """Run a method at clients (K,) and return means by the weights of F."""
         ids = self.clients if ids is None else ids
-        groups = self._measures.run.federation.population.group_of(ids)
-        weights = self.weights(ids).astype(np.float64)
-        round = 0 if steps is None else self.round + 1
-        taken = np.zeros(len(ids), dtype=np.int64) if steps is None else steps
-        request = Request(self._owner, work, up, ids, weights, taken, groups, round, 0)
+        federation, data, round = self._measures.run.federation, self.data, 0
+        taken = np.zeros(len(ids), dtype=np.int64)
+        if steps is not None:
+            taken, round = steps, self.round + 1
+            data = federation.views.evaluation.at(round)
+        weights = data.objective.weights(data.shards.mass(ids)).astype(np.float64)
+        request = Request(
+            self._owner, work, up, ids, weights, taken, federation.population.group_of(ids), round,
+            0, data_round=round or self._row,
+        )  # fmt: skip
         gathered = self._measures.exchange(request, send, self._state.when)
         answer = replies.WorkAnswer.to(request, gathered)
         return replies.reply_of([answer], replies.MeanOf(up, self.population.count), round)
@@ -214,13 +221,13 @@ class _View(MeasureView):
         """Return F_i(x) (K,) of clients at a model (p,)."""
         function, when = self._measures.evaluation.losses, self._state.when
         up, send = {"loss": 1}, {"x": x}
-        found = self._measures.ask("evaluation", function, up, ids, send, when, self.round)
+        found = self._measures.ask("evaluation", function, up, ids, send, when, self._row)
         return found.each["loss"]
 
     def own_losses(self) -> Floats:
         """Return F_i (K,) of the evaluated clients at the models that they use."""
         when, state = self._state.when, self._state.state
-        return self._measures.each(self.model, self.clients, when, self.round, state)["loss"]
+        return self._measures.each(self.model, self.clients, when, self._row, state)["loss"]
 
     def weights(self, ids: Ints) -> Floats:
         """Return the raw weights (K,) of clients in F."""
@@ -229,6 +236,7 @@ class _View(MeasureView):
     def steps(self, ids: Ints) -> Ints:
         """Return the local steps (K,) of clients in the coming round."""
         run, counter, coming = self._measures.run, self._measures.counter, self.round + 1
+        counter.shards = run.federation.views.training.at(coming).shards
         pace = run.federation.population.seconds_per_step(ids, coming, 0, counter.rows(ids))
         return counter.steps(ids, pace, coming, self._state.step_state)
 

@@ -247,6 +247,8 @@ class Places:
             while (work := line.over()) is not None:
                 if self._end(work, closed):
                     return closed
+            if line.next_s <= line.now_s:  # who waited for an upload that is given up is free
+                continue
             self._dispatch(selection)
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
@@ -316,18 +318,25 @@ class Places:
     def _ask_again(self) -> None:
         """Let clients begin anew whose work has failed in this moment, if they are there and idle.
 
-        They keep their places; what others could take is filled afterwards. They start from the
-        newest version, or in a tier from that from which it has started.
+        They keep their places; what others could take is filled afterwards, at first by those who
+        were only sending, since they had left theirs. They start from the newest version, or in a
+        tier from that from which it has started.
         """
-        failed, self.line.again = sorted(self.line.again, key=lambda work: work.client), []
+        failed, self.line.again = sorted(self.line.again, key=self._keeps), []
         works = Works.of(failed)
         there = self.population.available(works.client, self.line.now_s, self.line.serial + 1)
         there &= ~self.busy[works.client]
         there &= there.cumsum() <= self.count - self.line.taken
         if there.any():
-            versions = works.version[there].tolist() if self.together else ()
-            self._start(works.client[there], (works.attempt[there] + 1).tolist(), versions)
+            works = works.part(np.flatnonzero(there)[np.argsort(works.client[there])])
+            versions = works.version.tolist() if self.together else ()
+            self._start(works.client, (works.attempt + 1).tolist(), versions)
         self.line.forget(failed)
+
+    def _keeps(self, work: Work) -> tuple[bool, int]:
+        """Return the key by which works that have failed keep their places."""
+        sent = isinstance(self.line.stages, Overlap) and math.isfinite(work.free_s)
+        return sent, work.client
 
     def _free(self) -> Iterator[tuple[int, OfTier | None]]:
         """Yield the free places, and to which clients they belong; to any if None."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -28,6 +27,7 @@ from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
+from rayfed.core.shares import at_least
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.stopping import Pace, Stop
 from rayfed.measures import Measure, Need, Optimum
@@ -55,7 +55,6 @@ Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
 """Attempts of one client in a round, after the first; each is timed and recorded."""
-_SLACK = 1e-9  # 1.1 times a cohort of 50 is 55, though 50 * 1.1 > 55 in floating point
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ class Participation:
         """Return how many of so many clients a round asks: the cohort, and those beside it."""
         if self.cohort is None:
             return count
-        return min(math.ceil(self.cohort * self.over_select - _SLACK), count)
+        return min(at_least(self.over_select, self.cohort), count)
 
     @property
     def asks_again(self) -> bool:

@@ -24,7 +24,7 @@ from rayfed.population import Population, Server
 from rayfed.population.server import BYTES_PER_S
 
 _SIDES = ("down", "up")
-_STAGES = ("computing", "ready", "sending")
+_STAGES = ("computing", "ready", "sending", "first")
 
 
 class Moved(NamedTuple):
@@ -306,11 +306,15 @@ class Overlap:
         Works that may be sent from now on: serial number and seconds of the upload.
     sending : dict of int to (int, float)
         Works that are being sent: serial number, and when they arrive.
+    first : dict of int to (int, float)
+        On half-duplex links the work whose transfer came first of two, and when it leaves the link;
+        if it is given up before, the other one has the link from then on.
     """
 
     computing: dict[int, tuple[int, float, float]] = field(default_factory=dict)
     ready: dict[int, tuple[int, float]] = field(default_factory=dict)
     sending: dict[int, tuple[int, float]] = field(default_factory=dict)
+    first: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     @property
     def next_s(self) -> float:
@@ -339,12 +343,16 @@ class Overlap:
                    duration.up_s)  # fmt: skip
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for client, serial, waits, down_s, compute_s, up_s in rows:
-            start_s = self.sending[client][1] if waits and client in self.sending else now_s
+            start_s = now_s
+            if waits and client in self.sending:
+                self.first[client] = self.sending[client]
+                start_s = self.sending[client][1]
             got_s = start_s + down_s
             self.computing[client] = serial, got_s + compute_s, up_s
             if waits and client in self.ready:
                 sent, seconds = self.ready.pop(client)
                 self.sending[client] = sent, got_s + seconds
+                self.first[client] = serial, got_s
 
     def send(self, now_s: float) -> None:
         """Send what is ready; its clients do not begin anything now that has to come first."""
@@ -355,6 +363,9 @@ class Overlap:
     def leave(self, now_s: float, work: Work) -> bool:
         """Take away a work that is over; return whether it was not yet sent."""
         client, serial = work.client, work.serial
+        first, until_s = self.first.get(client, (0, now_s))
+        if first == serial and now_s < until_s:
+            self._hasten(client, serial, until_s - now_s)
         if client in self.computing and self.computing[client][0] == serial:
             del self.computing[client]
             return True
@@ -362,6 +373,23 @@ class Overlap:
             if client in stage and stage[client][0] == serial:
                 del stage[client]
         return False
+
+    def _hasten(self, client: int, given_up: int, by_s: float) -> None:
+        """Let the other transfer of a client begin earlier than behind that of a work."""
+        if client in self.computing and self.computing[client][0] != given_up:
+            serial, computed_s, up_s = self.computing[client]
+            self.computing[client] = serial, computed_s - by_s, up_s
+        elif client in self.sending:
+            serial, end_s = self.sending[client]
+            self.sending[client] = serial, end_s - by_s
+        del self.first[client]
+
+    def holds(self, work: Work) -> bool:
+        """Whether a work holds its place, or did until this moment: it is not being sent."""
+        return any(
+            work.client in stage and stage[work.client][0] == work.serial
+            for stage in (self.computing, self.ready)
+        )
 
     def _free_s(self, client: int) -> float:
         """Return when a client has computed, and its upload before has left."""
@@ -380,4 +408,5 @@ class Overlap:
         return cls(*(
             {int(client): (int(serial), *times) for client, serial, *times in arrays[name].tolist()}
             for name in _STAGES
+            if name in arrays  # earlier checkpoints have no `first`
         ))  # fmt: skip

@@ -224,12 +224,17 @@ class Timeline:
         self.freed += moved.free
 
     def over(self) -> Work | None:
-        """Take the next work that is over, in the order of time and clients; None if none is."""
+        """Take the next work that is over, in the order of time and clients; None if none is.
+
+        Its `free_s` is inf if it overlaps with others and held its place until now.
+        """
         work = self._first()
         if work is None or work.over_s > self.now_s:
             return None
         heappop(self._ends)
         del self.open[work.serial]
+        if isinstance(self.stages, Overlap) and self.stages.holds(work):
+            work = work._replace(free_s=math.inf)
         if self.stages is None or self.stages.leave(self.now_s, work):
             self.freed.append(work.client)
         return work

@@ -54,7 +54,8 @@ class Work(NamedTuple):
     start_s, compute_s : float
         When it starts, and its seconds of computing.
     free_s : float
-        When its client may compute for the next Ask, where that overlaps with transfers.
+        When its client may compute for the next Ask, where that overlaps with transfers; inf for
+        a work of arrivals that was over before.
     end_s : float
         When the reply is there; inf if that is not known yet, or never.
     gone_s, limit_s : float

@@ -24,7 +24,8 @@ class Appeal(Measure):
     Cho, Jhunjhunwala, Li, Smith, Joshi, "Maximizing Global Model Appeal in Federated Learning",
     TMLR 2024: those with F_k(x) <= rho_k, the loss of a model that client k has trained alone,
     from the first model and with the local solver of the algorithm. Where there is no global
-    model, F_k is that of the models which clients use. Its state are the rho_k.
+    model, F_k is that of the models which clients use. Its state are the rho_k, and the round of
+    whose rows they are: where rows change, clients train alone again.
 
     Parameters
     ----------
@@ -49,9 +50,11 @@ class Appeal(Measure):
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the share, and the losses of the clients' models alone."""
-        if "alone" not in known:
+        rows = view.data.shards
+        if "alone" not in known or rows.at(int(known.get("round", 0))).version != rows.version:
             send = {"x": view.first, "steps": np.array(self.steps)}
-            known = {"alone": view.ask("alone", send, {"loss": 1}, solving=True).each["loss"]}
+            alone = view.ask("alone", send, {"loss": 1}, solving=True).each["loss"]
+            known = {"alone": alone, "round": np.array(view.round)}
         if view.algorithm.has_global:
             losses = view.losses(view.model, view.clients)
         else:

@@ -24,8 +24,8 @@ Need: TypeAlias = Literal[
 
 "accuracy": `MeasureView.accuracy`. "cohort": it is called for the cohort of a round, before it
 trains. "fixed rows": it is refused where rows change over rounds. "optimum": `MeasureView.optimum`;
-it is refused where that is not known. "optimum if known" is not; nor is "optima if known", for the
-optimum with the least loss of every client.
+it is refused where that is not known, or changes with the rows. "optimum if known" is not; nor is
+"optima if known", for the optimum with the least loss of every client.
 """
 
 
@@ -106,7 +106,8 @@ class MeasureView(Protocol):
     population : Population
         All clients.
     data : rayfed.clients.setup.DataView
-        Their rows (`shards`), and what F is (`objective`).
+        Their rows (`shards`), and what F is (`objective`), in the round of the row; of a cohort, in
+        the round that asks it.
     seed : int
         Of the run.
     size : int or None
@@ -135,6 +136,8 @@ class MeasureView(Protocol):
     ) -> Answer:
         """Run the measure's method ``work(clients, **send) -> Upload`` at the evaluated clients.
 
+        They have the rows of `data`.
+
         Parameters
         ----------
         up : mapping of str to int
@@ -158,7 +161,8 @@ class MeasureView(Protocol):
         ids : (K,) array of int, optional
             The evaluated clients if None.
         steps : (K,) array of int, optional
-            Local steps of each, which its solver takes in the coming round; none if None.
+            Local steps of each, which its solver takes in the coming round, with the rows and the
+            weights of that; none if None.
         """
 
     def losses(self, x: Array, ids: Ints) -> Floats:

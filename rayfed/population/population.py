@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt, Le
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key, part_of
+from rayfed.core.shares import rounded
 from rayfed.population import correlated
 from rayfed.population.availability import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.crash import TRIES, Crash, Crashes
@@ -209,7 +210,7 @@ class Population:
     def straggles(self, ids: npt.ArrayLike) -> Bools:
         """Return which clients (K,) are stragglers."""
         ids = np.asarray(ids, dtype=np.int64)
-        slow = round(self.stragglers.fraction * self.count)
+        slow = rounded(self.stragglers.fraction, self.count)
         if slow == 0:
             return np.zeros(len(ids), dtype=np.bool_)
         return np.asarray(Key(self.seed, "stragglers").permutation(self.count)(ids) < slow)

@@ -15,6 +15,7 @@ from annotated_types import Ge, Interval
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.rng import Key
+from rayfed.core.shares import at_most
 from rayfed.messages import Reply, State
 from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import chunks
@@ -108,7 +109,7 @@ class Oort(Selection):
         here = view.available(state["client"])
         known = here & (state["loss"] >= 0)
         share = max(self.explore_least, self.explore * self.explore_decay ** (view.round - 1))
-        wanted = int(view.wanted * (1.0 - share))
+        wanted = at_most(1.0 - share, view.wanted)
         scores = self.scores(state, known, view.round)
         drawn = self._by_utility(view, state["client"][known], scores, wanted)
         new = self._new(view, state["client"], view.wanted - len(drawn))

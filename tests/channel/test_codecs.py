@@ -181,3 +181,8 @@ def test_power_sgd_finds_matrices_of_low_rank_after_a_step_or_two():
 def test_either_k_or_share(given):
     with pytest.raises(ScenarioError, match="give either k or share"):
         TopK(**given)
+
+
+@pytest.mark.parametrize(("share", "p", "k"), [(0.82, 75, 62), (0.58, 25, 14), (0.01, 10, 1)])
+def test_a_share_of_the_coordinates_is_rounded_and_at_least_one(share, p, k):
+    assert TopK(share=share).number((p,)) == k

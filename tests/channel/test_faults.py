@@ -182,3 +182,8 @@ def test_who_cannot_be_faulty_is_one_line(faults, message):
 def test_settings_that_do_not_go_together(cls, settings, message):
     with pytest.raises(ScenarioError, match=message):
         cls(**settings)
+
+
+@pytest.mark.parametrize(("share", "count", "chosen"), [(0.82, 75, 62), (0.58, 25, 14)])
+def test_halves_of_clients_are_rounded_to_even(share, count, chosen):
+    assert BitFlip(fraction=share).chosen(count) == chosen

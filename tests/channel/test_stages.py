@@ -179,3 +179,19 @@ REFUSED = [
 def test_what_does_not_go_together_is_one_sentence(mixed, uplink, changes, message):
     with pytest.raises(ScenarioError, match=message):
         api.prepare(api.read(scenario(mixed, uplink, **changes)))
+
+
+@pytest.mark.parametrize(("threshold", "count", "needed"), [
+    (0.56, 25, 14), (0.28, 25, 7), (0.56, 50, 28), (0.28, 75, 21), (0.07, 100, 7), (0.57, 25, 15),
+])  # fmt: skip
+def test_a_threshold_that_is_whole_clients_is_not_rounded_up(mixed, threshold, count, needed):
+    """As many survive as are needed, or one fewer; the others are silent."""
+    secure = SECURE | {"threshold": threshold}
+    for survive in (needed, needed - 1):
+        silent = {"name": "silent", "count": count - survive}
+        made = mixed(rounds=1, uplink=[secure], participation={"select": "all"})
+        made["clients"] = {"count": count, "faults": [silent]}
+        rows, _ = walked(made)
+        assert rows[0]["participants"] == (survive if survive == needed else 0)
+        (run,) = api.prepare(api.read(made)).runs
+        assert run.uplink().survivors == needed

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions import IID
-from rayfed.datasets.split import split
+from rayfed.datasets.split import held_out, split
 from rayfed.partitions import Dirichlet, Sizes, Writers
 
 OWNED = Table(np.zeros((10, 1)), np.arange(10.0), client=np.array([1, 0, 1, 1, 0, 1, 1, 1, 2, 1]))
@@ -160,3 +160,10 @@ def test_given_parts_are_kept_and_fractions_are_of_the_others():
     assert sorted(together.tolist()) == list(range(9))
     with pytest.raises(ScenarioError, match="data say which rows are for test, 2; leave it out"):
         split(table, None, None, 3, 0.1)
+
+
+def test_half_a_row_is_rounded_to_even():
+    """0.82 of 75 rows are 61.5, and 0.18 of them 13.5; in floating point a little less or more."""
+    tested, both = held_out(np.array([75, 175]), 0.82, 0.1)
+    assert tested.tolist() == [62, 144]  # 143.5 to even
+    assert (both - tested).tolist() == [8, 18]  # 7.5 and 17.5 to even

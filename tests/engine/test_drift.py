@@ -1,6 +1,9 @@
 """Runs on rows that change: against a simulation of their own, and against each other."""
 
 import pickle
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,8 +12,11 @@ import rayfed
 from rayfed import api
 from rayfed.clients.host import Host
 from rayfed.clients.request import Request
+from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.executors.base import gather
+from rayfed.measures import Measure
+from rayfed.messages import Upload
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import drive, stop_after
 from rayfed.testing.toy import tiny_run
@@ -24,7 +30,7 @@ KINDS = [
 
 
 def run_on(folder, X, y, client, drift, **changes):
-    """Return the rounds and clients of FedAvg with two full-batch steps."""
+    """Return what FedAvg with two full-batch steps records, or another algorithm."""
     data = {"X": X, "y": y, "client": client}
     problem = {
         "name": "least-squares",
@@ -34,6 +40,7 @@ def run_on(folder, X, y, client, drift, **changes):
     }
     local = {"steps": STEPS, "batch": "full", "lr": LR}
     settings = {
+        "algorithm": {"name": "fedavg", "local": local},
         "problem": problem,
         "partition": None,
         "clients": {"count": int(client.max()) + 1},
@@ -42,7 +49,7 @@ def run_on(folder, X, y, client, drift, **changes):
         "evaluate": {"every": 1},
         "drift": drift,
     } | changes
-    return tiny_run(folder, {"name": "fedavg", "local": local}, **settings)
+    return tiny_run(folder, settings.pop("algorithm"), **settings)
 
 
 def simulated(rows_at, clients, p):
@@ -101,6 +108,178 @@ def test_rows_that_arrive_count_for_means_losses_and_events(tmp_path):
     assert result.clients.samples.tolist() == [10, 4]
     early = run_on(tmp_path / "early", X, y, client, drift, rounds=3)
     assert early.clients.samples.tolist() == [6, 4]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe(Measure):
+    """The model, and all that a measure can ask about it."""
+
+    name: ClassVar[str] = "probe"
+    columns: ClassVar[tuple[Column, ...]] = tuple(
+        map(Column, ("x0", "x1", "mean0", "mean1", "weight", "asked", "told", "steps", "moved"))
+    )
+
+    def slope(self, clients, x):
+        return Upload({"slope": clients.gradient(x)})
+
+    def values(self, clients, x):
+        return Upload({"value": clients.value(x)})
+
+    def solved(self, clients, x):
+        return Upload({"moved": clients.solve(x).x - x})
+
+    def measure(self, view, known):
+        x, ids = view.model, view.clients
+        mean = view.mean("slope", {"x": x}, {"slope": 2}).mean["slope"]
+        steps = view.steps(ids)
+        moved = view.mean("solved", {"x": x}, {"moved": 2}, ids, steps).mean["moved"]
+        told = view.losses(x, ids)
+        row = {
+            "x0": x[0], "x1": x[1], "mean0": mean[0], "mean1": mean[1],
+            "weight": view.weights(ids)[0] / view.weights(ids).sum(),
+            "asked": view.ask("values", {"x": x}, {"value": 1}).each["value"].sum(),
+            "told": told.sum(), "steps": steps[0], "moved": moved[0],
+        }  # fmt: skip
+        return row, known
+
+
+def swapped(X, y, round):
+    return (X, 1 - y) if round >= 3 else (X, y)
+
+
+def grown(X, y, round):
+    return X[: 2 * max(1, min(round, 5))], y[: 2 * max(1, min(round, 5))]
+
+
+@pytest.mark.parametrize(
+    ("drift", "change", "label"),
+    [
+        ({"name": "labels-swap", "at": 3, "clients": [0]}, swapped, 0),
+        ({"name": "arriving", "first": 0.2, "at": 2, "over": 4, "clients": [0]}, grown, 1),
+    ],
+    ids=["labels-swap", "arriving"],
+)
+def test_measures_see_rows_and_weights_of_the_round_of_their_row(tmp_path, drift, change, label):
+    """Against logistic regression in plain NumPy, at the models of the run.
+
+    Of a client whose rows arrive all are equal, so that their order does not matter.
+    """
+    rng = np.random.default_rng(0)
+    client = np.array([0] * 10 + [1] * 4)
+    X, y = rng.standard_normal((14, 2)), rng.integers(0, 2, 14)
+    if change is grown:
+        X[:10], y[:10], y[10] = X[0], label, 1 - label
+    local = {"epochs": 1, "batch": 4, "lr": LR}
+    found = tiny_run(
+        tmp_path, {"name": "fedavg", "local": local},
+        problem={
+            "name": "logistic-regression", "intercept": False, "test": 0,
+            "dataset": {"name": "arrays", "data": {"X": X, "y": y, "client": client}},
+        },
+        partition=None, clients={"count": 2}, participation={}, rounds=ROUNDS, drift=drift,
+        evaluate={"every": 1, "gradient": True, "measures": [Probe()]},
+    ).rounds  # fmt: skip
+
+    def rows_at(round):
+        return [change(X[:10], y[:10], round), (X[10:], y[10:])]
+
+    def slope(rows, x):
+        return rows[0].T @ (1 / (1 + np.exp(-rows[0] @ x)) - rows[1]) / len(rows[1])
+
+    def value(rows, x):
+        return np.mean(np.log1p(np.exp(-(2 * rows[1] - 1) * (rows[0] @ x))))
+
+    for row in found.itertuples():
+        x, now, coming = np.array([row.x0, row.x1]), rows_at(row.round), rows_at(row.round + 1)
+        sizes = [len(rows[1]) for rows in now]
+        mean = np.average([slope(rows, x) for rows in now], axis=0, weights=sizes)
+        np.testing.assert_allclose([row.mean0, row.mean1], mean, rtol=1e-10)
+        assert row.objective_gradient_norm == pytest.approx(np.linalg.norm(mean), rel=1e-10)
+        assert row.weight == pytest.approx(sizes[0] / sum(sizes), rel=1e-14)
+        values = [value(rows, x) for rows in now]
+        assert row.asked == pytest.approx(sum(values), rel=1e-10)
+        assert row.told == pytest.approx(sum(values), rel=1e-10)
+        assert row.loss == pytest.approx(np.average(values, weights=sizes), rel=1e-10)
+        assert row.steps == -(-len(coming[0][1]) // 4)
+    assert found.objective_gradient_norm.nunique() == ROUNDS + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCohort(Measure):
+    """The loss of the cohort before it trains."""
+
+    name: ClassVar[str] = "of-cohort"
+    needs: ClassVar[Set[str]] = frozenset({"cohort"})
+    columns: ClassVar[tuple[Column, ...]] = (Column("before"), Column("weight"))
+
+    def measure(self, view, known):
+        weight = view.weights(view.cohort)[0]
+        return {"before": view.losses(view.model, view.cohort)[0], "weight": weight}, known
+
+
+def test_measures_of_a_cohort_see_the_rows_of_its_round(tmp_path):
+    """A client whose model is 0 at first: its losses are y^2 / 2 of the rows that are there."""
+    X, y = np.ones((4, 1)), np.array([2.0] * 4)
+    drift = {"name": "arriving", "first": 0.25, "at": 1, "over": 3}
+    found = run_on(
+        tmp_path, X, y, np.zeros(4, np.int64), drift, rounds=4,
+        evaluate={"every": 1, "measures": [OfCohort()]},
+    ).rounds  # fmt: skip
+    assert found.weight.tolist()[1:] == [2, 3, 4, 4]
+    assert found.before.tolist()[1] == 2.0
+
+
+@pytest.mark.parametrize("at", [2, 20])
+def test_appeal_compares_with_models_alone_on_the_same_rows(tmp_path, at):
+    """One client with the targets 1 and 3, one of which arrives later.
+
+    Steps of 1/2 halve the distance from their mean. At 2, both have a loss of 1/2, which is more
+    than that after two steps on one of them, and less than that after two steps on both.
+    """
+    found = run_on(
+        tmp_path, np.ones((2, 1)), np.array([1.0, 3.0]), np.zeros(2, np.int64),
+        {"name": "arriving", "first": 0.5, "at": at}, evaluate={"every": 1, "appeal": 2}, rounds=3,
+        algorithm={"name": "fedavg", "local": {"steps": 5, "batch": "full", "lr": 0.5}},
+    ).rounds  # fmt: skip
+    first = np.sqrt(2 * found.loss[0])  # the model is 0
+
+    def loss(x, targets):
+        return np.mean((x - targets) ** 2) / 2
+
+    x, wanted = 0.0, []
+    for round in range(4):
+        targets = np.array([1.0, 3.0]) if round >= at else np.array([first])
+        middle = targets.mean()
+        x = middle + (x - middle) / 2**5 if round else x
+        wanted.append(float(loss(x, targets) <= loss(middle - middle / 4, targets)))
+    assert found.appeal.tolist() == wanted == [0, 1, 1, 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near(OfCohort):
+    needs: ClassVar[Set[str]] = frozenset({"optimum"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hopes(Measure):
+    """Whether the optimum is known."""
+
+    name: ClassVar[str] = "hopes"
+    needs: ClassVar[Set[str]] = frozenset({"optimum if known"})
+    columns: ClassVar[tuple[Column, ...]] = (Column("known"),)
+
+    def measure(self, view, known):
+        return {"known": float(view.optimum is not None)}, known
+
+
+def test_the_optimum_of_the_first_rows_is_none_of_later_ones(tmp_path):
+    X, y, client = np.ones((4, 1)), np.arange(4.0), np.zeros(4, np.int64)
+    drift = {"name": "arriving", "at": 2}
+    with pytest.raises(ScenarioError, match="drift changes them"):
+        run_on(tmp_path / "a", X, y, client, drift, evaluate={"measures": [Near()]})
+    asked = {"every": 1, "measures": [Hopes()]}
+    found = run_on(tmp_path / "b", X, y, client, drift, evaluate=asked)
+    assert (found.rounds.known == 0).all()
 
 
 def test_epochs_are_as_long_as_the_rows_that_are_there(tmp_path):

@@ -8,16 +8,19 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.mixers import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
+from rayfed.engine.works import USED
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import drive, stop_after
 from rayfed.testing.toy import toy_scenario
+from tests.fakes.stepping import step
 
 FEDAVG = {"name": "fedavg", "weights": "uniform"}
 
@@ -146,9 +149,108 @@ def test_mimic_copies_an_honest_vector_and_remembers_its_direction():
     assert states[1].channel["fault.0.number.v.chosen"] == 7
 
 
-def test_nobody_is_honest_and_all_send_what_they_have():
-    (state,), _ = steps([{"name": "alie", "count": 8}])
-    np.testing.assert_allclose(state.state["got"], sent().mean(0), rtol=1e-14)
+def test_what_liars_have_stands_for_the_honest_where_there_are_none():
+    """Client 3 has another fault; it is no liar who is asked, and not honest."""
+    faults = [
+        {"name": "ipm", "epsilon": 2.0, "ids": [0, 1, 2, 4]},
+        {"name": "alie", "z": 1.5, "ids": [5, 6, 7]},
+        {"name": "bit-flip", "ids": [3]},
+    ]
+    (state,), _ = steps(faults)
+    v = sent()
+    known = np.delete(v, 3, axis=0)
+    v[[0, 1, 2, 4]] = -2 * known.mean(0)
+    v[[5, 6, 7]] = known.mean(0) - 1.5 * known.std(0)
+    v[3] *= -1
+    np.testing.assert_allclose(state.state["got"], v.mean(0), rtol=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LateNumbers(FedAvg):
+    """In round r client i sends (i + 1, r + i^2)."""
+
+    name: ClassVar[str] = "late-numbers"
+
+    def train(self, clients, x):
+        i = clients.ids.astype(float)
+        v = np.stack([i + 1, clients.round + i**2], axis=1)
+        return Upload({"delta": v}, loss=np.ones(len(i)))
+
+
+def late_plan(rounds, faults, seed=0, **changes):
+    """Return the plan of five clients some of whom are late."""
+    made = toy_scenario(
+        LateNumbers(weights="uniform", local={"steps": 1, "batch": "full", "lr": 0.1}),
+        problem={
+            "name": "quadratic", "dataset": {"name": "quadratic", "clients": 5, "features": 2},
+        },
+        partition=None, seeds=[seed], rounds=rounds,
+        clients={"delay": {"name": "exponential", "mean_s": 1.0}, "faults": faults},
+        participation={
+            "select": "all", "deadline_s": 0.7, "late": "stale",
+            "staleness": "constant",
+        }, **changes,
+    )  # fmt: skip
+    return api.prepare(api.read(made))
+
+
+def late_numbers(rounds, faults, seed=0, **changes):
+    """Yield the changes of the model, and the works that were used: client and round."""
+    (run,) = (plan := late_plan(rounds, faults, seed, **changes)).runs
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    loop = Loop(run, executor)
+    before, _ = loop.start()
+    for _ in range(rounds):
+        after, _, ended = step(loop, before)
+        used = [
+            (int(client), int(version) + 1)
+            for part in ended
+            for client, version, status in zip(
+                *(part[name] for name in ("client", "version", "status")), strict=True
+            )
+            if status == USED
+        ]
+        yield before.state["x"] - after.state["x"], used
+        before = after
+
+
+@pytest.mark.parametrize("liars", [(3, 4), (0, 2, 3, 4), (1,)])
+@pytest.mark.parametrize("start", [1, 3])
+def test_late_liars_know_the_honest_replies_that_enter_the_same_update(liars, start):
+    """Those of no round but their own know of none where no other is used: of what they have."""
+    faults = [{"name": "ipm", "epsilon": 2.0, "ids": list(liars), "start": start}]
+    late = alone = 0
+    for seed in range(3):
+        for found, used in late_numbers(8, faults, seed):
+            sent = np.array([(i + 1.0, r + i**2) for i, r in used]).reshape(-1, 2)
+            lie = [i in liars and r >= start for i, r in used]
+            known = [i not in liars for i, _ in used]
+            late += any(lie) and len({r for _, r in used}) > 1
+            if not any(known):
+                alone, known = alone + any(lie), lie
+            if any(lie):
+                sent[lie] = -2 * sent[known].mean(axis=0)
+            wanted = sent.mean(axis=0) if used else 0.0
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    assert late > 0
+    assert alone > 0 or len(liars) < 3
+
+
+def test_late_liars_reach_rules_as_vectors():
+    """They mimic one of the honest of the update, the one that stands out most, late or not."""
+    faults = [{"name": "mimic", "ids": [1, 3]}]
+    copied = 0
+    for found, used in late_numbers(8, faults, aggregate="median"):
+        sent = np.array([(i + 1.0, r + i**2) for i, r in used]).reshape(-1, 2)
+        lie = np.array([i in (1, 3) for i, _ in used], bool)
+        if not used or not lie.any() or lie.all():
+            continue
+        copies = [np.where(lie[:, None], sent[k], sent) for k in np.flatnonzero(~lie)]
+        medians = np.array([np.median(each, axis=0) for each in copies])
+        assert np.abs(medians - found).max(axis=1).min() < 1e-9
+        copied += len({r for _, r in used}) > 1
+    assert copied > 0
 
 
 def test_silence_is_a_reply_that_never_comes():
@@ -221,6 +323,14 @@ def test_runs_with_faults_go_on_after_a_stop_to_the_same_bytes(tmp_path, name):
     plan = api.prepare(api.read(toy_scenario(FEDAVG, **changes, evaluate={"every": 1})))
     drive(plan, tmp_path / "whole")
     stop_after(plan, tmp_path / "twice", 3)
+    drive(plan, tmp_path / "twice", resume=True)
+    assert_same_results(tmp_path / "whole", tmp_path / "twice")
+
+
+def test_late_liars_remember_what_they_have_learnt_after_a_stop(tmp_path):
+    plan = late_plan(8, [{"name": "mimic", "ids": [1, 3]}])
+    drive(plan, tmp_path / "whole")
+    stop_after(plan, tmp_path / "twice", 4)
     drive(plan, tmp_path / "twice", resume=True)
     assert_same_results(tmp_path / "whole", tmp_path / "twice")
 

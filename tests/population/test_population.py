@@ -189,3 +189,9 @@ def test_a_million_clients_cost_nothing_until_asked():
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000  # one byte to a client would be more
+
+
+def test_a_share_that_is_half_a_client_beyond_is_rounded_to_even():
+    """0.82 of 75 are 61.5; in floating point a little less."""
+    population = Population(75, 0, stragglers=Stragglers(fraction=0.82, slowdown=8.0))
+    assert population.straggles(np.arange(75)).sum() == 62

@@ -162,3 +162,10 @@ def test_it_hears_how_long_work_took(mixed):
     assert after.selection["seconds"].tolist() == [5.0, 15.0]
     np.testing.assert_array_equal(after.selection["loss"], np.abs(events[0]["loss"]))
     assert after.selection["last"].tolist() == [1, 1]
+
+
+def test_a_whole_client_is_not_rounded_down():
+    """1 - 0.8 of a cohort of 5 is one known client, though less in floating point."""
+    state = table(Oort(), [0, 1, 2], np.ones(3), np.ones(3))
+    ids, _, _ = choose(Oort(explore=0.8), seen(5), state)
+    assert np.count_nonzero(ids > 2) == 4

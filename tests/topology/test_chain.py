@@ -1,6 +1,7 @@
 """Chains: closed forms, sparse against dense, definitions by brute force."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -127,6 +128,60 @@ def test_a_chain_in_parts_never_mixes():
     assert parts.mixing_bounds() == (math.inf, math.inf)
     with pytest.raises(ValueError, match="no unique stationary law"):
         _ = parts.stationary
+
+
+def lazy(rows):
+    """Return half of each move in exact numbers, and the other half stays."""
+    return [[(p + (i == j)) / 2 for j, p in enumerate(row)] for i, row in enumerate(rows)]
+
+
+def complete(n):
+    return [[Fraction(i != j, n - 1) for j in range(n)] for i in range(n)]
+
+
+def ring(n):
+    return [[Fraction((i - j) % n in (1, n - 1), 2) for j in range(n)] for i in range(n)]
+
+
+def star(n):  # by Metropolis: over each link with 1/(n - 1)
+    ends = [[Fraction(j == 0, n - 1) if i != j else Fraction(n - 2, n - 1) for j in range(n)]
+            for i in range(1, n)]  # fmt: skip
+    return [[Fraction(j > 0, n - 1) for j in range(n)], *ends]
+
+
+def exact_distances(rows, steps):
+    """Return the distances of a symmetric chain from the uniform law after 0, 1, ... steps."""
+    n = len(rows)
+    laws = [[Fraction(i == j) for j in range(n)] for i in range(n)]
+    found = []
+    for _ in range(steps):
+        found.append(max(sum(abs(p - Fraction(1, n)) for p in law) for law in laws) / 2)
+        laws = [[sum(law[k] * rows[k][j] for k in range(n)) for j in range(n)] for law in laws]
+    return found
+
+
+EXACT = {
+    "complete 4": (Complete(), Metropolis(lazy=0.5), lazy(complete(4))),
+    "complete 7": (Complete(), Metropolis(), complete(7)),
+    "complete 10": (Complete(), Uniform(lazy=0.5), lazy(complete(10))),
+    "ring 5": (Ring(), Uniform(), ring(5)),
+    "ring 8": (Ring(), Metropolis(lazy=0.5), lazy(ring(8))),
+    "star 6": (Star(), Metropolis(lazy=0.5), lazy(star(6))),
+}
+
+
+@pytest.mark.parametrize(("topology", "walk", "rows"), EXACT.values(), ids=EXACT.keys())
+def test_a_distance_of_exactly_delta_is_near(topology, walk, rows):
+    """Each distance of the chain in exact numbers is taken for delta, at which it has arrived."""
+    distances = exact_distances(rows, 7)
+    found = walked(topology, len(rows), walk)
+    np.testing.assert_allclose(found.matrix.toarray(), np.array(rows, float), atol=1e-15)
+    for distance in distances:
+        assert found.mixing_time(float(distance)) == distances.index(distance)
+        below = next(k for k, each in enumerate([*distances, 0]) if each < distance)
+        if below < len(distances):
+            between = float(distance) * (1 - 1e-6)
+            assert found.mixing_time(between) == below
 
 
 @pytest.mark.parametrize("delta", [0.25, 0.01])

@@ -12,6 +12,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.names import numbered
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.population import Population
 
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
@@ -60,7 +61,7 @@ def newton_clients(newton: Newton, population: Population) -> tuple[int, ...]:
     if asked is None:
         text = f"found '{newton}'; give a number, a share, ids, all, fastest 5 or fastest 25%"
         raise ScenarioError("newton", text)
-    count = asked if isinstance(asked, int) else round(asked * n)
+    count = asked if isinstance(asked, int) else rounded(asked, n)
     if count > n:
         text = f"found {count} Newton clients of {n}; give at most {n}"
         raise ScenarioError("newton", text)

@@ -14,6 +14,7 @@ from rayfed.channel.base import Codec, Draws, Shape, size_of
 from rayfed.channel.codecs.bits import as_numbers, as_words, bits_for, packed, unpacked
 from rayfed.core.arrays import Array, Bools
 from rayfed.core.errors import ScenarioError
+from rayfed.core.shares import rounded
 
 _SEED = 64  # bits that say which coordinates
 
@@ -45,7 +46,7 @@ class Sparse(Codec):
     def number(self, shape: Shape) -> int:
         """Return how many coordinates of a piece are sent."""
         p = size_of(shape)
-        return min(p, max(1, round(self.share * p)) if self.k is None else self.k)  # type: ignore[operator]
+        return min(p, self.k or max(1, rounded(self.share or 0.0, p)))
 
 
 @dataclass(frozen=True, kw_only=True)

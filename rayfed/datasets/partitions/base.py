@@ -11,6 +11,7 @@ from annotated_types import Ge, Le
 from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.datasets.base import Table
 
 
@@ -39,7 +40,7 @@ class Partition:
     def flips(self, clients: int, seed: int) -> Bools:
         """Return which clients (N,) have flipped labels: ``round(flip N)`` of them."""
         place = Key(seed, "flip").permutation(clients)(np.arange(clients))
-        return np.asarray(place < round(self.flip * clients))
+        return np.asarray(place < rounded(self.flip, clients))
 
     def count(self, table: Table) -> int | None:
         """Return the number of clients if the partition defines it, else None."""

@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Interval, Len, Lt
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
 
 DAY_S = 86_400.0
@@ -126,7 +127,7 @@ class Diurnal(Availability):
         offsets, ends = self._zones
         if not len(ends):
             return offsets[ids]
-        ends = np.rint(ends * population.count)
+        ends = np.array([rounded(end, population.count) for end in ends.tolist()])
         place = Key(population.seed, "zones").permutation(population.count)(ids)
         return np.asarray(offsets[np.searchsorted(ends, place, side="right")])
 

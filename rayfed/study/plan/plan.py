@@ -233,7 +233,7 @@ class _Seed:
         place = self.study.evaluate.needs_optimum(self.study.stop)
         of_clients = any(run.measuring.needs("optima if known") for run in runs)
         wanted = any(run.measuring.needs("optimum if known") for run in runs)
-        if not (place or of_clients or wanted):
+        if self.study.drift is not None or not (place or of_clients or wanted):
             return runs
         best = self.planner.optima.of(runs[0], place, of_clients=of_clients)
         return [replace(run, measuring=replace(run.measuring, optimum=best)) for run in runs]

@@ -24,6 +24,7 @@ from rayfed.channel.faults import Fault
 from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
 from rayfed.core.plugins import name_of
+from rayfed.core.shares import rounded
 from rayfed.datasets.base import Dataset
 from rayfed.engine.stopping import Stop
 from rayfed.measures import Measure
@@ -334,7 +335,7 @@ class Different(Settings):
             Of the clients in the data; None if the data are not read yet, when members that are
             given by name are left out.
         """
-        chosen = round((self.fraction or 0.0) * population) if self.count is None else self.count
+        chosen = rounded(self.fraction or 0.0, population) if self.count is None else self.count
         ids = self.ids
         if names is None and ids is not None:
             ids = tuple(i for i in ids if not isinstance(i, str))

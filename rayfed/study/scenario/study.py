@@ -407,7 +407,8 @@ class Study(Settings):
         """Yield what has no meaning where rows change over rounds."""
         evaluate = self.evaluate
         places = [f"evaluate.{key}" for key in ("gap", "rows") if getattr(evaluate, key)]
-        places += [at for at, measure in evaluate.asked.items() if "fixed rows" in measure.needs]
+        fixed = {"fixed rows", "optimum"}
+        places += [at for at, measure in evaluate.asked.items() if fixed & measure.needs]
         for place in places:
             text = "compares rounds on fixed rows, but drift changes them; leave one of them out"
             yield ScenarioError(place, text)
@@ -415,11 +416,12 @@ class Study(Settings):
             text = "needs the optimum, which changes under drift; stop at a loss or leave it out"
             yield ScenarioError("stop.loss_gap", text)
         for index, (algorithm, label) in enumerate(zip(self.algorithms, self.labels, strict=True)):
-            fixed = any("fixed rows" in measure.needs for measure in algorithm.measures)
             why = {
                 "is asynchronous and has no rounds, which drift goes by": algorithm.asynchronous,
                 "has all rows in one place, where no client's rows drift": algorithm.centralised,
-                "is compared with its optimum, which changes under drift": fixed,
+                "is compared with its optimum, which changes under drift": any(
+                    fixed & measure.needs for measure in algorithm.measures
+                ),
             }
             for text in (text for text, holds in why.items() if holds):
                 place = f"algorithms.{index}"

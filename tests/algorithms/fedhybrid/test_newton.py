@@ -63,3 +63,9 @@ def test_stragglers_are_not_the_fastest():
 def test_newton_clients_that_do_not_exist(newton, message):
     with pytest.raises(ScenarioError, match=message):
         newton_clients(newton, CROWD)
+
+
+def test_half_a_client_is_rounded_to_even():
+    crowd = Population(75, 0)
+    assert len(newton_clients(0.82, crowd)) == 62  # of 61.5
+    assert len(newton_clients("fastest 82%", crowd)) == 62

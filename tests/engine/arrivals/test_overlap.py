@@ -154,6 +154,26 @@ def test_a_download_waits_for_an_upload_that_is_under_way(half, computed_s):
     assert overlap.next_s == np.inf
 
 
+def test_what_waits_behind_a_transfer_that_is_given_up_begins_then():
+    """On a half-duplex link: 2 s to receive, 3 s to compute, 4 s to send.
+
+    Sent from 5 s on and given up at 7 s, what was asked for at 6 s is received until 9 s and
+    computed at 12 s. A download from 5 s on that is given up at 6 s leaves the link to the upload
+    behind it, which arrives at 10 s.
+    """
+    links = SimpleNamespace(half_duplex=lambda ids: np.array([True]))
+    for asked_s, given_up, given_up_s, next_s in ((6.0, 1, 7.0, 12.0), (5.0, 2, 6.0, 10.0)):
+        overlap = Overlap()
+        overlap.begin(0.0, Works.of([row(7, 1)]), work(2.0, 3.0, 4.0), links)
+        overlap.advance(5.0)
+        if asked_s > 5.0:
+            overlap.send(5.0)
+        overlap.begin(asked_s, Works.of([row(7, 2)]), work(2.0, 3.0, 4.0), links)
+        overlap = Overlap.of(overlap.arrays())
+        assert overlap.leave(given_up_s, row(7, given_up)) == (given_up == 2)
+        assert overlap.next_s == next_s
+
+
 def by_recurrence(run, duplex, horizon_s):
     """Return client, start and end of all works that arrive, client by client."""
     population, rows = run.federation.population, []
