@@ -74,7 +74,8 @@ def copied(one: Path, study: Path, settings: int) -> Path:
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     """Serve a dashboard in a process of its own; yields its address and the process."""
-    command = [sys.executable, "-m", "rayfed", "dashboard", str(folder), "--port", "0", "--no-open"]
+    options = ["--port", "0", "--no-open", "--no-token"]
+    command = [sys.executable, "-m", "rayfed", "dashboard", str(folder), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = server.stdout.readline().split()[1]

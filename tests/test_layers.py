@@ -64,3 +64,11 @@ def test_imports_upwards_are_refused(checkout):
     assert done.returncode == 1, done.stdout
     for _, arrow in UPWARDS.values():
         assert arrow in done.stdout
+
+
+def test_no_process_takes_the_current_folder_for_the_library():
+    """Whatever starts ``python -m rayfed...`` says -P, or a folder of that name would run."""
+    for path in (ROOT / "rayfed").rglob("*.py"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if '"-m", "rayfed' in line:
+                assert '"-P"' in line, path

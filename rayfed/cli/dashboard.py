@@ -30,17 +30,25 @@ def dashboard(
     host: Annotated[
         str,
         typer.Option(
-            help="Where it listens. Others than this machine need the token of the address that is "
-            "printed."
+            help="Where it listens; others than this machine reach it unless that is a loopback "
+            "address."
         ),
     ] = "127.0.0.1",
     control: Annotated[
         bool,
         typer.Option(
             "--control",
-            help="Let the browser stop, resume and extend studies; the address then has a token.",
+            help="Let the browser stop, resume and extend studies.",
         ),
     ] = False,
+    token: Annotated[
+        bool,
+        typer.Option(
+            "--token/--no-token",
+            help="Whether reading needs the token of the address that is printed. Without it every "
+            "user of this machine reads your results.",
+        ),
+    ] = True,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
 ) -> None:
     """Show all studies below some folders in a browser, also while they run.
@@ -55,7 +63,10 @@ def dashboard(
     for place in places:
         if not place.is_dir():
             raise ScenarioError(str(place), "is no folder; give one with results below it")
-    serve(places, host=host, port=port, control=control, panels=panel, tell=say, browse=open_)
+    serve(
+        places, host=host, port=port, control=control, token=token, panels=panel, tell=say,
+        browse=open_,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -65,7 +76,8 @@ def watched(folder: Path) -> Iterator[None]:
 
     check_needed()
     with subprocess.Popen(
-        [sys.executable, "-m", "rayfed", "dashboard", str(folder), "--port", "0"],
+        # -P: a folder named rayfed in the current one is not taken for the library
+        [sys.executable, "-P", "-m", "rayfed", "dashboard", str(folder), "--port", "0"],
         stdin=subprocess.DEVNULL, start_new_session=True,
     ) as server:  # fmt: skip
         try:

@@ -15,6 +15,7 @@ from rayfed.cli.console import err, out, say
 from rayfed.core.errors import ScenarioError, listed, many
 from rayfed.runs.files.outcome import damaged
 from rayfed.runs.files.place import shown
+from rayfed.runs.modules import untrusted
 
 
 def report(
@@ -123,8 +124,13 @@ def print_best(
     out.print(table)
     for line in (*settings, *choice.says):
         say(line)
-    for path in choice.write():
-        say(f"run it by: rayfed run {shlex.quote(str(path))}")
+    strange = untrusted(folder)
+    for path in choice.write(strange):
+        if not strange:
+            say(f"run it by: rayfed run {shlex.quote(str(path))}")
+    if strange:
+        remedy = "to run best.yaml, copy it and the modules that you have read to a folder of yours"
+        say(f"warning: {strange.partition('; read')[0]}; {remedy}", err, style="yellow")
     return choice
 
 

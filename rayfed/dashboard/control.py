@@ -58,6 +58,8 @@ class Control:
                 for name in ("rounds", "seeds")
                 if given.get(name)
             ]
+            if not more:
+                raise ScenarioError("extend", "nothing is asked for; give rounds or seeds")
             return self._begin(key, ["extend", str(folder), *more])
         raise ScenarioError(what, "is nothing that can be done; stop, resume or extend")
 
@@ -68,7 +70,8 @@ class Control:
             raise ScenarioError(key, "is being gone on with already")
         with (self.catalogue.studies[key].folder / LOG).open("ab") as log:
             self.started[key] = subprocess.Popen(
-                [sys.executable, "-m", "rayfed", *command, "--no-page"],
+                # -P: a folder named rayfed in the current one is not taken for the library
+                [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         return f"{command[0]} of {key} has begun; what it says is in {LOG}"

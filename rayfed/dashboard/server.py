@@ -130,8 +130,8 @@ class Dashboard:
         self.control = Control(catalogue) if control else None
         self.watch = Watch(catalogue)
 
-    def app(self, host: str, port: int, token: str) -> Starlette:
-        """Return the application for a server on a host and port."""
+    def app(self, host: str, port: int, token: str | None, *, framed: bool = False) -> Starlette:
+        """Return the application for a server on a host and port; see `Guard`."""
 
         @asynccontextmanager
         async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -158,7 +158,7 @@ class Dashboard:
                 Route("/{view}", self.view),
             ],
             exception_handlers={RayfedError: self.refused},
-            middleware=[Middleware(Guard, host=host, port=port, token=token)],
+            middleware=[Middleware(Guard, host=host, port=port, token=token, framed=framed)],
             lifespan=lifespan,
         )
 
@@ -264,6 +264,9 @@ class Dashboard:
         assert self.control is not None
         try:
             given = await request.json()
+            if not isinstance(given, dict):
+                text = f"found {clipped(json.dumps(given), 40)}; give a mapping with a study"
+                raise ScenarioError("body", text)
             line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rayfed.core.errors import RayfedError
@@ -20,27 +24,44 @@ if TYPE_CHECKING:
     import uvicorn
 
 _NEEDED = ("starlette", "uvicorn")
+_SOON_S = 0.5  # until the server has started
 
 
 @dataclass(frozen=True)
 class Served:
     """A dashboard that is served beside a program.
 
-    It shows itself in a notebook.
+    It shows itself in a notebook of this machine, unless its browser may steer studies.
 
     Parameters
     ----------
     address : str
-        Where it is.
+        Where it is, with the token that a browser needs once.
     close : callable
         Ends it.
+    framed : bool
+        Whether a notebook may show it within itself.
     """
 
     address: str
     close: Callable[[], None]
+    framed: bool = True
 
     def _repr_html_(self) -> str:
-        return f'<iframe src="{self.address}" width="100%" height="800" style="border:0"></iframe>'
+        link = f'<a href="{self.address}" target="_blank">dashboard</a>'
+        return f"{link}{_FRAME.format(self.address)}" if self.framed else link
+
+
+# A cookie is of a name of this machine: the frame takes that of the notebook's own address.
+_FRAME = """
+<iframe src="{0}" width="100%" height="800" style="border:0"></iframe>
+<script>
+if (location.hostname === "localhost") {{
+  const frame = document.currentScript.previousElementSibling;
+  frame.src = frame.src.replace("127.0.0.1", "localhost");
+}}
+</script>
+"""
 
 
 def serve(
@@ -49,6 +70,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     control: bool = False,
+    token: bool = True,
     panels: Sequence[str | type[Panel]] = (),
     tell: Callable[[str], None] = print,
     browse: bool = False,
@@ -65,6 +87,8 @@ def serve(
         0 takes one that is free.
     control : bool
         Whether the browser may stop, resume and extend studies.
+    token : bool
+        Whether the address has a token without which nobody reads anything.
     panels : sequence of str or type
         Panels of the user's, as `panels.base.find` takes them.
     tell : callable
@@ -75,28 +99,55 @@ def serve(
     Raises
     ------
     RayfedError
-        If the port is taken, or a package is missing.
+        If the port is taken, a package is missing, or studies are to be steered without a token.
     """
-    server, listening, address = _made(folders, host, port, control, panels)
+    if control and not token:
+        raise RayfedError("--no-token: with --control anybody could steer; leave one of them out")
+    server, listening, address = _made(folders, host, port, control, panels, token=token)
     tell(f"dashboard: {address}  (Ctrl-C ends it; studies go on)")
-    if browse:
-        threading.Timer(0.5, webbrowser.open, [address]).start()
-    try:
-        server.run([listening])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        listening.close()
+    with _browsing(address) if browse else nullcontext():
+        try:
+            server.run([listening])
+        except KeyboardInterrupt:
+            pass
+        finally:
+            listening.close()
+
+
+@contextmanager
+def _browsing(address: str) -> Iterator[None]:
+    """Open an address in a browser by a file that leads there, which only this user may read.
+
+    Every user of the machine sees the arguments of a browser, and with them a token.
+    """
+    with TemporaryDirectory(prefix="rayfed-open-") as folder:  # of mode 0700
+        page = Path(folder, "dashboard.html")
+        leads = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
+        text = f'<!doctype html>{leads}<a href="{escape(address)}">rayfed dashboard</a>\n'
+        with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+        opening = threading.Timer(_SOON_S, webbrowser.open, [page.as_uri()])
+        opening.start()
+        try:
+            yield
+        finally:
+            opening.cancel()
 
 
 def start(
-    folders: Sequence[Path], *, control: bool = False, panels: Sequence[str | type[Panel]] = ()
+    folders: Sequence[Path],
+    *,
+    control: bool = False,
+    token: bool = True,
+    panels: Sequence[str | type[Panel]] = (),
 ) -> Served:
     """Serve a dashboard on this machine in a thread, until `Served.close` or the program's end.
 
     Parameters and errors are those of `serve`.
     """
-    server, listening, address = _made(folders, "127.0.0.1", 0, control, panels)
+    framed = not control
+    made = _made(folders, "127.0.0.1", 0, control, panels, token=token, framed=framed)
+    server, listening, address = made
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
 
@@ -105,7 +156,7 @@ def start(
         thread.join()
         listening.close()
 
-    return Served(address, close)
+    return Served(address, close, framed)
 
 
 def check_needed() -> None:
@@ -122,27 +173,31 @@ def _made(
     port: int,
     control: bool,
     panels: Sequence[str | type[Panel]],
+    *,
+    token: bool = True,
+    framed: bool = False,
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """Return a server, the socket that it listens on, and its address."""
     check_needed()
     import uvicorn
 
-    from rayfed.dashboard.guard import is_loopback
+    from rayfed.dashboard.guard import in_address
     from rayfed.dashboard.server import Dashboard
 
     listening = _listening(host, port)
     port = listening.getsockname()[1]
-    token = secrets.token_urlsafe(24)
-    app = Dashboard(Catalogue(folders), find(panels), control).app(host, port, token)
+    secret = secrets.token_urlsafe(24) if token else None
+    made = Dashboard(Catalogue(folders), find(panels), control)
+    app = made.app(host, port, secret, framed=framed)
     settings: dict[str, Any] = {"log_level": "error", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(app, **settings))
-    needs = control or not is_loopback(host)
-    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    address = f"http://{name}:{port}/" + (f"?token={token}" if needs else "")
-    return server, listening, address
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    query = "" if secret is None else f"?token={secret}"
+    return server, listening, f"http://{in_address(name)}:{port}/{query}"
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -348,11 +348,16 @@ class Best:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def write(self) -> list[Path]:
+    def write(self, note: str = "") -> list[Path]:
         """Write ``best.csv``, and the best settings as a scenario: ``best.yaml``.
 
         Where winners differ in more than their algorithm's own settings, no scenario holds them
         all: each then gets one of its own, ``best-<name>.yaml``.
+
+        Parameters
+        ----------
+        note : str
+            A line that readers of the scenarios should know, at their top.
 
         Returns
         -------
@@ -371,7 +376,7 @@ class Best:
             name = group[0].runs[0].folder.name.rpartition("-seed")[0]
             suffix = f"-{name}" if len(groups) > 1 else ""
             paths.append(folder / f"best{suffix}.yaml")
-            replace(paths[-1], self._scenario(group))
+            replace(paths[-1], (f"# {note}\n" if note else "") + self._scenario(group))
         return paths
 
     def _scenario(self, group: Sequence[Candidate]) -> str:

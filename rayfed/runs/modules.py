@@ -23,9 +23,10 @@ from typing import Any
 from zipfile import is_zipfile
 
 from rayfed.core.entries import digest_of
+from rayfed.core.errors import ScenarioError
 from rayfed.core.files import check_regular, read_json
 from rayfed.core.machine import private_file
-from rayfed.core.own import Names, is_users, resolving
+from rayfed.core.own import Names, Untrusted, admit, is_users, resolving
 from rayfed.engine.run import Run
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
@@ -129,6 +130,26 @@ def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
         text = path.read_text(encoding="utf-8")
     every = tuple(dict.fromkeys(match[1] for match in _NAMED.finditer(text)))
     return resolving(Names(None, shown(folder), every, homes, made_here, trust))
+
+
+def untrusted(folder: Path) -> str:
+    """Return why a scenario from a result folder should be read before it is run, or "".
+
+    Nothing is imported. It names modules of a folder that this user did not make on this machine.
+    """
+    text = ""
+    with suppress(OSError, ValueError):
+        check_regular(folder / "scenario.yaml")
+        text = (folder / "scenario.yaml").read_text(encoding="utf-8")
+    with of_study(folder):
+        for name in dict.fromkeys(match[0] for match in _NAMED.finditer(text)):
+            try:
+                admit(name)
+            except Untrusted as error:
+                return str(error)
+            except ScenarioError:  # of a library, say: refused when it is run
+                continue
+    return ""
 
 
 def noted_runs(folder: Path, scenario: Any) -> list[str] | None:

@@ -76,7 +76,7 @@ def watched(tmp_path):
             said = ""
             for line in process.stdout:
                 said += line
-                if found := re.search(r"http://127.0.0.1:\d+/", line):
+                if found := re.search(r"http://127.0.0.1:\d+/\S+", line):
                     meanwhile(found[0], process)
             return process.wait(60), said
 
@@ -93,7 +93,8 @@ def test_a_run_that_is_watched_ends_as_one_that_is_not(watched):
     seen = []
 
     def opened(page, process):
-        with urllib.request.urlopen(page) as answer:
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(page) as answer:
             seen.append(answer.read().decode())
 
     status, said = watched({"name": "fedavg", "local": LOCAL}, opened)

@@ -348,6 +348,18 @@ def test_best_says_which_runs_have_not_ended(sent, tmp_path):
     assert f"1 run not ended ({run.name})" in ended.stderr
 
 
+def test_best_of_somebody_else_says_what_its_scenario_would_run(sent, made, tmp_path):
+    ended = rayfed_in(tmp_path / "here", "best", sent, state=tmp_path / "state")
+    assert f"not made by you here, and would run {made / 'ours' / 'own_plugins.py'}" in ended.stderr
+    assert "run it by" not in ended.stdout
+    head = (sent / "best.yaml").read_text().splitlines()[0]
+    assert head.startswith("# ")
+    assert "not made by you here" in head
+    ours = rayfed_in(tmp_path / "here", "best", made / "out", state=made / "state")
+    assert (ours.stderr, "run it by: rayfed run" in ours.stdout) == ("", True)
+    assert "not made by you" not in (made / "out" / "best.yaml").read_text()
+
+
 @pytest.mark.parametrize(
     "command",
     [("resume", "{}", "--no-page"), ("export", "{}", "--to", "model.npz")],

@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -343,7 +344,7 @@ def test_a_browser_that_is_killed_leaves_the_study_and_the_server_alone(tmp_path
     monkeypatch.setattr(
         Catalogue, "look", lambda self: looks.extend(self.roots.values()) or look_of(self)
     )
-    served = start([folder])
+    served = start([folder], token=False)
     with begun(folder, rounds=100) as (out, process):
         driver = opened(tmp_path / "profile")
         try:
@@ -376,6 +377,6 @@ def test_a_browser_that_is_killed_leaves_the_study_and_the_server_alone(tmp_path
 
 def connections(served):
     """The connections of others to a server of this process."""
-    port = int(served.address.rstrip("/").rpartition(":")[2])
+    port = urlsplit(served.address).port
     held = psutil.Process().net_connections("tcp")
     return [one for one in held if one.laddr.port == port and one.raddr]

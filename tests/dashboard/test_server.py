@@ -27,7 +27,10 @@ from rayfed.testing.studies import mixed
 @pytest.fixture
 def client(folder):
     app = Dashboard(Catalogue([folder]), find()).app("127.0.0.1", 8270, "token")
-    return TestClient(app, base_url="http://127.0.0.1:8270", raise_server_exceptions=True)
+    headers = {"Authorization": "Bearer token"}
+    return TestClient(
+        app, base_url="http://127.0.0.1:8270", raise_server_exceptions=True, headers=headers
+    )
 
 
 def test_every_section_of_the_page_is_in_a_view():

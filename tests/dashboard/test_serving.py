@@ -1,7 +1,12 @@
 """Servers of the dashboard: their addresses, and what is refused."""
 
 import socket
+import stat
+import threading
+import time
 import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,7 +22,8 @@ def test_a_result_serves_its_own_dashboard(folder):
     try:
         assert served.address.startswith("http://127.0.0.1:")
         assert f'src="{served.address}"' in served._repr_html_()
-        with urllib.request.urlopen(served.address) as answer:
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(served.address) as answer:
             assert "2 runs in 1 study: 2 finished" in answer.read().decode()
     finally:
         served.close()
@@ -41,12 +47,54 @@ def test_a_missing_package_is_one_line(folder, monkeypatch):
         serving.start([folder])
 
 
-@pytest.mark.parametrize(
-    ("host", "control", "has"),
-    [("127.0.0.1", False, False), ("127.0.0.1", True, True), ("0.0.0.0", False, True)],
-)
-def test_the_address_has_a_token_where_one_is_needed(folder, host, control, has):
-    _, listening, address = serving._made([folder], host, 0, control, ())
+@pytest.mark.parametrize(("host", "begins"), [
+    ("127.0.0.1", "http://127.0.0.1:"), ("127.0.0.2", "http://127.0.0.2:"),
+    ("0.0.0.0", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("[::1]", "http://[::1]:"),
+    ("::", "http://[::1]:"),
+])  # fmt: skip
+def test_the_address_that_is_printed_is_answered(folder, host, begins):
+    if ":" in host and not _has_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    server, listening, address = serving._made([folder], host, 0, False, ())
+    assert address.startswith(begins)
+    assert "?token=" in address
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    try:
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with browser.open(address) as answer:
+            assert answer.status == 200
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def _has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_without_a_token_nobody_steers(folder):
+    _, listening, address = serving._made([folder], "127.0.0.1", 0, False, (), token=False)
     listening.close()
-    assert ("?token=" in address) is has
-    assert address.startswith("http://127.0.0.1:")
+    assert "token" not in address
+    with pytest.raises(RayfedError, match="--no-token: with --control anybody could steer"):
+        serving.serve([folder], control=True, token=False)
+
+
+def test_a_browser_is_opened_by_a_file_that_others_cannot_read(monkeypatch):
+    opened = []
+    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
+    monkeypatch.setattr(serving, "_SOON_S", 0.0)
+    with serving._browsing("http://127.0.0.1:1/?token=secret&a=1"):
+        while not opened:
+            time.sleep(0.01)
+        page = Path(urllib.request.url2pathname(urlsplit(opened[0]).path))
+        assert (stat.S_IMODE(page.stat().st_mode), "secret" in opened[0]) == (0o600, False)
+        assert stat.S_IMODE(page.parent.stat().st_mode) == 0o700
+        assert "url=http://127.0.0.1:1/?token=secret&amp;a=1" in page.read_text()
+    assert not page.parent.exists()
