@@ -25,8 +25,8 @@ class FedAsync(Discounted):
     """Asynchronous federated optimisation (Xie et al. 2019).
 
     Client i starts from the newest model x_v (p,) and takes its local steps, with ``local.mu``
-    under the proximal term mu/2 ||y - x_v||^2. When its model x_i arrives, the server sets
-    x <- (1 - a) x + a x_i with a = mixing s(staleness_i).
+    under the proximal term mu/2 ||y - x_v||^2. It uploads Delta_i = x_v - x_i. When that arrives, the
+    server, which knows x_v, sets x <- (1 - a) x + a x_i with a = mixing s(staleness_i).
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ class FedAsync(Discounted):
 
     Notes
     -----
-    Deviations from the paper: s is taken of the updates between the start of the work and its
+    Deviations from the paper: clients upload the difference in place of the model, so that codecs
+    act on that. s is taken of the updates between the start of the work and its
     arrival, 0 for a fresh reply. The paper takes it of t - tau, where t counts the update that the
     reply makes: 1 for a fresh reply, so that it weighs mixing / sqrt(2) with a polynomial of power
     0.5. For its hinge with b give ``after: b - 1``; its polynomial cannot be had. Replies that
@@ -48,7 +49,8 @@ class FedAsync(Discounted):
     --------
     >>> import numpy as np
     >>> from rayfed.testing import answer, reply
-    >>> after = answer(FedAsync(), {"x": np.array([0.0])}, reply({"model": [1.0]}, ids=[4]))
+    >>> told = reply({"delta": [3.0]}, ids=[4], sent={"x": np.array([4.0])})
+    >>> after = answer(FedAsync(), {"x": np.array([0.0])}, told)
     >>> after.state["x"], after.diagnostics["mixing"]
     (array([0.6]), 0.6)
     """

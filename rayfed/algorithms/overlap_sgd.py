@@ -25,7 +25,7 @@ class OverlapSGD(Algorithm):
     """Local models that are pulled to an anchor, which arrives a round late (Wang et al. 2020).
 
     Every client keeps a model x_i (p,) and goes on from it. After its local steps it is pulled to
-    the anchor z (p,), x_i <- x_i - alpha (x_i - z), and uploads x_i. The server moves the anchor,
+    the anchor z (p,), x_i <- x_i - alpha (x_i - z), and uploads x_i - z. The server moves the anchor,
     v <- beta v + mean x_i - z and z <- z + v. Nobody waits for z before computing: it travels while
     the clients do the local steps at whose end they need it. So a round takes as long as the
     slower of the two, and not their sum.
@@ -54,11 +54,11 @@ class OverlapSGD(Algorithm):
 
     Examples
     --------
-    The anchor is 1 and still moves by 0.5 a round; the local models have the mean 3:
+    The anchor is 1 and still moves by 0.5 a round; the local models have the mean 3, 2 from it:
 
     >>> from rayfed.testing import answer, reply
     >>> state = {"x": np.array([1.0]), "velocity": np.array([0.5])}
-    >>> after = answer(OverlapSGD(beta=0.4), state, reply({"local": [3.0]})).state
+    >>> after = answer(OverlapSGD(beta=0.4), state, reply({"moved": [2.0]})).state
     >>> after["velocity"], after["x"]
     (array([2.2]), array([3.2]))
     """

@@ -38,6 +38,7 @@ def at_most(share: float, counts: int | Ints) -> int | Ints:
 
     Examples
     --------
+    >>> import numpy as np
     >>> at_most(0.29, 100), at_most(1 / 3, np.array([2, 3]))
     (29, array([0, 1]))
     """
@@ -54,6 +55,7 @@ def rounded(share: float, counts: int | Ints) -> int | Ints:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rounded(0.82, 75), rounded(0.5, np.array([3, 5]))
     (62, array([2, 2]))
     """
