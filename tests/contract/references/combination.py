@@ -79,6 +79,7 @@ LATE = {
     "drop": {"deadline_s": 4.0, "late": "drop"},
     "stale": {"deadline_s": 4.0, "late": "stale"},
     "stale, waiting": {"deadline_s": 1.5, "late": "stale"},
+    "stale, constant": {"deadline_s": 1.5, "late": "stale", "staleness": "constant"},
     "partial": {"deadline_s": 4.0, "late": "partial"},
 }
 """A step takes a second, and two at client 4: others have 2 or 3 steps."""
@@ -236,7 +237,7 @@ class Plain:
 
     def __init__(self, combination, ran):
         method = combination.reference
-        self.ran = ran
+        self.ran, self.late = ran, LATE[combination.late]
         self.method = method(combination.world(ran.start), combination.by_size)
         self.asynchronous = issubclass(method, Asynchronous)
         self.channel = Channel(
@@ -292,8 +293,7 @@ class Plain:
             with suppress(StopIteration):
                 client.send(got)
             age = row - 1 - w.version
-            factor = self.method.discount(age) if self.asynchronous else (1 + age) ** -0.5
-            replies.append(Reply(w.client, w.weight, factor, got, sent))
+            replies.append(Reply(w.client, w.weight, self.discount(age), got, sent))
 
         def place(k):  # late ones come last
             w = works[k]
@@ -301,6 +301,12 @@ class Plain:
 
         order = [replies[k] for k in sorted(range(len(works)), key=place)]
         return self.channel.mean(order, function, asked, row, ask), replies
+
+    def discount(self, age):
+        """Return the factor of a reply that is so many updates old."""
+        if self.asynchronous:
+            return self.method.discount(age)
+        return 1.0 if "staleness" in self.late else (1 + age) ** -0.5
 
 
 def apart(combination, ran):
