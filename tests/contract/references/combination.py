@@ -10,6 +10,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from rayfed import api
+from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
 from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED, Works
@@ -105,8 +106,12 @@ class Combination:
     late: str = "none"
 
     def __str__(self):
-        parts = [f"{k} {v}" for k, v in vars(self).items() if v != "none" and k != "method"]
-        return " + ".join([self.method, *parts])
+        return " + ".join([self.method, *(f"{part} {getattr(self, part)}" for part in self.parts)])
+
+    @property
+    def parts(self):
+        """Names of the parts that are there."""
+        return [part for part, name in vars(self).items() if name != "none" and part != "method"]
 
     @property
     def reference(self):
@@ -309,21 +314,41 @@ class Plain:
         return 1.0 if "staleness" in self.late else (1 + age) ** -0.5
 
 
+def accepted(combination):
+    """Return as much of a combination as is accepted, with its plan.
+
+    Raises
+    ------
+    AssertionError
+        If a refusal takes more than a line, or is about nothing that is in the combination.
+    """
+    while True:
+        try:
+            return combination, combination.plan()
+        except ScenarioError as error:
+            refused, less = error, combination.without(error)
+        if less is None or "\n" in str(refused):
+            raise AssertionError(f"{combination}: {refused}")
+        combination = less
+
+
 def apart(combination, ran):
-    """Return the first row and by how much it differs from the plain one, relatively; None if none.
+    """Return how a run differs from the plain loop; None if it does not, or there is none.
 
     Models of all rounds are compared, and in the end the losses of the clients' own models.
     """
+    if combination.reference is None:
+        return None
     plain = Plain(combination, ran)
     with np.errstate(all="ignore"):
         for row, (found, wanted) in enumerate(zip(ran.models, plain.models(), strict=True), 1):
             far = np.abs(found - wanted).max() / max(1.0, np.abs(wanted).max())
             if not far < NEAR:
-                return row, far
+                return f"the model of round {row} is {far:.2g} apart"
         method = plain.method
         wanted = np.mean([method.world.value(i, x) for i, x in enumerate(method.scored())])
         far = abs(ran.row.get("personal_loss", wanted) - wanted) / max(1.0, wanted)
-        return (ROUNDS, far) if not far < NEAR else None
+        return None if far < NEAR else f"the personal loss is {far:.2g} apart"
 
 
 PARTS = {
