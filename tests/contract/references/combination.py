@@ -78,12 +78,16 @@ RULES = {
 LATE = {
     "none": {},
     "drop": {"deadline_s": 4.0, "late": "drop"},
+    "partial": {"deadline_s": 4.0, "late": "partial"},
     "stale": {"deadline_s": 4.0, "late": "stale"},
     "stale, waiting": {"deadline_s": 1.5, "late": "stale"},
     "stale, constant": {"deadline_s": 1.5, "late": "stale", "staleness": "constant"},
-    "partial": {"deadline_s": 4.0, "late": "partial"},
 }
-"""A step takes a second, and two at client 4: others have 2 or 3 steps."""
+WAITING = 1.5
+"""The deadline with which everybody is asked, and may be late when the next round begins.
+
+A client's reply and its late one may then enter the same round.
+"""
 
 
 NORMED = {
@@ -160,16 +164,19 @@ class Combination:
             settings["weights"] = "uniform"
         others = {} if cls.own_steps else OTHER
         groups = [{"ids": [i], "local": {"steps": n, "lr": lr}} for i, (n, lr) in others.items()]
-        slow = {"ids": [4], "delay": {"name": "constant", "mean_s": 2.0}}
-        few = not (cls.needs_everyone or cls.asynchronous)
+        late = LATE[self.late]
+        waiting = late.get("deadline_s") == WAITING
+        few = not (cls.needs_everyone or cls.asynchronous or waiting)
+        # a step takes a second, and two at client 4; or one in the mean
+        pace = {"name": "exponential" if waiting else "constant", "mean_s": 1.0}
+        groups.append({"ids": [4], "delay": {**pace, "mean_s": 2.0}})
         return {
             "name": "combination", "rounds": ROUNDS, "seeds": [SEED], "dtype": "float64",
             "problem": NORMED if cls.keeps_statistics else self.world.scenario(),
             "clients": {
-                "count": N, "delay": {"name": "constant", "mean_s": 1.0},
-                "groups": [*groups, slow],
+                "count": N, "delay": pace, "groups": groups,
             },
-            "participation": {**({"cohort": 3} if few else {}), **LATE[self.late]},
+            "participation": {**({"cohort": 3} if few else {}), **late},
             "uplink": self.uplink, "downlink": list(DOWNLINKS[self.downlink]),
             "aggregate": RULES[self.rule], "evaluate": {"every": ROUNDS},
             "algorithms": [settings], "executor": "serial",
