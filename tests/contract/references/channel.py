@@ -1,7 +1,6 @@
 """What travels, one client after the other: codecs, clips, memories, rules and downloads.
 
-Codecs that draw are those of rayfed, with the documented keys of their draws; all else is written
-from the papers.
+Keyed draws, and who is in which bucket, are those of rayfed; all else is written from the papers.
 """
 
 from __future__ import annotations
@@ -47,17 +46,32 @@ class PowerSGD:
         return np.concatenate(out)
 
 
-class Drawn:
-    """A codec of rayfed that draws."""
+def rand_k(v, draws, share, unbiased=True, shared=False):
+    """Return v, or p/k times v, on k coordinates that are drawn."""
+    k, out = max(1, round(share * v.size)), np.zeros_like(v)
+    at = (draws.shared if shared else draws).choice(v.size, k)[0]
+    out[at] = v[at] * (v.size / k if unbiased else 1.0)
+    return out
 
-    def __init__(self, given, direction):
-        given = dict(given)
-        self.codec = find("stages")[given.pop("name")](**given)
-        self.key = Key(SEED, direction)
 
-    def __call__(self, v, name, i, draw, ask, round):
-        draws = Draws(self.key.sub(name), np.array([i]), np.array([draw]), ask, round)
-        return self.codec.coded(v[None], draws)[0]
+def qsgd(v, draws, levels):
+    """Return v with each coordinate rounded at random to a level, a share of its norm."""
+    norm = np.sqrt(np.sum(v**2))
+    if not norm:
+        return v
+    level = np.floor(levels * np.abs(v) / norm + draws.uniforms(v.size)[0])
+    return norm * np.sign(v) * np.minimum(level, levels) / levels
+
+
+def natural(v, draws):
+    """Return v with each coordinate rounded at random to a power of two."""
+    power = 2.0 ** np.floor(np.log2(np.where(v == 0, 1.0, np.abs(v))))
+    chance = np.abs(v) / power - 1  # of the next power
+    up = chance + (draws.words(v.size)[0] + 0.5) / 2.0**32 >= 1
+    return np.where(v == 0, 0.0, np.sign(v) * power * np.where(up, 2.0, 1.0))
+
+
+DRAWN = {"rand-k": rand_k, "qsgd": qsgd, "natural": natural}
 
 
 class Coder:
@@ -65,19 +79,20 @@ class Coder:
 
     def __init__(self, codec, memory, direction, shapes):
         self.codec, self.memory, self.kept = codec, memory, {}
-        self.drawn = Drawn(codec, direction)
+        self.key = Key(SEED, direction)
         self.power = PowerSGD(shapes)
 
     def coded(self, v, name, i, work):
-        """Return what is decoded of a vector (p,)."""
-        match self.codec["name"]:
-            case "top-k":
-                return top_k(v, self.codec["share"])
-            case "sign":
-                return sign(v)
-            case "power-sgd":
-                return self.power(v, (name, i))
-        return self.drawn(v, name, i, *work)
+        """Return what is decoded of a vector (p,); `work` is draw, Ask and round."""
+        settings = dict(self.codec)
+        kind = settings.pop("name")
+        if kind == "power-sgd":
+            return self.power(v, (name, i))
+        if kind not in DRAWN:
+            return {"top-k": top_k, "sign": sign}[kind](v, **settings)
+        draw, ask, round = work
+        draws = Draws(self.key.sub(name), np.array([i]), np.array([draw]), ask, round)
+        return DRAWN[kind](v, draws, **settings)
 
     def sent(self, v, name, i, work, first):
         """Return what is added at the receiver's end, and keep what the memory keeps."""
