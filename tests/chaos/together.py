@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rayfed.core.errors import RunFailed
 from tests.chaos.dice import Dice
 from tests.contract.references.combination import PARTS, Combination, Ran, accepted, apart
 from tests.contract.references.methods import METHODS
@@ -26,7 +27,7 @@ def disagreement(combination: Combination) -> str:
     """Return how what is accepted of a combination differs from a plain loop; "" if it does not."""
     try:
         combination, plan = accepted(combination)
-    except AssertionError as error:
-        return str(error)
-    found = apart(combination, Ran(plan))
+        found = apart(combination, Ran(plan))
+    except (AssertionError, RunFailed) as error:
+        found = str(error)
     return f"{combination}: {found}" if found else ""

@@ -59,7 +59,7 @@ DOWNLINKS = {
         {"name": "top-k", "share": 0.5, "memory": {"name": "ef21", "start": "coded"}},
     ),
 }
-TIES = ("sign", "natural")
+TIES = ("sign", "natural", "qsgd")
 """Codecs of which models get coordinates of the same size; rounding decides which are the top-k."""
 NEAREST = ("krum", "multi-krum", "mean of neighbours")
 """Rules that compare distances, which are the same between clipped vectors of few coordinates."""
@@ -90,6 +90,13 @@ A client's reply and its late one may then enter the same round.
 """
 
 
+WEIGHTS = {
+    "none": {},
+    "uniform": {"weights": "uniform"},
+    "size": {"weights": "size"},
+    "drawn by size": {"select": "weighted"},
+}
+RATES = {"none": {}, "decay": {"lr_decay": 0.9}}
 NORMED = {
     "name": "network", "model": "rayfed.testing.modules:Normed", "test": 0,
     "dataset": {"name": "synthetic", "features": 5, "classes": 3, "samples": 12},
@@ -108,6 +115,8 @@ class Combination:
     downlink: str = "none"
     rule: str = "none"
     late: str = "none"
+    weights: str = "none"
+    rate: str = "none"
 
     def __str__(self):
         return " + ".join([self.method, *(f"{part} {getattr(self, part)}" for part in self.parts)])
@@ -147,7 +156,9 @@ class Combination:
 
     @property
     def by_size(self):
-        """Whether clients count by their size in means."""
+        """Whether clients count by their size, in the mean or in draws."""
+        if self.weights != "none":
+            return self.weights != "uniform"
         return self.rule == "none" and self.reference.by_size
 
     def scenario(self):
@@ -159,8 +170,9 @@ class Combination:
         local = {"batch": "full", "lr": RATE, **settings.pop("local", {})}
         if not cls.own_steps:
             local["steps"] = STEPS
-        settings["local"] = local
-        if self.rule != "none":
+        settings["local"] = local | RATES[self.rate]
+        settings |= WEIGHTS[self.weights]
+        if self.rule != "none" and self.weights == "none":
             settings["weights"] = "uniform"
         others = {} if cls.own_steps else OTHER
         groups = [{"ids": [i], "local": {"steps": n, "lr": lr}} for i, (n, lr) in others.items()]
@@ -192,8 +204,9 @@ class Combination:
         place = refused.place
         parts = {
             "uplink": ("memory", "tail", "codec"), "downlink": ("downlink",),
-            "aggregate": ("rule",), "participation": ("late",),
-            "algorithms": ("rule", "codec"),  # weights: uniform, and a model that has layers
+            "aggregate": ("rule",), "participation": ("late", "weights"),
+            # weights, which a rule wants, the solver, and a model that has layers
+            "algorithms": ("weights", "rule", "rate", "codec"),
         }  # fmt: skip
         for part in parts.get(place.split(".")[0], ()):
             if getattr(self, part) != "none":
@@ -250,7 +263,9 @@ class Plain:
     def __init__(self, combination, ran):
         method = combination.reference
         self.ran, self.late = ran, LATE[combination.late]
-        self.method = method(combination.world(ran.start), combination.by_size)
+        drawn = combination.weights == "drawn by size"
+        self.method = method(combination.world(ran.start), combination.by_size, drawn)
+        self.method.world.decay = RATES[combination.rate].get("lr_decay", 1.0)
         self.asynchronous = issubclass(method, Asynchronous)
         self.channel = Channel(
             method.coded, combination.uplink, DOWNLINKS[combination.downlink],
@@ -268,6 +283,7 @@ class Plain:
         for row, used in enumerate(self.ran.used, 1):
             if self.asynchronous:
                 mean, replies = self.replies("train", used, row, 0, [])
+                self.method.world.round = row
                 self.method.step(mean, replies)
                 self.sent[row] = self.channel.down(self.method.sends(), row + 1, 0)
             else:
@@ -291,13 +307,14 @@ class Plain:
                 return
             asked = sorted({w.client for w in fresh})
             answer = self.replies(work, mine, row, ask, asked)
+            self.method.world.round = row
             ask += 1
 
     def replies(self, function, works, row, ask, asked):
         """Return the means of what clients send, and the replies."""
         replies = []
         for w in works:
-            sent = self.sent[w.version]
+            sent, self.method.world.round = self.sent[w.version], w.version + 1
             client = getattr(self.method, function)(w.client, w.steps, **sent)
             first = self.replied[w.client] > w.version
             upload = next(client)
@@ -335,7 +352,7 @@ def accepted(combination):
         except ScenarioError as error:
             refused, less = error, combination.without(error)
         if less is None or "\n" in str(refused):
-            raise AssertionError(f"{combination}: {refused}")
+            raise AssertionError(f"it is refused: {refused}")
         combination = less
 
 
@@ -360,7 +377,7 @@ def apart(combination, ran):
 
 PARTS = {
     "codec": CODECS, "memory": MEMORIES, "tail": TAILS, "downlink": DOWNLINKS, "rule": RULES,
-    "late": LATE,
+    "late": LATE, "weights": WEIGHTS, "rate": RATES,
 }  # fmt: skip
 
 

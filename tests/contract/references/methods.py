@@ -38,8 +38,8 @@ class Method:
     def __init_subclass__(cls, **settings):
         cls.settings = {**cls.settings, **settings}
 
-    def __init__(self, world, by_size):
-        self.world, self.x = world, world.start.copy()
+    def __init__(self, world, by_size, drawn=False):
+        self.world, self.x, self.drawn = world, world.start.copy(), drawn
         mass = SIZES if by_size else np.ones(N)
         self.r = mass / mass.mean()  # what clients weigh, in units of the mean client
         self.state = {}
@@ -195,7 +195,7 @@ class FedNova(Method, name="fednova", server_momentum=0.3):
         self.m = 0.0
 
     def upload(self, i, steps, delta):
-        norm = steps * self.world.rate(i) / RATE
+        norm = steps * self.world.rate(i) / (RATE * self.world.scale)
         return {"direction": delta / norm, "norm": norm}
 
     def train(self, i, steps, x):
@@ -212,7 +212,12 @@ class FedNovaControlled(Controlled, FedNova, variance_reduction=True):
 
 
 class FedDyn(Method, name="feddyn", alpha=0.5):
-    """F_i(y) - <h_i, y> + alpha/2 ||y - x||^2; h_i <- h_i + alpha Delta_i, h is their mean."""
+    """F_i(y) - <h_i, y> + alpha/2 ||y - x||^2; h_i <- h_i + alpha Delta_i, h is their mean.
+
+    Where clients are drawn by size they send r_i Delta_i for h as well.
+    """
+
+    coded = ("delta", "shared")
 
     def first(self):
         self.h, self.h_i = np.zeros_like(self.x), self.rows(np.zeros_like(self.x))
@@ -221,29 +226,37 @@ class FedDyn(Method, name="feddyn", alpha=0.5):
         return self.world.gradient(i, x) - self.h_i[i] + self.alpha * (x - anchor)
 
     def train(self, i, steps, x):
-        got = yield {"delta": x - self.local(i, x, steps)}
-        self.h_i[i] = self.h_i[i] + self.alpha * got["delta"]
+        delta = x - self.local(i, x, steps)
+        got = yield {"delta": delta, **({"shared": self.r[i] * delta} if self.drawn else {})}
+        moved = got["shared"] / self.r[i] if self.drawn else got["delta"]
+        self.h_i[i] = self.h_i[i] + self.alpha * moved
 
     def step(self, mean, replies):
-        moved = sum(self.r[r.client] * r.got["delta"] for r in replies) / N
-        self.h = self.h + self.alpha * moved
+        self.h = self.r @ self.h_i / N
         self.x = self.x - mean["delta"] - self.h / self.alpha
 
 
 class FedVARP(Method, name="fedvarp", server_lr=0.7):
-    """v = mean (Delta_i - y_i) + ybar, and only then y_i <- Delta_i."""
+    """v = mean (Delta_i - y_i) + ybar, and only then y_i <- Delta_i.
 
-    coded = ("change",)
+    The y_i are for the learning rates of the first round. Where clients are drawn by size they send
+    r_i times their change for ybar as well.
+    """
+
+    coded = ("change", "kept")
 
     def first(self):
         self.y = self.rows(np.zeros_like(self.x))
 
     def train(self, i, steps, x):
-        got = yield {"change": x - self.local(i, x, steps) - self.y[i]}
-        self.state[i] = self.y[i] + got["change"]
+        s = self.world.scale
+        change = x - self.local(i, x, steps) - s * self.y[i]
+        got = yield {"change": change, **({"kept": self.r[i] * change} if self.drawn else {})}
+        moved = got["kept"] / self.r[i] if self.drawn else got["change"]
+        self.state[i] = self.y[i] + moved / s
 
     def step(self, mean, replies):
-        v = mean["change"] + self.r @ self.y / N
+        v = mean["change"] + self.world.scale * self.r @ self.y / N
         self.x = self.x - self.server_lr * v
         for i, y in self.state.items():
             self.y[i] = y
@@ -257,12 +270,14 @@ class ClusterFedVARP(Method, name="clusterfedvarp", clusters=[0, 0, 1, 1, 1]):
         self.y, self.c = np.zeros((2, self.x.size)), np.array(self.clusters)
 
     def step(self, mean, replies):
-        w = {r.client: r.weight for r in replies}
-        v = mean["delta"] - sum(w[i] * self.y[self.c[i]] for i in w) / sum(w.values())
-        self.x = self.x - v - self.r @ self.y[self.c] / N
+        w, s = {r.client: r.weight for r in replies}, self.world.scale
+        left = self.r @ self.y[self.c] / N
+        left = left - sum(w[i] * self.y[self.c[i]] for i in w) / sum(w.values())
+        self.x = self.x - mean["delta"] - s * left
         for k in {self.c[i] for i in w}:
             mine = [r for r in replies if self.c[r.client] == k]
-            self.y[k] = sum(r.weight * r.got["delta"] for r in mine) / sum(r.weight for r in mine)
+            y = sum(r.weight * r.got["delta"] for r in mine) / sum(r.weight for r in mine)
+            self.y[k] = y / s
 
 
 class MIFA(Method, name="mifa", server_lr=0.7):
@@ -274,11 +289,12 @@ class MIFA(Method, name="mifa", server_lr=0.7):
         self.G = self.rows(np.zeros_like(self.x))
 
     def train(self, i, steps, x):
-        got = yield {"change": self.r[i] * (x - self.local(i, x, steps) - self.G[i])}
+        G = (x - self.local(i, x, steps)) / self.world.scale
+        got = yield {"change": self.r[i] * (G - self.G[i])}
         self.G[i] = self.G[i] + got["change"] / self.r[i]
 
     def step(self, mean, replies):
-        self.x = self.x - self.server_lr * self.r @ self.G / N
+        self.x = self.x - self.server_lr * self.world.scale * self.r @ self.G / N
 
 
 # -- personal models -------------------------------------------------------------------------------
@@ -682,11 +698,12 @@ class CA2FL(Asynchronous, name="ca2fl", buffer=2, concurrency=3, server_lr=0.5):
         return 1.0
 
     def train(self, i, steps, x):
-        got = yield {"change": x - self.local(i, x, steps) - self.h_i[i]}
+        delta = (x - self.local(i, x, steps)) / self.world.scale
+        got = yield {"change": delta - self.h_i[i]}
         self.h_i[i] = self.h_i[i] + got["change"]
 
     def step(self, mean, replies):
-        self.x = self.x - self.server_lr * (self.h + mean["change"])
+        self.x = self.x - self.server_lr * self.world.scale * (self.h + mean["change"])
         self.h = self.h_i.mean(axis=0)
 
 

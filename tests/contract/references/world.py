@@ -20,12 +20,16 @@ class World:
     ----------
     start : (p,) array
         The first model.
+    decay : float
+        Factor on learning rates from round to round.
+    round : int
+        The round by which they go, from 1.
     """
 
     problem: ClassVar[dict[str, object]]
 
     def __init__(self, start):
-        self.start, self.N = np.array(start), N
+        self.start, self.decay, self.round = np.array(start), 1.0, 1
         self.client = np.repeat(np.arange(N), SIZES)
         self.X, self.y = self.rows()
 
@@ -42,7 +46,12 @@ class World:
 
     def rate(self, i):
         """Return the learning rate of a client."""
-        return OTHER.get(i, (STEPS, RATE))[1]
+        return OTHER.get(i, (STEPS, RATE))[1] * self.scale
+
+    @property
+    def scale(self):
+        """Learning rates over those of the first round."""
+        return self.decay ** (self.round - 1)
 
     def local(self, i, x, steps, gradient=None, correction=0.0):
         """Return where local steps along a gradient plus a correction end."""
