@@ -14,7 +14,6 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.testing import tiny_run
 
 LR = 0.05
 
@@ -152,6 +151,11 @@ def test_the_shared_coin_is_geometric_and_the_same_for_all():
          "algorithms.0.codec: found 'top-k'; 'marina' needs an unbiased codec, no memory"),
         ("dasha", {"participation": {"select": "poisson", "cohort": 4}},
          "participation.select: found 'poisson', but 'dasha' needs all clients"),
+        ("marina", {"participation": {"select": "weighted"}},
+         "participation.select: found 'weighted', but 'marina' needs all clients"),
+        ("dasha", {"clients": {"count": 8, "availability": {
+            "name": "cyclic", "groups": 2, "rounds": 1}}, "partition": "iid"},
+         "clients: 'dasha' needs all clients in every round; let none be away"),
     ],
 )  # fmt: skip
 def test_refusals_are_one_line(algorithm, changes, message):
@@ -168,9 +172,3 @@ def test_a_scenario_with_proxskip_can_be_written_and_read():
     assert isinstance(again.algorithms[0], ProxSkip)
     grid = api.read(scenario("proxskip") | {"grid": {"algorithms.0.p": [0.2, 0.4]}})
     assert [run.training.algorithm.p for run in api.prepare(grid).runs] == [0.2, 0.4]
-
-
-def test_a_client_that_is_away_ends_the_run_with_a_line(tmp_path):
-    clients = {"count": 8, "availability": {"name": "cyclic", "groups": 2, "rounds": 1}}
-    with pytest.raises(AssertionError, match="4 of 8 clients replied, and 'dasha' needs all"):
-        tiny_run(tmp_path, "dasha", clients=clients, participation={})

@@ -3,8 +3,9 @@
 Each case is drawn from a seed: a small scenario made of any plug-ins that are found, another
 placement of its clients, and a sequence of faults. `check` must refuse the scenario in short lines,
 or it must run, keep what every result promises (`invariants`), and give the same bytes under the
-other placement and after the faults. ``make chaos`` runs many seeds, and ``make chaos SEED=123``
-repeats one.
+other placement and after the faults. Half of the cases also compare a method, with all that may
+happen to what it sends, with a plain loop. ``make chaos`` runs many seeds, and
+``make chaos SEED=123`` repeats one.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ def _shrink(seed: int, algorithms: Sequence[str], *, nodes: bool) -> int:
     print(f"# changes of nodes: {', '.join(map(str, case.changes)) or 'none'}")
     print(f"# edit: {case.edit or 'none'}")
     print(f"# machines at a URL: {', '.join(map(str, case.blows)) or 'none'}")
+    print(f"# combination: {case.together or 'none'}")
     return 1
 
 

@@ -37,8 +37,10 @@ from tests.chaos.invariants import broken
 from tests.chaos.nodes import WALL_S, Change, drawn_changes, run_on_nodes
 from tests.chaos.remote import Blow, drawn_blows, run_at_url
 from tests.chaos.scenarios import draw
+from tests.chaos.together import disagreement, drawn_combination
 from tests.chaos.trial import Scenario
 from tests.chaos.words import failure_of, reason_of, wordy
+from tests.contract.references.combination import Combination
 from tests.fakes.cluster import no_ray, pool, stored
 from tests.fakes.disk import Disk, Down
 
@@ -50,6 +52,7 @@ _EDITED = 0.25  # of the cases that are resumed after something was changed
 _AT_URLS = 0.1  # of the cases that also run in a folder at a URL
 _LONGEST_PAGE = 8  # file operations
 _RAY = 0.0003  # of the cases that also run on Ray
+_TOGETHER = 0.5  # of the cases that also compare a combination with a plain loop
 
 
 class TooLong(BaseException):
@@ -83,6 +86,8 @@ class Case:
     blows : tuple of Blow
         What happens to the machines that run it in a folder at a URL; nobody does if there are
         none.
+    together : Combination, optional
+        A method with what happens to what it sends, which is compared with a plain loop.
     """
 
     seed: int
@@ -95,6 +100,7 @@ class Case:
     changes: tuple[Change, ...] = ()
     edit: Edit | None = None
     blows: tuple[Blow, ...] = ()
+    together: Combination | None = None
 
     @classmethod
     def drawn(
@@ -112,8 +118,11 @@ class Case:
             edit=drawn_edit(dice) if dice.chance(_EDITED) else None,
             blows=drawn_blows(dice) if dice.chance(_AT_URLS) else (),
         )  # fmt: skip
-        changing = dice.chance(_RAY) or nodes
-        return replace(case, changes=drawn_changes(dice)) if changing else case
+        if dice.chance(_RAY) or nodes:
+            case = replace(case, changes=drawn_changes(dice))
+        if dice.chance(_TOGETHER):
+            case = replace(case, together=drawn_combination(dice, algorithms))
+        return case
 
 
 @dataclass
@@ -193,6 +202,8 @@ class _Execution:
 
     def run(self) -> None:
         """Check the scenario; run it undisturbed, placed otherwise, and with the faults."""
+        if self.case.together is not None and (text := disagreement(self.case.together)):
+            self.outcome.findings.append(("together", text))
         plan = self.plan()
         if plan is None:
             return

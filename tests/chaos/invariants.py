@@ -27,8 +27,6 @@ _POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a piece of work at which its client 
 _SLACK = 1e-9
 _WAITED = "changes of availability"
 _APART = "or set disconnected to"  # of a graph that is drawn when its round comes
-_ALL = "needs all; let nobody be away or late"  # of methods that hear everyone
-_AGAIN = "is for one Ask in a round"  # of a memory, in a method that asks twice
 
 
 def broken(ended: Ended) -> Iterator[tuple[str, str]]:
@@ -282,7 +280,7 @@ def check_scores(ended: Ended) -> None:
     """Check that the loss is finite wherever it is evaluated, the last row included."""
     if not ended.finished:
         why = ended.record["reason"]
-        expected = any(text in why for text in (NOT_FINITE, _WAITED, _APART, _ALL, _AGAIN))
+        expected = any(text in why for text in (NOT_FINITE, _WAITED, _APART))
         require(ended.meant or expected, why)
         return
     rows = ended.rounds

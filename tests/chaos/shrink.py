@@ -35,6 +35,10 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, edit=None)
     if case.page is not None:
         yield replace(case, page=None)
+    if case.together is not None:
+        yield replace(case, together=None)
+        for part in case.together.parts:
+            yield replace(case, together=replace(case.together, **{part: "none"}))
     for index in range(len(case.blows)):
         yield replace(case, blows=case.blows[:index] + case.blows[index + 1 :])
     for index in range(len(case.faults)):

@@ -97,5 +97,5 @@ def test_a_case_of_nodes_shrinks_to_the_changes_that_its_finding_needs(monkeypat
     assert main(["--seed", "5", "--nodes", "--shrink"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "# nodes: other bytes", "{}", "", "# faults: none", f"# changes of nodes: {drawn[-1]}",
-        "# edit: none", "# machines at a URL: none",
+        "# edit: none", "# machines at a URL: none", "# combination: none",
     ]  # fmt: skip

@@ -310,6 +310,11 @@ KRUM = {"name": "krum", "f": 2}
         (FEDAVG, {"aggregate": "median",
                   "uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]},
          "aggregate: 'ef21' adds up what all clients sent, which 'median' does not"),
+        (FEDAVG, {"aggregate": "median", "participation": {"cohort": 4, "select": "weighted"}},
+         "aggregate: 'median' counts every vector once, and 'weighted' may draw a client twice"),
+        (FEDAVG, {"aggregate": {"name": "mean", "before": {"name": "nearest-neighbours", "f": 1}},
+                  "participation": {"cohort": 4, "select": "weighted"}},
+         "aggregate: 'mean' counts every vector once, and 'weighted' may draw a client twice"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_a_rule_is_one_line(algorithm, changes, message):

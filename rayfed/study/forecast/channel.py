@@ -211,15 +211,25 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
     buckets = rule.before is not None and not rule.sees_vectors
     if buckets and (algorithm.asynchronous or participation.late == "stale"):
         return "buckets are of one cohort, whose replies come in one round; take another mixer"
-    discounts = not isinstance(participation.staleness, Constant)
-    alike = not rule.weighs or rule.before is not None
-    if participation.late == "stale" and discounts and alike:
-        text = f"'{name}' counts every vector once, and late: stale weighs late ones less"
-        return f"{text}; give late: drop, or staleness: constant"
+    if text := _alike(run, rule):
+        return f"'{name}' counts every vector once, and {text}"
     cohort = participation.cohort or run.federation.population.count
     vectors = cohort if rule.before is None else rule.before.count(cohort)
     if vectors < rule.least() and not algorithm.asynchronous:
         return f"'{name}' needs {rule.least()} vectors and gets {vectors}; give a smaller f"
+    return ""
+
+
+def _alike(run: Run, rule: Aggregator) -> str:
+    """Return why vectors do not count alike where a rule needs that; empty if they do."""
+    participation, select = run.participation, run.participation.select
+    discounts = not isinstance(participation.staleness, Constant)
+    if rule.weighs and rule.before is None:
+        return ""
+    if participation.late == "stale" and discounts:
+        return "late: stale weighs late ones less; give late: drop, or staleness: constant"
+    if select.repeats and not run.training.algorithm.asynchronous:
+        return f"'{select.name}' may draw a client twice; give select: uniform"
     return ""
 
 

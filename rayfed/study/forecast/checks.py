@@ -150,7 +150,8 @@ def _who(run: Run) -> dict[str, dict[str, object]]:
         "deadline_s": {everyone: algorithm.needs_everyone and rule.deadline_s is not None},
         "timeout_s": {everyone: algorithm.needs_everyone and rule.timeout_s is not None},
         "select": {
-            everyone: algorithm.needs_everyone and (select.may_be_empty or select.own_cohort)
+            everyone: algorithm.needs_everyone
+            and (select.may_be_empty or select.own_cohort or select.repeats)
         },
         "correct": _correction(run) if rule.correct else {},
         "late": {
