@@ -25,8 +25,8 @@ class FedAsync(Discounted):
     """Asynchronous federated optimisation (Xie et al. 2019).
 
     Client i starts from the newest model x_v (p,) and takes its local steps, with ``local.mu``
-    under the proximal term mu/2 ||y - x_v||^2. It uploads Delta_i = x_v - x_i. When that arrives, the
-    server, which knows x_v, sets x <- (1 - a) x + a x_i with a = mixing s(staleness_i).
+    under the proximal term mu/2 ||y - x_v||^2. It uploads Delta_i = x_v - x_i. When that arrives,
+    the server, which knows x_v, sets x <- (1 - a) x + a x_i with a = mixing s(staleness_i).
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class FedAsync(Discounted):
     Notes
     -----
     Deviations from the paper: clients upload the difference in place of the model, so that codecs
-    act on that. s is taken of the updates between the start of the work and its
-    arrival, 0 for a fresh reply. The paper takes it of t - tau, where t counts the update that the
+    act on that. s is taken of the updates between the start of the work and its arrival, 0 for a
+    fresh reply. The paper takes it of t - tau, where t counts the update that the
     reply makes: 1 for a fresh reply, so that it weighs mixing / sqrt(2) with a polynomial of power
     0.5. For its hinge with b give ``after: b - 1``; its polynomial cannot be had. Replies that
     arrive at one time are mixed in one by one, in the order of the clients' ids. ``mixing: 0.6``

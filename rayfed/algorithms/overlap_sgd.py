@@ -25,10 +25,10 @@ class OverlapSGD(Algorithm):
     """Local models that are pulled to an anchor, which arrives a round late (Wang et al. 2020).
 
     Every client keeps a model x_i (p,) and goes on from it. After its local steps it is pulled to
-    the anchor z (p,), x_i <- x_i - alpha (x_i - z), and uploads x_i - z. The server moves the anchor,
-    v <- beta v + mean x_i - z and z <- z + v. Nobody waits for z before computing: it travels while
-    the clients do the local steps at whose end they need it. So a round takes as long as the
-    slower of the two, and not their sum.
+    the anchor z (p,), x_i <- x_i - alpha (x_i - z), and uploads x_i - z. The server moves the
+    anchor, v <- beta v + mean x_i - z and z <- z + v. Nobody waits for z before computing: it
+    travels while the clients do the local steps at whose end they need it. So a round takes as long
+    as the slower of the two, and not their sum.
 
     Parameters
     ----------
