@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rayfed.channel.base import Memory
+from rayfed.channel.base import Codec, Memory
 from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, located, under
@@ -49,6 +49,7 @@ class ServerEnd:
 
     def __init__(self, run: Run, correction: Correction) -> None:
         self.label, self.correction = run.label, correction
+        self.stale = run.participation.late == "stale"
         self.uplink, self.downlink = run.uplink(), run.downlink()
         self.codes = self.uplink is not None or self.downlink is not None
         self.itemsize = run.training.dtype.itemsize
@@ -216,22 +217,30 @@ class ServerEnd:
         np.maximum.at(newest, np.searchsorted(clients, ids), versions)
         return {"clients": clients, "versions": newest}
 
-    def check(self, ask: Ask, remembered: bool) -> None:
-        """Refuse an Ask of the algorithm that the channel cannot carry.
+    def check(self, ask: Ask, again: bool) -> None:
+        """Refuse a second Ask of a round where what is kept is for one.
 
         Parameters
         ----------
-        remembered : bool
-            Whether a memory was used in the round already.
+        again : bool
+            Whether the algorithm has asked in the round already.
 
         Raises
         ------
         RunFailed
         """
-        memory = self.memory or (self.downlink and self.downlink.codec.memory)
-        if memory and remembered:
-            text = f"'{memory.name}' is for one Ask in a round, and '{self.label}' asks again"
-            raise RunFailed(f"{text} ('{ask.work}'); leave the memory out")
+        if not again:
+            return
+        kept: Memory | Codec | None = self.memory
+        if self.uplink is not None and self.uplink.initial:
+            kept = kept or self.uplink.codec
+        if self.downlink is not None:
+            kept = kept or self.downlink.codec.memory
+        text = f"is for one Ask in a round, and '{self.label}' asks again ('{ask.work}')"
+        if kept is not None:
+            raise RunFailed(f"'{kept.name}' {text}; leave it out")
+        if self.stale and ask.local:
+            raise RunFailed(f"late: stale {text}; give drop")
 
 
 class ServerRule:

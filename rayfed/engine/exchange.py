@@ -258,10 +258,10 @@ class Exchange:
         """Return an Ask of a round as its clients get it."""
         if owner != "algorithm":
             return Asked(ask, owner)
+        self.channel.check(ask, again=stats.begun)
+        stats.begun = True
         if self.channel.codes:
-            self.channel.check(ask, stats.remembered)
             ask, stats.channel = self.channel.sent(ask, stats.channel, stats.round, stats.ask)
-            stats.remembered = True
         if self.private is not None:
             ask = self.private.sent(ask, stats.channel)
         return Asked(self.channel.rule.asked(ask), owner)

@@ -132,7 +132,7 @@ class RoundStats:
         earlier rounds left out.
     channel : mapping of str to array
         As in `RunState`, on the way to the state after the round.
-    remembered : bool
+    begun : bool
         Whether the algorithm has asked in the round.
     wrapped : int
         Coordinates of secure sums that have wrapped around.
@@ -154,7 +154,7 @@ class RoundStats:
     ahead: Mapping[str, Array] = field(default_factory=dict)
     answered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     channel: Mapping[str, Array] = field(default_factory=dict)
-    remembered: bool = False
+    begun: bool = False
     wrapped: int = 0
     squares: Floats = field(default_factory=lambda: np.zeros(2))
 

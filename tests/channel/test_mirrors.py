@@ -9,7 +9,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
@@ -341,3 +341,29 @@ def test_a_plain_mean_of_late_work_discounts_it():
         for rule in (None, "mean")
     )  # fmt: skip
     np.testing.assert_allclose(mean, plain, rtol=1e-11, atol=1e-13)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twice(FedAvg):
+    """A method of a user's that asks for local steps twice in a round."""
+
+    name: ClassVar[str] = "twice"
+
+    def round(self, state):
+        x = state["x"]
+        for _ in range(2):
+            reply = yield Ask("train", {"x": x}, {"delta": x.size})
+            x = x - reply.mean["delta"]
+        return {"x": x}, {}
+
+
+@pytest.mark.parametrize(("keys", "name"), [
+    ({"uplink": [TOP | {"memory": "error-feedback"}]}, "'error-feedback'"),
+    ({"downlink": [TOP | {"memory": "ef21"}]}, "'ef21'"),
+    ({"participation": {"select": "all", "deadline_s": 1.5, "late": "stale"}}, "late: stale"),
+])  # fmt: skip
+def test_what_is_kept_for_one_ask_does_not_meet_a_second(keys, name):
+    loop = loop_of(study_of(Twice, []) | keys)
+    state, _ = loop.start()
+    with pytest.raises(RunFailed, match=f"{name} is for one Ask in a round, and 'twice' asks"):
+        step(loop, state)

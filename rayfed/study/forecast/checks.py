@@ -196,7 +196,8 @@ def _late(run: Run, ask: Ask) -> dict[str, dict[str, object]]:
                 partial and not (algorithm.takes_partial and ask.local)
             ),
             f"'{run.label}' cannot use work of earlier rounds; give drop": (
-                stale and (not (algorithm.takes_stale and ask.local) or ask.plain)
+                stale
+                and (not (algorithm.takes_stale and algorithm.asks_once and ask.local) or ask.plain)
             ),
             f"'{rule.select.name}' asks clients that may be at work; give drop": (
                 stale and rule.select.own_cohort
