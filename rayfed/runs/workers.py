@@ -1,7 +1,8 @@
 """Whole runs in processes of their own, one to a CPU, for studies of many runs.
 
 A worker takes one run after the other, computes its clients itself, and writes its folder. The
-tables of the study lie in one file that all workers map, so that they are in memory once. A worker
+tables of the study lie in one file that all workers map, so that they are in memory once. It has no
+name, so that nothing is left of it however the processes end. A worker
 is a process ``python -m rayfed.runs.workers FD``, whose argument is its end of a pipe (`serve`).
 """
 
@@ -18,11 +19,11 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rayfed.core.errors import RayfedError
 from rayfed.core.own import settle, settled
@@ -76,11 +77,12 @@ class Worker:
         self.tries = 0
         self.pipe.send((str(out), memory_gb, logger.getEffectiveLevel(), settled()))
 
-    def deal(self, run: Run, tables: Path, resume: bool, tries: int = 0) -> None:
+    def deal(self, run: Run, tables: int, resume: bool, tries: int = 0) -> None:
         """Give it a run; the worker may have died, which shows when it is listened to."""
         self.run, self.tries = run, tries
         with suppress(OSError):
-            self.pipe.send((run, str(tables), resume or tries > 0))
+            self.pipe.send((run, resume or tries > 0))
+            send_handle(self.pipe, tables, self.process.pid)
 
     def end(self) -> None:
         """Tell the process to end; a run that it is at can be resumed."""
@@ -112,11 +114,10 @@ class WorkersStudy(Backend):
         """Run all runs, several at a time, and return the outcome of each by folder."""
         while len(self.workers) < min(len(runs), self.most):
             self.worker()  # they import while tables are written
-        with tempfile.TemporaryDirectory(prefix="rayfed-") as folder:
-            path = Path(folder) / "tables"
-            write_tables(path, tables)
-            tables.update(read_tables(path))
-            return _Queue(self, runs, path, resume).execute(report)
+        with tempfile.TemporaryFile() as file:  # without a name: it goes with the last process
+            write_tables(file, tables)
+            tables.update(read_tables(file.fileno()))
+            return _Queue(self, runs, file.fileno(), resume).execute(report)
 
     def worker(self) -> Worker:
         """Start a worker."""
@@ -134,9 +135,7 @@ class WorkersStudy(Backend):
 class _Queue:
     """Deals runs to workers, in their order, until all are done."""
 
-    def __init__(
-        self, study: WorkersStudy, runs: Sequence[Run], tables: Path, resume: bool
-    ) -> None:
+    def __init__(self, study: WorkersStudy, runs: Sequence[Run], tables: int, resume: bool) -> None:
         self.study, self.tables, self.resume = study, tables, resume
         self.waiting = list(runs)
         self.outcome: dict[str, str] = {}
@@ -218,18 +217,25 @@ def serve(pipe: Connection[Any, Any]) -> None:
             pipe.send(line)
 
     forward(lowest, send)
+    mapped, tables = (0, 0), dict[str, Any]()
     while True:
         try:
             dealt = pipe.recv()
         except (AttributeError, ImportError) as error:  # of a user's plug-in
             text = f"a worker does not find a plug-in ({error}); put its class into a module"
+            os.close(recv_handle(pipe))
             pipe.send(RayfedError(text))
             continue
         if dealt == _STOP:  # said while a run ended, or to one that has ended since
             return
-        run, tables, resume = dealt
+        run, resume = dealt
+        handle = recv_handle(pipe)
+        found = os.fstat(handle)
+        if mapped != (found.st_dev, found.st_ino):  # one that is mapped keeps its number
+            mapped, tables = (found.st_dev, found.st_ino), read_tables(handle)
+        os.close(handle)
         try:
-            said = _execute(pipe, run, Path(out), _mapped_tables(Path(tables)), resume, memory_gb)
+            said = _execute(pipe, run, Path(out), tables, resume, memory_gb)
         except OSError as error:  # of the run's folder
             said = record_failure(run, Path(out), error, traceback.format_exc())
         with suppress(BrokenPipeError):  # nobody is left, which `recv` says
@@ -265,24 +271,23 @@ def _execute(
         return driver.execute(resume, report)
 
 
-def write_tables(path: Path, tables: Mapping[str, Any]) -> None:
+def write_tables(file: IO[bytes], tables: Mapping[str, Any]) -> None:
     """Write tables so that `read_tables` maps their arrays."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(tables), protocol=5, buffer_callback=buffers.append)
     sizes = [len(buffer.raw()) for buffer in buffers]
-    with path.open("wb") as file:
-        pickle.dump((head, sizes), file)
-        for buffer in buffers:
-            file.write(b"\0" * (-file.tell() % _ALIGN))
-            file.write(buffer.raw())
+    pickle.dump((head, sizes), file)
+    for buffer in buffers:
+        file.write(b"\0" * (-file.tell() % _ALIGN))
+        file.write(buffer.raw())
+    file.flush()
 
 
-def read_tables(path: Path) -> dict[str, Any]:
-    """Return the tables of a file, whose arrays are mapped and cannot be written."""
-    with path.open("rb") as file:
-        head, sizes = pickle.load(file)
-        place = file.tell()
-        held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def read_tables(handle: int) -> dict[str, Any]:
+    """Return the tables of an open file, whose arrays are mapped and cannot be written."""
+    held = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+    head, sizes = pickle.load(held)  # not of the file, whose position all processes share
+    place = held.tell()
     whole, buffers = memoryview(held), []
     for size in sizes:
         place += -place % _ALIGN
@@ -290,9 +295,6 @@ def read_tables(path: Path) -> dict[str, Any]:
         place += size
     tables: dict[str, Any] = pickle.loads(head, buffers=buffers)
     return tables
-
-
-_mapped_tables = lru_cache(maxsize=1)(read_tables)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -92,8 +93,8 @@ def test_a_stop_leaves_checkpoints_to_go_on_from(plan, tmp_path, assert_same):
 def test_workers_start_while_tables_are_written_with_one_thread(plan, tmp_path, monkeypatch):
     study, begun = WorkersStudy(tmp_path, 2), []
 
-    def written(path, tables):
-        write_tables(path, tables)
+    def written(file, tables):
+        write_tables(file, tables)
         for worker in study.workers:
             environment = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
             begun.append(b"OPENBLAS_NUM_THREADS=1" in environment.split(b"\0"))
@@ -161,18 +162,38 @@ def test_ctrl_c_at_a_terminal_is_a_line(begun, tmp_path):
     assert said.splitlines()[-1].endswith("go on with it by: rayfed resume out")
 
 
-def test_tables_are_mapped_where_arrays_lie_in_memory(tmp_path):
+def test_tables_are_mapped_where_arrays_lie_in_memory():
     rng = np.random.default_rng(0)
     tables = {
         "a": Rows(rng.normal(size=(7, 3)), np.arange(7), (3,)),
         "b": Rows(np.arange(5, dtype=np.uint8)[:, None], np.zeros(5), (1,), 255.0, 0.5),
     }
-    write_tables(tmp_path / "tables", tables)
-    found = read_tables(tmp_path / "tables")
+    found = mapped(tables)
     for name, rows in tables.items():
         np.testing.assert_array_equal(found[name].X, rows.X)
         np.testing.assert_array_equal(found[name].y, rows.y)
         assert found[name].X.ctypes.data % 64 == 0
         assert not found[name].X.flags.writeable
-    write_tables(tmp_path / "none", {})
-    assert read_tables(tmp_path / "none") == {}
+    assert mapped({}) == {}
+
+
+def mapped(tables):
+    with tempfile.TemporaryFile() as file:
+        write_tables(file, tables)
+        return read_tables(file.fileno())
+
+
+def test_tables_have_no_name_in_the_temporary_folder(plan, tmp_path, monkeypatch):
+    """A process that is killed could not remove them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folder, seen = api.begin(plan, tmp_path / "out"), []
+    study = WorkersStudy(folder, 1)
+    try:
+        ended = study.execute(
+            plan.runs[:1], plan.tables, False, lambda *_: seen.extend(os.listdir(tempfile.tempdir))
+        )
+    finally:
+        study.close()
+    assert [*ended.values()] == ["finished"]
+    assert seen == []
