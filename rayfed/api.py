@@ -16,6 +16,7 @@ from rayfed.core.announced import run_folders
 from rayfed.core.dotted import Overrides, pairs
 from rayfed.core.errors import RayfedError, ScenarioError, many
 from rayfed.core.files import reading
+from rayfed.core.inside import check, check_tree, real
 from rayfed.core.machine import cpus
 from rayfed.core.own import Names, resolving
 from rayfed.core.shipped import locate
@@ -25,7 +26,7 @@ from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.changes import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
-from rayfed.runs.files.folder import create, locked
+from rayfed.runs.files.folder import create, locked, usable
 from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason, record
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
@@ -102,7 +103,7 @@ def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path
         If nothing is at the URL, or it cannot be read.
     """
     if not is_url(folder):
-        return Path(folder)
+        return real(Path(folder))
     from rayfed.runs.remote.staging import bring  # here: it imports fsspec
 
     return bring(str(folder), (watch or ProgressDisplay()).note)
@@ -253,7 +254,7 @@ def begin(
 
         folder = begin_remote(str(out), note)
     else:
-        folder = Path(out) if out is not None else default_folder(plan.study)
+        folder = real(Path(out)) if out is not None else default_folder(plan.study)
     plan.cost(cpus()).check_disk(folder)
     create(folder, note)
     try:
@@ -433,7 +434,7 @@ def extend(
     >>> rayfed.extend("results/quickstart", rounds=200, seeds=[3, 4])  # doctest: +SKIP
     >>> rayfed.resume("results/quickstart")  # doctest: +SKIP
     """
-    place = Path(folder)
+    place = real(Path(folder))
     more = recorded(place, trust=trust).study
     if more.search:
         raise ScenarioError(shown(place), "is a sweep; sweep anew with more trials")
@@ -445,8 +446,8 @@ def extend(
     if not asked:
         raise ScenarioError("", "nothing is asked for; give rounds, seeds or keys of the scenario")
     with of_study(place, trust):
-        plan = prepare(read(place / "scenario.yaml", asked), place)
-    with locked(place):
+        plan = prepare(read(_scenario_of(place), asked), place)
+    with locked(place), usable(place):
         check_unchanged(plan, place)
         if not trust:  # of modules that are trusted once nothing is noted
             note_modules(place, plan.study.to_dict(), [run.folder for run in plan.runs])
@@ -505,10 +506,18 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
     ScenarioError
         If the folder holds no scenario, or it names modules and was not made here by this user.
     """
-    if not (folder / "scenario.yaml").is_file():
-        raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
     with of_study(folder, trust):
-        return prepare(read(folder / "scenario.yaml", (), address), folder)
+        return prepare(read(_scenario_of(folder), (), address), folder)
+
+
+def _scenario_of(folder: Path) -> Path:
+    """Return the scenario file of a result folder, which is there, and no link."""
+    path = folder / "scenario.yaml"
+    if not path.exists():
+        raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
+    with usable(folder):
+        check(path)
+    return path
 
 
 def check_unchanged(
@@ -533,6 +542,9 @@ def check_unchanged(
     if failed and plan.study.search:
         text = "a failed trial counts as the worst, and later ones were chosen by that"
         raise ScenarioError("--failed", f"{text}; mend the reason and sweep anew")
+    with usable(folder):
+        for run in {path.name for path in run_folders(folder)} | {run.folder for run in plan.runs}:
+            check_tree(folder / run)
     check_all(folder, plan.runs)
     return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
 
@@ -555,7 +567,7 @@ def unfinished(folder: Path) -> list[str]:
     ScenarioError
         If its scenario cannot be read.
     """
-    scenario = folder / "scenario.yaml"
+    scenario = _scenario_of(folder)
     names = noted_runs(folder, read_file(scenario)[0])
     if names is None:
         names = _runs_of(folder, read(scenario))
@@ -647,7 +659,8 @@ def execute(
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
-            plan = replace(plan, runs=adopt(folder, plan.runs))
+            with usable(folder):
+                plan = replace(plan, runs=adopt(folder, plan.runs))
         if plan.study.search:
             from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas
 

@@ -13,11 +13,11 @@ from rayfed.core.arrays import Array, Floats
 from rayfed.core.entries import Damaged, check, entries
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.files import read_arrays, reading
+from rayfed.core.inside import replacing
 from rayfed.core.rng import Key
 from rayfed.problems.base import STARTS, Problem
 from rayfed.problems.network.network import Network
 from rayfed.report.result import RecordedResult
-from rayfed.runs.files import store
 from rayfed.runs.files.outcome import record as record_of
 from rayfed.runs.modules import of_study
 from rayfed.study import ProblemSection
@@ -220,7 +220,8 @@ class Trained:
             raise ScenarioError(str(path), f"{text} {listed(SUFFIXES)}")
         values = {name: np.ascontiguousarray(value) for name, value in self.parameters.items()}
         try:
-            store.publish(path, lambda file: _write(file, path.suffix, values))
+            with replacing(path) as file:
+                _write(file, path.suffix, values)
         except ImportError as error:
             text = f"needs {error.name}; install it with: pip install 'rayfed[torch]'"
             raise ScenarioError(str(path), text) from error
@@ -249,7 +250,7 @@ def read_model(run: Path) -> Array:
         status = record.get("status", "not there")
         raise ScenarioError(str(path), f"is not there; the run is {status}{why}")
     with reading(path, "a model"):
-        return read_arrays(path)["x"]
+        return read_arrays(path, results=True)["x"]
 
 
 def _write(file: Any, suffix: str, values: Mapping[str, Array]) -> None:

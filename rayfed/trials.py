@@ -21,6 +21,7 @@ import pandas as pd
 from rayfed.core.announced import read_table, run_folders
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.inside import opened
 from rayfed.core.threads import one_thread
 from rayfed.engine.columns import catalogue
 from rayfed.engine.run import Run
@@ -114,7 +115,8 @@ def _recorded(study: Study, folder: Path) -> Recorded:
             found[index[held["label"]], held["trial"]["number"]] = held["trial"]["values"]
     with suppress(OSError, ValueError):  # it is written when a batch has ended
         columns = ["algorithm", "trial", "same_as"]
-        told = pd.read_csv(folder / TRIALS, usecols=columns)[columns].dropna()
+        with opened(folder / TRIALS) as file:
+            told = pd.read_csv(file, usecols=columns)[columns].dropna()
         for label, number, first in told.itertuples(index=False):
             if (index.get(label), first) in found:
                 found[index[label], number] = found[index[label], int(first)]

@@ -1,5 +1,6 @@
 """The Python interface: what goes in, what comes back, and what happens to folders."""
 
+import fcntl
 import inspect
 import json
 import math
@@ -13,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from filelock import FileLock
 
 import rayfed
 from rayfed import api
@@ -530,7 +530,8 @@ class TestFolders:
 
     def test_a_folder_in_use_is_neither_taken_nor_resumed(self, small, tmp_path, plain):
         rayfed.run(small, out=tmp_path / "out")
-        with FileLock(tmp_path / "out" / ".lock"):
+        with (tmp_path / "out" / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # as another process does
             with pytest.raises(ScenarioError, match="another process is running this study; wait"):
                 rayfed.run(small, out=tmp_path / "out")
             with pytest.raises(ScenarioError, match="another process is running this study; wait"):

@@ -13,6 +13,7 @@ import typer
 from rayfed.cli import completion
 from rayfed.cli.console import err, say
 from rayfed.core.errors import ScenarioError
+from rayfed.core.inside import real
 from rayfed.runs.files.place import is_url, read_note, shown
 
 
@@ -52,7 +53,7 @@ def brought(context: typer.Context, folder: str | Path) -> Path | None:
 def local_copy(folder: str | Path) -> Path:
     """Return the local folder of results, see `api.local_copy`; what it says goes to the errors."""
     if not is_url(folder):
-        return readable(Path(folder))
+        return readable(real(Path(folder)))
     from rayfed.runs.remote.staging import bring
 
     return bring(str(folder), partial(say, console=err))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rayfed.core.entries import Damaged, Entry, check, described, entries
+from rayfed.core.inside import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +117,8 @@ def _lines(path: Path) -> list[str] | None:
         If the last one has no end; it may come yet.
     """
     try:
-        *lines, rest = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        with opened(path) as file:
+            *lines, rest = str(file.read(), "utf-8", "replace").split("\n")
     except FileNotFoundError:
         return None
     if rest:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import check_regular
+from rayfed.core.inside import NotRegular, opened
 
 FORMAT = 1
 """Of result folders, as every ``run.json`` says; it grows when older readers would misread them."""
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("label", "algorithm", "reason", "stopped_by", "started", "ended"), (str,)),
+    **dict.fromkeys(("trace", "scored", "evaluated_on", "data_note", "aim", "exact"), (str,)),
+    **dict.fromkeys(("study", "scenario", "settings", "versions", "data", "identity"), (dict,)),
+    **dict.fromkeys(("files", "trial"), (dict,)),
+    **dict.fromkeys(("warnings", "changes", "classes"), (list,)),
+    **dict.fromkeys(("rounds", "wall_s"), (int, float)),
+    "seed": (int,), "clients": (int,), "setting": (str, dict), "baseline": (bool,),
+}  # fmt: skip
+"""What values of a ``run.json`` are, of those that are there."""
 _DIGEST_BYTES = 16
 _SETTLED_NS = 2_000_000_000  # two writes nearer to each other may have the same time
 
@@ -46,10 +58,9 @@ class Entry:
     @classmethod
     def of(cls, path: Path, rows: int | None = None) -> Entry:
         """Return the entry of a file as it is now."""
-        check_regular(path)
-        with path.open("rb") as file:
+        with opened(path) as file:
             new = partial(hashlib.blake2b, digest_size=_DIGEST_BYTES)
-            digest = hashlib.file_digest(file, new).hexdigest()
+            digest = hashlib.file_digest(file, new).hexdigest()  # type: ignore[arg-type]
             return cls(os.fstat(file.fileno()).st_size, digest, rows)
 
     def check(self, path: Path) -> None:
@@ -61,6 +72,7 @@ class Entry:
             now = _read_now(path)
         except OSError as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
+            what = str(error.strerror) if isinstance(error, NotRegular) else what
             raise Damaged(f"{_short(path)} {what}") from error
         if now.bytes != self.bytes:
             raise Damaged(f"{_short(path)} has {now.bytes} bytes in place of {self.bytes}")
@@ -70,7 +82,7 @@ class Entry:
 
 def _read_now(path: Path) -> Entry:
     """Return the entry of a file as it is now."""
-    found = path.stat()
+    found = path.lstat()
     if time.time_ns() - found.st_ctime_ns < _SETTLED_NS:
         return Entry.of(path)
     return _of_settled(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -91,7 +103,12 @@ def described(entries: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
 
 
 def entries(found: Mapping[str, Any]) -> dict[str, Entry]:
-    """Return what `described` made; raises TypeError or AttributeError for anything else."""
+    """Return what `described` made; raises TypeError or AttributeError for anything else.
+
+    Names lead out of no folder.
+    """
+    if any(name.startswith("/") or ".." in name.split("/") for name in found):
+        raise TypeError("a name leads out of the folder")
     return {name: Entry(**values) for name, values in found.items()}
 
 
@@ -114,6 +131,24 @@ def check_format(record: Mapping[str, Any], path: Path) -> None:
         by = f", written by rayfed {clipped(writer, 20)}" if writer else ""
         text = f"is of format {clipped(found, 20)}{by}; this version reads format {FORMAT}"
         raise ScenarioError(str(path), f"{text}, so install a newer rayfed")
+
+
+def is_record(found: Mapping[str, Any]) -> bool:
+    """Return whether the values of a ``run.json`` are of the kinds that runs write."""
+    if any(not isinstance(found.get(key), (*kinds, NoneType)) for key, kinds in _KINDS.items()):
+        return False
+    listed = (found.get("scenario") or {}).get("algorithms")
+    texts = [found.get("status", ""), *(found.get("warnings") or ()), *(found.get("classes") or ())]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and (listed is None or isinstance(listed, list))
+        and all(isinstance(each, dict) for each in (*(listed or ()), *(found.get("changes") or ())))
+        and _is_finite(found.get("seed")) and _is_finite(found.get("wall_s"))
+    )  # fmt: skip
+
+
+def _is_finite(number: Any) -> bool:
+    return number is None or math.isfinite(number)
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,19 +7,19 @@ it raises becomes one line that names the file.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
-import stat
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.frames import BLANKS, PLAIN, Form, dialect, of_arrow, opened, read_csv
+from rayfed.core.inside import NotRegular, check_kind
+from rayfed.core.inside import opened as opened_inside
 from rayfed.core.machine import available_bytes, in_words
 
 if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no arrays
@@ -38,13 +38,6 @@ _ANYWHERE = 2**24  # bytes that are always there
 _EPOCH_S = 1e9  # in September 2001; no trace begins 32 years after it began
 
 
-class NotRegular(OSError):
-    """A path names a pipe, a device or a socket, which may never end."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.EINVAL, "is not a regular file")
-
-
 def check_regular(path: Path) -> None:
     """Raise OSError unless a path names a regular file.
 
@@ -55,11 +48,7 @@ def check_regular(path: Path) -> None:
     OSError
         If it does not exist, or is a folder.
     """
-    mode = os.stat(path).st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        raise NotRegular
+    check_kind(path, os.stat(path).st_mode)
 
 
 @contextmanager
@@ -89,7 +78,8 @@ def reading(
     except RayfedError:
         raise
     except NotRegular as error:
-        raise _refused(path, key, f"{error.strerror}; give the path of one") from error
+        more = "" if ";" in str(error.strerror) else "; give the path of one"
+        raise _refused(path, key, f"{error.strerror}{more}") from error
     except Exception as error:  # readers of damaged files raise what the damage makes them raise
         if isinstance(error, OSError) and error.strerror:  # the system says why
             problem = f"cannot be read: {error.strerror}" + (f"; {remedy}" if key else "")
@@ -153,8 +143,16 @@ def of_epoch(seconds: float) -> str:
     return f"looks like {'milliseconds' if seconds > 1e2 * _EPOCH_S else 'seconds'} since 1970"
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds.
+def open_regular(path: Path, results: bool) -> BinaryIO:
+    """Open a regular file; one of a result folder is reached through no link."""
+    if results:
+        return opened_inside(path)
+    check_regular(path)
+    return path.open("rb")
+
+
+def read_json(path: Path, *, results: bool = False) -> Any:
+    """Return what a JSON file holds; no link is followed to one of a result folder.
 
     Raises
     ------
@@ -165,10 +163,10 @@ def read_json(path: Path) -> Any:
     ScenarioError
         If the memory cannot hold it.
     """
-    check_regular(path)
-    size = path.stat().st_size
-    check_room(_JSON * size, str(path), "its values", "split the file")
-    return parse_json(path.read_bytes())
+    with open_regular(path, results) as file:
+        size = os.fstat(file.fileno()).st_size
+        check_room(_JSON * size, str(path), "its values", "split the file")
+        return parse_json(file.read())
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -186,8 +184,10 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("lists and mappings lie too deep in each other") from None
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
+def read_arrays(path: Path, *, results: bool = False) -> dict[str, Array]:
     """Return the arrays of an ``.npz`` file by name, or that of an ``.npy`` file as "x".
+
+    No link is followed to a file of a result folder.
 
     Raises
     ------
@@ -200,16 +200,18 @@ def read_arrays(path: Path) -> dict[str, Array]:
     """
     import numpy as np
 
-    check_regular(path)
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as file:
-            size = _claimed(file, "it", os.fstat(file.fileno()).st_size)
-        _check_arrays(size, path)
-        return {"x": np.load(path, allow_pickle=False)}
-    with zipfile.ZipFile(path) as packed:
-        _check_arrays(sum(_member(packed, member) for member in packed.infolist()), path)
-    with np.load(path, allow_pickle=False) as held:
-        return dict(held)
+    with open_regular(path, results) as file:
+        packed = zipfile.is_zipfile(file)
+        file.seek(0)
+        if not packed:
+            _check_arrays(_claimed(file, "it", os.fstat(file.fileno()).st_size), path)
+            file.seek(0)
+            return {"x": np.load(file, allow_pickle=False)}
+        with zipfile.ZipFile(file) as held:
+            _check_arrays(sum(_member(held, member) for member in held.infolist()), path)
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
 
 
 def _member(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
-from filelock import FileLock, Timeout
+from rayfed.core.inside import opened
 
 LOCK = ".lock"
 """File of a result folder, and of a run's folder in it, that who writes there locks."""
+_PAUSE_S = 0.005
+_LOOK_S = 5.0
+"""Seconds for which others that only look whether a lock is held may keep it."""
+_held: set[tuple[int, int]] = set()
 
 
 class Leased(Exception):
@@ -24,25 +32,40 @@ def lease(path: Path, wait_s: float = 0.0, refusal: Exception | None = None) -> 
     ------
     Leased
         If another process holds it, and still does after `wait_s` seconds; or `refusal`, if given.
+    OSError
+        If it is no regular file, cannot be written, or its file system keeps no locks.
     """
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=wait_s)
-    except Timeout as error:
-        raise refusal or Leased(str(path)) from error
-    try:
-        yield
-    finally:
-        lock.release()
+    with opened(path, os.O_RDWR | os.O_CREAT) as file:
+        end = time.monotonic() + wait_s
+        while not _lock(file, fcntl.LOCK_EX):
+            looked_at = _lock(file, fcntl.LOCK_SH)
+            if looked_at:  # nobody writes there, but somebody looks whether anybody does
+                fcntl.flock(file, fcntl.LOCK_UN)
+            if time.monotonic() > end + (_LOOK_S if looked_at else 0.0):
+                raise refusal or Leased(str(path))
+            time.sleep(_PAUSE_S)
+        identity = _identity(file)
+        _held.add(identity)
+        try:
+            yield
+        finally:
+            _held.discard(identity)
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child may have the file open
 
 
 def is_leased(path: Path) -> bool:
-    """Return whether another process holds the lock of a file."""
+    """Return whether anybody holds the lock of a file; who does is not disturbed by the look."""
     try:
-        with lease(path):
-            return False
-    except Leased:
-        return True
+        with opened(path) as file:
+            return not _lock(file, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+
+
+def is_mine(path: Path) -> bool:
+    """Return whether this process holds the lock of a file."""
+    with opened(path) as file:
+        return _identity(file) in _held
 
 
 def is_left(run: Path) -> bool:
@@ -52,3 +75,17 @@ def is_left(run: Path) -> bool:
         return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
     except OSError:  # somebody else's folder
         return False
+
+
+def _lock(file: IO[Any], kind: int) -> bool:
+    """Take the lock of an open file, and return whether that was possible at once."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # some file systems say the latter
+        return False
+    return True
+
+
+def _identity(file: IO[Any]) -> tuple[int, int]:
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino

@@ -9,7 +9,8 @@ in each process that executes runs. `table`, `read` and `values` do without.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array, Bools
 from rayfed.core.columns import Better, Column, Dtype
+from rayfed.core.inside import opened
 
 _TYPES: dict[Dtype, pa.DataType] = {
     "float64": pa.float64(),
@@ -118,6 +120,19 @@ def _texts(items: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(items), buffers)
 
 
+@contextmanager
+def _opened(part: Path) -> Iterator[pq.ParquetFile]:
+    """Open a table of a result folder."""
+    with opened(part) as file, pq.ParquetFile(file) as table:
+        yield table
+
+
+def fields_of(path: Path) -> pa.Schema:
+    """Return the schema of a Parquet file in a result folder."""
+    with _opened(path) as file:
+        return file.schema_arrow
+
+
 def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return some columns of a Parquet file or of a folder of parts; all columns if None."""
     return read_parts(sorted(path.glob("part-*.parquet")) if path.is_dir() else [path], columns)
@@ -126,7 +141,10 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 def read_parts(parts: Iterable[Path], columns: Sequence[str] | None = None) -> pa.Table:
     """Return some columns of Parquet files, one below the other; all columns if None."""
     names = None if columns is None else list(columns)
-    tables = [pq.ParquetFile(part).read(names) for part in parts]
+    tables = []
+    for part in parts:
+        with _opened(part) as file:
+            tables.append(file.read(names))
     return pa.concat_tables(tables, promote_options="permissive")
 
 
@@ -134,10 +152,11 @@ def read_first(parts: Iterable[Path], most: int) -> pa.Table:
     """Return about `most` of the first rows of Parquet files, of which no more are read."""
     batches: list[pa.RecordBatch] = []
     for part in parts:
-        for batch in pq.ParquetFile(part).iter_batches(most):
-            batches.append(batch)
-            if sum(each.num_rows for each in batches) >= most:
-                return pa.Table.from_batches(batches)
+        with _opened(part) as file:
+            for batch in file.iter_batches(most):
+                batches.append(batch)
+                if sum(each.num_rows for each in batches) >= most:
+                    return pa.Table.from_batches(batches)
     return pa.Table.from_batches(batches)
 
 
@@ -151,12 +170,12 @@ def read_where(
     """
     batches: list[pa.RecordBatch] = []
     for part in parts:
-        file = pq.ParquetFile(part)
-        groups = [k for k in range(file.num_row_groups) if _may_hold(file, k, name, value)]
-        for batch in file.iter_batches(_PIECE, groups, [*columns, name], use_threads=False):
-            rows = np.flatnonzero(batch[name].to_numpy() == value)
-            if len(rows):
-                batches.append(batch.select([*columns]).take(pa.array(rows)))
+        with _opened(part) as file:
+            groups = [k for k in range(file.num_row_groups) if _may_hold(file, k, name, value)]
+            for batch in file.iter_batches(_PIECE, groups, [*columns, name], use_threads=False):
+                rows = np.flatnonzero(batch[name].to_numpy() == value)
+                if len(rows):
+                    batches.append(batch.select([*columns]).take(pa.array(rows)))
     return pa.Table.from_batches(batches) if batches else None
 
 

@@ -5,6 +5,7 @@ What is wrong with one is a single line.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import yaml
 
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.files import reading
+from rayfed.core.files import open_regular, reading
 from rayfed.core.machine import in_words
 
 POWER = r"^\d+\^[-+]?\d+$"
@@ -252,8 +253,8 @@ def problem_of(error: yaml.YAMLError) -> str:
     return str(error) if unmarked else "a character that is not allowed"
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8.
+def read_text(path: Path, *, results: bool = False) -> str:
+    """Return the text of a file in UTF-8; no link is followed to one of a result folder.
 
     Raises
     ------
@@ -261,12 +262,13 @@ def read_text(path: Path) -> str:
         If there is no such file, it is not a regular file, too long, or no text.
     """
     with reading(path, "a scenario file"):
-        size = path.stat().st_size
+        with open_regular(path, results) as file:
+            held, size = file.read(MOST_BYTES + 1), os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             found = f"has {in_words(size)}; a scenario file has at most {in_words(MOST_BYTES)}"
             raise ScenarioError(str(path), found)
         try:
-            return path.read_text(encoding="utf-8")
+            return held.decode()
         except UnicodeDecodeError as error:
             problem = "is not text in UTF-8; is it a scenario file?"
             raise ScenarioError(str(path), problem) from error

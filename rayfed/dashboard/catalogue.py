@@ -327,7 +327,7 @@ def _stamp(run: Path) -> Stamp:
 
 def _stat(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        found = path.lstat()
     except OSError:
         return (0, 0)
     return found.st_mtime_ns, found.st_size

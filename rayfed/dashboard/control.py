@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, many
+from rayfed.core.inside import APPENDED, opened
 from rayfed.dashboard.catalogue import Catalogue
+from rayfed.runs.files.folder import usable
 from rayfed.runs.files.stops import ask
 
 LOG = "resume.log"
@@ -68,7 +70,10 @@ class Control:
         before = self.started.get(key)
         if before is not None and before.poll() is None:
             raise ScenarioError(key, "is being gone on with already")
-        with (self.catalogue.studies[key].folder / LOG).open("ab") as log:
+        folder = self.catalogue.studies[key].folder
+        with usable(folder):
+            told = opened(folder / LOG, APPENDED)
+        with told as log:
             self.started[key] = subprocess.Popen(
                 # -P: a folder named rayfed in the current one is not taken for the library
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from markupsafe import Markup
 
 from rayfed.core.errors import ScenarioError, clipped, nearest
+from rayfed.core.inside import NotRegular, opened
 from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.measures.heterogeneity import Heterogeneity
@@ -269,8 +271,10 @@ def logs_of(chosen: Found) -> list[tuple[str, str]]:
 
 def _end(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LOG_BYTES))
-            return file.read(_LOG_BYTES).decode("utf-8", errors="replace")
+        with opened(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
+            return str(file.read(_LOG_BYTES), "utf-8", errors="replace")
+    except NotRegular as error:
+        return str(error.strerror)
     except OSError:
         return ""

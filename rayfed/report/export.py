@@ -17,7 +17,7 @@ from rayfed.core.errors import RayfedError, ScenarioError, unknown
 from rayfed.report.read.differences import own_facts, scenario_facts, shown
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.summary import FRAMES, by_run, by_setting, frame
-from rayfed.report.writing import make, replace
+from rayfed.report.writing import check_own, make, replace
 
 _T = TypeVar("_T")
 _KEYS = ["seed", "round"]
@@ -234,6 +234,7 @@ def write(results: Results, to: str, folder: Path | None = None, run: str | None
     if to not in FORMATS:
         raise ScenarioError("", unknown("format", to, FORMATS))
     place = results.folder / to if folder is None else folder
+    check_own(place, results.folder)
     return FORMATS[to](results if run is None else _only(results, run), place)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.inside import check_tree, replacing
 
 
 def replace(path: Path, text: str) -> None:
@@ -18,15 +19,8 @@ def replace(path: Path, text: str) -> None:
     RayfedError
         If it cannot be written; what was there before stays.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with _writing(path):
-        try:
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
-        except OSError:
-            with suppress(OSError):
-                draft.unlink()
-            raise
+    with _writing(path), replacing(path, f".{os.getpid()}") as file:
+        file.write(text.encode())
 
 
 def make(folder: Path) -> None:
@@ -39,6 +33,13 @@ def make(folder: Path) -> None:
     """
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_own(folder: Path, results: Path) -> None:
+    """Raise RayfedError if a folder, where it is one in a result folder, is a link or holds one."""
+    if results in folder.parents:
+        with _writing(folder):
+            check_tree(folder)
 
 
 @contextmanager

@@ -477,11 +477,11 @@ class Identities:
 def _described(path: Path) -> dict[str, Any] | None:
     try:
         if path.is_file():
-            entry = Entry.of(path)
+            entry = Entry.of(path.resolve())
             return {"path": str(path), "bytes": entry.bytes, "digest": entry.digest}
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
-            held = [(str(file.relative_to(path)), Entry.of(file)) for file in files]
+            held = [(str(file.relative_to(path)), Entry.of(file.resolve())) for file in files]
             whole = json.dumps([(name, entry.digest) for name, entry in held])
             size = sum(entry.bytes for _, entry in held)
             return {"path": str(path), "bytes": size, "digest": digest_of(whole.encode())}

@@ -24,7 +24,8 @@ from zipfile import is_zipfile
 
 from rayfed.core.entries import digest_of
 from rayfed.core.errors import ScenarioError
-from rayfed.core.files import check_regular, read_json
+from rayfed.core.files import read_json
+from rayfed.core.inside import opened
 from rayfed.core.machine import private_file
 from rayfed.core.own import Names, Untrusted, admit, is_users, resolving
 from rayfed.engine.run import Run
@@ -124,11 +125,7 @@ def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
     noted = noted if isinstance(noted, dict) else {}
     made_here = is_sealed(_sealed(noted), held.get("seal"))
     homes = {name: home for name, home in noted.items() if _is_place(home)}
-    text, path = "", folder / "scenario.yaml"
-    with suppress(OSError, ValueError):
-        check_regular(path)
-        text = path.read_text(encoding="utf-8")
-    every = tuple(dict.fromkeys(match[1] for match in _NAMED.finditer(text)))
+    every = tuple(dict.fromkeys(match[1] for match in _NAMED.finditer(_scenario_of(folder))))
     return resolving(Names(None, shown(folder), every, homes, made_here, trust))
 
 
@@ -137,18 +134,21 @@ def untrusted(folder: Path) -> str:
 
     Nothing is imported. It names modules of a folder that this user did not make on this machine.
     """
-    text = ""
-    with suppress(OSError, ValueError):
-        check_regular(folder / "scenario.yaml")
-        text = (folder / "scenario.yaml").read_text(encoding="utf-8")
     with of_study(folder):
-        for name in dict.fromkeys(match[0] for match in _NAMED.finditer(text)):
+        for name in dict.fromkeys(match[0] for match in _NAMED.finditer(_scenario_of(folder))):
             try:
                 admit(name)
             except Untrusted as error:
                 return str(error)
             except ScenarioError:  # of a library, say: refused when it is run
                 continue
+    return ""
+
+
+def _scenario_of(folder: Path) -> str:
+    """Return the text of a result folder's scenario, none if it cannot be read."""
+    with suppress(OSError, ValueError), opened(folder / "scenario.yaml") as file:
+        return str(file.read(), "utf-8")
     return ""
 
 
@@ -176,7 +176,7 @@ def _note(folder: Path) -> dict[str, Any]:
     """Return what a result folder says of modules, nothing if it cannot be read."""
     held: Any = {}
     with suppress(OSError, ValueError):
-        held = read_json(folder / MODULES)
+        held = read_json(folder / MODULES, results=True)
     return held if isinstance(held, dict) else {}
 
 

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from rayfed import api
+from rayfed.core import leases
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import mixed
 from tests.chaos.__main__ import main
@@ -73,7 +73,7 @@ def test_a_study_goes_on_without_ray_after_a_part_of_it_was_killed(calm, how, tm
 
 def test_a_second_resume_that_is_not_refused_is_noticed(calm, tmp_path, monkeypatch):
     plan, _, operations = calm
-    monkeypatch.setattr(FileLock, "acquire", lambda lock, **how: None)
+    monkeypatch.setattr(leases, "_lock", lambda *_: True)
     attempt = Attempt(plan, api.begin(plan, tmp_path / "out"), operations)
     with pytest.raises(AssertionError, match="a second resume: it was not refused"):
         strike(attempt, Fault("twice", 0.6, 0.3))

@@ -5,6 +5,7 @@ import shutil
 import warnings
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import yaml
 
@@ -144,6 +145,25 @@ def test_the_row_of_an_end_that_failed_is_recorded_as_it_was_evaluated(tmp_path)
     with pytest.warns(RuntimeWarning, match="round 1: the loss is not finite"):
         result = ran(tmp_path / "wild", rounds=1, algorithms=[wild])
     assert result.rounds["loss"].tolist()[1] == float("inf")
+
+
+def test_an_extension_that_fails_keeps_nothing_of_the_earlier_end(tmp_path):
+    """As if it were asked for all rounds at once: no model, no clients, nothing away."""
+    wild = {"name": "gradient-descent", "lr": 1e20}
+    folder = tmp_path / "study"
+    ran(folder, rounds=2, algorithms=[wild])
+    run = folder / "gradient-descent-seed3"
+    assert (run / "model.npz").is_file()
+    rayfed.extend(folder, rounds=40)
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
+        rayfed.resume(folder, page=False)
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
+        ran(tmp_path / "once", rounds=40, algorithms=[wild])
+    left = {path.name for path in (tmp_path / "once" / run.name).iterdir()}
+    assert {path.name for path in run.iterdir()} == left
+    assert not left & {"model.npz", "clients.parquet", "away.parquet", "fit.npz"}
+    files = json.loads((run / "run.json").read_text())["files"]
+    assert not {"model.npz", "clients.parquet", "away.parquet"} & files.keys()
 
 
 def test_fewer_rounds_than_it_has(tmp_path):

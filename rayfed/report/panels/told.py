@@ -94,7 +94,7 @@ def claims_of(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     with reading(path, "verdicts", "was it edited?"):
-        verdicts = read_json(path)
+        verdicts = read_json(path, results=True)
     return verdicts if isinstance(verdicts, dict) and verdicts.get("claims") else None
 
 

@@ -19,7 +19,7 @@ from rayfed.report.pivot import pivot
 from rayfed.report.read.curves import first_column
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, summary, text_columns
-from rayfed.report.writing import make, replace
+from rayfed.report.writing import check_own, make, replace
 
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -167,6 +167,7 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
         except ScenarioError:
             if asked:
                 raise
+    check_own(folder, results.folder)
     make(folder)
     for path, text in tables.items():
         replace(path, text)

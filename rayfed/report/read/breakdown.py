@@ -86,7 +86,7 @@ def profile_of(run: RunRecord) -> pd.Series | None:
         began no round.
     """
     try:
-        held = read_json(run.folder / "profile.json")
+        held = read_json(run.folder / "profile.json", results=True)
         rounds, seconds = int(held["rounds"]), pd.Series(held["seconds"], dtype=float)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -137,6 +137,6 @@ def read_as(kind: type[_T], path: Path, what: str, prefix: str = "") -> _T:
     The names of the arrays are those of the fields, behind a prefix.
     """
     with reading(path, what):
-        held = read_arrays(path)
+        held = read_arrays(path, results=True)
         found = {field.name: held[prefix + field.name] for field in fields(kind)}  # type: ignore[arg-type]
         return kind(**{name: v if v.ndim else v.item() for name, v in found.items()})

@@ -15,6 +15,7 @@ import pandas as pd
 from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.inside import real
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
@@ -74,7 +75,7 @@ class Results:
         ScenarioError
             If there is no run in the folder.
         """
-        place = Path(folder)
+        place = real(Path(folder))
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
@@ -93,7 +94,7 @@ class Results:
         `read` makes each run of its folder, this record, and its name among the others.
         """
         text = place / "scenario.yaml"
-        scenario = read_text(text) if text.exists() else ""
+        scenario = read_text(text, results=True) if text.exists() else ""
         names = _names([*infos.values()], scenario)
         runs = []
         for (path, info), name in zip(infos.items(), names, strict=True):

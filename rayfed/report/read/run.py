@@ -15,15 +15,15 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
-from rayfed.core.entries import Damaged, check, check_format, entries, intact
+from rayfed.core.entries import Damaged, check, check_format, entries, intact, is_record
 from rayfed.core.errors import clipped
 from rayfed.core.files import read_json
+from rayfed.core.inside import NotRegular
 from rayfed.core.leases import is_left
-from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_where
+from rayfed.core.parquet import columns_in, fields_of, read, read_first, read_parts, read_where
 from rayfed.core.summary import network_of
 from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
 from rayfed.report.read.usage import Summed, Usage, by_speed, summed
@@ -212,7 +212,7 @@ class RunRecord:
         if files:
             return name in files
         try:
-            pq.read_metadata(self.folder / name)
+            fields_of(self.folder / name)
         except UNREADABLE:
             return False
         return True
@@ -320,11 +320,11 @@ def record_of(folder: Path) -> dict[str, Any]:
     """Return what ``run.json`` says; that of a failed run where it is damaged."""
 
     def once() -> dict[str, Any]:
-        found = read_json(folder / "run.json")
+        found = read_json(folder / "run.json", results=True)
         if not isinstance(found, dict):
             raise ValueError("no record of a run")
         check_format(found, folder / "run.json")
-        if not isinstance(found.get("status", "running"), str):
+        if not isinstance(found.get("status", "running"), str) or not is_record(found):
             raise ValueError("no record of a run")
         if not intact(found):
             raise ValueError("the record of a run is not what was written")
@@ -332,10 +332,11 @@ def record_of(folder: Path) -> dict[str, Any]:
 
     try:
         return retried(once)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError) as error:
+        why = str(error) if isinstance(error, NotRegular) else "run.json is not what was written"
         label, _, seed = folder.name.rpartition("-seed")
         known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}
-        return _as_damaged(known, "run.json is not what was written")
+        return _as_damaged(known, why)
 
 
 def setting_of(info: Mapping[str, Any]) -> str:

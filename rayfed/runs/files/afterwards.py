@@ -16,6 +16,7 @@ import numpy as np
 from rayfed.core.announced import read_table
 from rayfed.core.arrays import Array
 from rayfed.core.entries import Entry, described
+from rayfed.core.files import read_arrays
 from rayfed.core.parquet import read, values
 from rayfed.core.rng import Key
 from rayfed.datasets.shards import label_counts
@@ -73,8 +74,7 @@ def fit(run: Run, tables: Mapping[str, Any], folder: Path) -> Made:
     """Return the picture of a model that a problem has; a run without a global model has none."""
     if not run.training.algorithm.has_global:
         return None
-    with np.load(folder / "model.npz", allow_pickle=False) as arrays:
-        x = arrays["x"]
+    x = read_arrays(folder / "model.npz", results=True)["x"]
     rows = some_rows(run, tables, _last_round(folder))
     picture = None if rows is None else run.training.problem.picture(x, *rows)
     return None if picture is None else picture.arrays()

@@ -13,6 +13,7 @@ single client, and no more than a few are in memory at once.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.entries import Damaged, Entry, check, described, entries, is_whole, sealed
 from rayfed.core.errors import RunFailed
 from rayfed.core.files import read_json
+from rayfed.core.inside import opened
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.stopping import LastEvaluation
 from rayfed.engine.timeline import Timeline
@@ -156,8 +158,9 @@ class Checkpoints:
                 table: _sound(folder / f"{table}.parquet", parts, compacted.get(table))
                 for table, parts in manifest["tables"].items()
             }
-            with np.load(self.folder / manifest["server"], allow_pickle=False) as server:
-                moment = _moment(manifest, dict(server))
+            if not {manifest["server"], *manifest["clients"]} <= manifest["files"].keys():
+                raise Damaged(f"{name} is not what was written")
+            moment = _moment(manifest, _load(self.folder / manifest["server"]))
             clients = live_rows(self.folder, self._parts_of(manifest))
             return Checkpoint(moment, clients, tables, manifest.get("row"))
         except (KeyError, TypeError, AttributeError) as error:
@@ -204,7 +207,7 @@ class Checkpoints:
     def _manifest(self, name: str) -> dict[str, Any] | None:
         path = self.folder / name
         try:
-            manifest = read_json(path)
+            manifest = read_json(path, results=True)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -332,9 +335,9 @@ def read_parts(folder: Path, names: Sequence[str]) -> list[PartFile]:
     parts: list[PartFile] = []
     later = np.empty(0, dtype=np.int64)
     for name in reversed(names):
-        with np.load(folder / name, allow_pickle=False) as arrays:
+        with opened(folder / name) as file, np.load(file, allow_pickle=False) as arrays:
             ids = arrays["ids"]
-        size = (folder / name).stat().st_size
+            size = os.fstat(file.fileno()).st_size
         parts.insert(0, PartFile(name, size, len(ids), ids[~np.isin(ids, later)]))
         later = np.union1d(later, ids)
     return parts
@@ -410,5 +413,5 @@ def _write(folder: Path, rows: StateRows, round: int) -> PartFile:
 
 
 def _load(path: Path) -> dict[str, Array]:
-    with np.load(path, allow_pickle=False) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+    with opened(path) as file, np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)

@@ -6,16 +6,23 @@ the folder. A driver in a process of its own holds that of its run: it may outli
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, many
-from rayfed.core.leases import LOCK
+from rayfed.core.inside import NotRegular
+from rayfed.core.leases import LOCK, Leased, is_mine
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
+_MINE = (
+    "this program is running the study, or has left a loop over its rows; end that first, by "
+    "close() of what rayfed.iterate returned"
+)
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 WAIT_S = 60.0
 """For drivers that an earlier process left; Ray ends them within seconds."""
 
@@ -42,8 +49,26 @@ def create(folder: Path, tell: Tell = lambda line: None) -> None:
         store.make_folder(folder)
         store.append_text(folder / LOCK, "")
     except OSError as error:
-        text = f"cannot be written ({(error.strerror or str(error)).lower()})"
-        raise ScenarioError(f"--out {folder}", f"{text}; choose another folder") from error
+        raise _unusable(f"--out {folder}", error) from error
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Turn what the system says where a result folder cannot be used into one line about it."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(shown(folder), error) from error
+
+
+def _unusable(place: str, error: OSError) -> ScenarioError:
+    if isinstance(error, NotRegular):
+        return ScenarioError(error.filename or place, str(error.strerror))
+    why = (error.strerror or str(error)).lower()
+    if error.errno in _NO_LOCKS:
+        text = f"is on a file system without locks ({why}), so that two processes could write there"
+        return ScenarioError(place, f"{text} at once; choose another, or mount it with flock")
+    return ScenarioError(place, f"cannot be written ({why}); choose another folder")
 
 
 @contextmanager
@@ -56,8 +81,15 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
         If another process holds the lock, or drivers that one left do not end.
     """
     text = "another process is running this study; wait for it or choose another folder"
-    with store.lease(folder / LOCK, refusal=ScenarioError(shown(folder), text)):
-        _wait_for_drivers(folder, tell)
+    with ExitStack() as held:
+        with usable(folder):
+            try:
+                held.enter_context(store.lease(folder / LOCK))
+            except Leased as error:
+                if is_mine(folder / LOCK):
+                    text = _MINE
+                raise ScenarioError(shown(folder), text) from error
+            _wait_for_drivers(folder, tell)
         yield
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.announced import run_folders
-from rayfed.core.entries import Damaged, check, check_format, entries, intact
+from rayfed.core.entries import Damaged, check, check_format, entries, intact, is_record
 from rayfed.core.errors import RayfedError, RunFailed, ScenarioError
 from rayfed.core.files import read_json
+from rayfed.core.inside import NotRegular, real
 from rayfed.core.machine import in_words
 from rayfed.runs.files.place import shown
 
@@ -36,6 +37,7 @@ def outcomes(folder: Path) -> dict[str, str]:
     ScenarioError
         If the folder holds no runs; the error names a result folder inside it, if there is one.
     """
+    folder = real(folder)
     found = run_folders(folder)
     if not found:
         text = "is no result folder; it holds no runs"
@@ -152,19 +154,22 @@ def record(run: Path) -> dict[str, Any]:
     ScenarioError
         If it is of another format.
     """
+    why = UNREADABLE
     try:
-        held = read_json(run / "run.json")
+        held = read_json(run / "run.json", results=True)
     except (FileNotFoundError, NotADirectoryError):
         if not (run / "checkpoint" / "manifest.json").is_file():  # it has not begun
             return {}
         held = None
+    except NotRegular as error:
+        held, why = None, str(error)
     except (OSError, ValueError):
         held = None
     if isinstance(held, dict):
         check_format(held, run / "run.json")
-        if held.get("status") in STATES and intact(held):
+        if held.get("status") in STATES and is_record(held) and intact(held):
             return held
-    return {"status": "failed", "reason": UNREADABLE, "damaged": True, "retry": True}
+    return {"status": "failed", "reason": why, "damaged": True, "retry": True}
 
 
 @contextmanager

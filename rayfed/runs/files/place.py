@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rayfed.core.files import read_json
 
 NOTE = "remote.json"
 """File beside the local copy of a remote folder: of which URL, and what is known of it."""
+_KEY_BYTES = 8
 
 
 def is_url(place: str | Path) -> bool:
@@ -34,12 +36,25 @@ def is_url(place: str | Path) -> bool:
 
 
 def read_note(folder: Path) -> dict[str, Any]:
-    """Return what is noted beside the local copy of a remote folder; empty if it is none."""
+    """Return what is noted beside the local copy of a remote folder; empty if it is none.
+
+    What lies elsewhere than where copies are kept is somebody's file, and no note.
+    """
     try:
-        note = read_json(folder.parent / NOTE)
+        note = read_json(folder.parent / NOTE, results=True)
+        known = isinstance(note, dict) and note.get("copy") == folder.name
+        held = known and home_of(str(note.get("url"))).resolve() == folder.parent.resolve()
     except (OSError, ValueError):
         return {}
-    return note if isinstance(note, dict) and note.get("copy") == folder.name else {}
+    return note if held else {}
+
+
+def home_of(url: str) -> Path:
+    """Return the folder for the local copy of a URL, and its note, in the user's cache folder."""
+    import pooch  # here: it is slow to import
+
+    key = hashlib.blake2b(url.encode(), digest_size=_KEY_BYTES).hexdigest()
+    return Path(pooch.os_cache("rayfed")) / "remote" / key
 
 
 def shown(folder: Path) -> str:

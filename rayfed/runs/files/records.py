@@ -37,8 +37,11 @@ from rayfed.runs.files.run_json import log
 from rayfed.runs.files.summaries import SUMMARIES, Summaries
 
 PERSONAL = parquet.schema(columns.OWN_MODELS)
-OUTPUTS = ("model.npz", "clients.parquet", "away.parquet", "walk.npz", *SUMMARIES)
-"""Files that are written at the end of a run, beside its tables."""
+_WRITTEN = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
+OUTPUTS = (*_WRITTEN, *SUMMARIES)
+"""Files that a run writes, beside its tables."""
+AT_END = (*_WRITTEN, "fit.npz", "labels.npz")
+"""Files that a run has at its end alone."""
 _COMPACTED = re.compile(r"-\d+-(\d+)\.parquet$")
 
 Change: TypeAlias = Callable[[pa.Table], pa.Table]
@@ -174,6 +177,7 @@ class Records:
     ) -> None:
         self.summaries = summaries
         self.folder, self.every_s, self.thinning = folder, every_s, thinning
+        store.make_folder(folder)
         store.make_folder(folder / "checkpoint")
         self.checkpoints = Checkpoints(folder / "checkpoint", identities)
         self.damage: list[str] = []
@@ -289,7 +293,9 @@ class Records:
         self._compact(changes, recorded)
 
     def _reopen(self, moment: RunState, row: Row) -> None:
-        """Take back what the end of a run has added to the tables, if it has; it may go on."""
+        """Take back what the end of a run has added, if it has; it may go on."""
+        for name in AT_END:
+            store.remove(self.folder / name)
         kept = self.thinning is not None and self.thinning.keeps(moment.round, last=moment.round)
         changes: dict[str, Change] = {"rounds": partial(_with_last, row), "events": _ended}
         if "personal" in self.tables and not (kept and moment.last.round == moment.round):

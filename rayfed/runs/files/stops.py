@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.inside import real
 from rayfed.core.leases import LOCK
 from rayfed.runs.files import store
+from rayfed.runs.files.folder import usable
 from rayfed.runs.files.outcome import outcomes, record
 from rayfed.runs.files.place import shown
 
@@ -34,8 +36,11 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
     ScenarioError
         If nobody runs the study, it is a sweep, or a run is unknown or does not run.
     """
+    folder = real(folder)
     state = outcomes(folder)
-    if not store.is_leased(folder / LOCK):
+    with usable(folder):
+        leased = store.is_leased(folder / LOCK)
+    if not leased:
         raise ScenarioError(shown(folder), "nobody runs this study; there is nothing to stop")
     if any("trial" in record(folder / run) for run in state):
         raise ScenarioError(shown(folder), "is a sweep; end it by Ctrl-C where it runs")
@@ -45,12 +50,13 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
             raise ScenarioError("", unknown("run", run, state))
         if state[run] != "running":
             raise ScenarioError(f"{shown(folder)}/{run}", f"does not run; it has {state[run]}")
-    for run in named:
-        store.publish_text(folder / run / _STOP, "")
-    if not named:
-        store.publish_text(folder / _STOP, "")
-        named = [run for run, status in state.items() if status == "running"]
-    note(folder, "stop", runs=named)
+    with usable(folder):
+        for run in named:
+            store.publish_text(folder / run / _STOP, "")
+        if not named:
+            store.publish_text(folder / _STOP, "")
+            named = [run for run, status in state.items() if status == "running"]
+        note(folder, "stop", runs=named)
     return named
 
 
@@ -61,8 +67,9 @@ def is_asked(run: Path) -> bool:
 
 def clear(folder: Path) -> None:
     """Forget what a study was asked, as it goes on."""
-    for asked in (folder / _STOP, *folder.glob(f"*/{_STOP}")):
-        store.remove(asked)
+    with usable(folder):
+        for asked in (folder / _STOP, *folder.glob(f"*/{_STOP}")):
+            store.remove(asked)
 
 
 def note(folder: Path, what: str, **values: Any) -> None:

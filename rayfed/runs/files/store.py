@@ -9,20 +9,22 @@ rename and the folder after it.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from rayfed.core.arrays import Array
+from rayfed.core.inside import APPENDED, check_folder, check_place, opened, replacing
 from rayfed.core.leases import is_leased as is_leased
 from rayfed.core.leases import lease as lease
 
-_DRAFT = ".tmp"
+_NO_SYNC = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
+"""Of errors of the system: the file system keeps names by itself, or not at all (FUSE, CIFS)."""
 
 
 def publish(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = False) -> None:
@@ -37,20 +39,14 @@ def publish(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = 
     durable : bool
         Whether it is on the disk when this returns, whatever happens to the machine.
     """
-    draft = path.with_name(f".{path.name}{_DRAFT}")
-    try:
-        with draft.open("wb") as file:
-            write(file)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+    check_place(path)
+    with replacing(path) as file:
+        write(file)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
         if path.is_dir():  # something else made it; a file cannot replace it
-            shutil.rmtree(path)
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink()
-        raise
+            remove(path)
     if durable:
         sync_folder(path.parent)
 
@@ -67,17 +63,20 @@ def publish_npz(path: Path, arrays: Mapping[str, Array], *, durable: bool = Fals
 
 def append_text(path: Path, text: str) -> None:
     """Add text in UTF-8 to the end of a file, which is made if it does not exist."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
+    with opened(path, APPENDED) as file:
+        file.write(text.encode())
 
 
 def make_folder(path: Path) -> None:
     """Make a folder, and those above it, if it does not exist."""
+    check_place(path)
+    check_folder(path)
     path.mkdir(parents=True, exist_ok=True)
 
 
 def move(path: Path, target: Path) -> None:
     """Give a file or a folder another name, which nothing has."""
+    check_place(path)
     path.rename(target)
 
 
@@ -90,7 +89,8 @@ def names(folder: Path) -> list[str]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, or a folder with all it holds, if it exists."""
+    """Delete a file, or a folder with all it holds, if it exists; of a link nothing but itself."""
+    check_place(path)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -101,7 +101,7 @@ def sync(paths: Iterable[Path]) -> None:
     """Bring files to the disk, then the folders that name them."""
     folders = {}
     for path in paths:
-        with path.open("rb") as file:
+        with opened(path) as file:
             os.fsync(file.fileno())
         folders[path.parent] = True
     for folder in folders:
@@ -110,10 +110,11 @@ def sync(paths: Iterable[Path]) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk."""
-    if os.name == "nt":  # its folders cannot be opened, and keep their names by themselves
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(handle)

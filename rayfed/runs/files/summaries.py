@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.parquet import read, schema, table, values
+from rayfed.core.parquet import fields_of, read, schema, table, values
 from rayfed.core.summary import (
     CLOCKS,
     DENSITY,
@@ -167,7 +167,7 @@ def _read(folder: Path, name: str) -> dict[str, Array]:
     parts = sorted(path.glob("part-*")) if path.is_dir() else [path]
     if not parts or not parts[0].is_file():
         return {}
-    known: pa.Schema = pq.read_schema(parts[0])
+    known = fields_of(parts[0])
     return _columns(name, read(path, [each for each in NEEDED[name] if each in known.names]))
 
 

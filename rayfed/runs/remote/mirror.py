@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.files import read_json
+from rayfed.core.inside import opened
 from rayfed.runs.files.folder import Tell
 from rayfed.runs.remote.objects import Owner, StoreError, Taken
 from rayfed.runs.remote.staging import (
@@ -266,9 +267,10 @@ class Mirror:
         kept = self.passing / str(self.count)
         if path.suffix not in _GROWING:
             with suppress(OSError):  # the disk may have no links
-                os.link(path, kept)
+                os.link(path, kept, follow_symlinks=False)
                 return stamp(kept), kept
-        shutil.copyfile(path, kept)
+        with opened(path) as file, kept.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
         return now, kept
 
     def _put(self, files: Snapshot, names: Iterable[str]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from rayfed.core.files import read_json
 from rayfed.core.leases import LOCK
 from rayfed.runs.files import checkpoints, store
 from rayfed.runs.files.folder import Tell, free_name
-from rayfed.runs.files.place import NOTE, read_note
+from rayfed.runs.files.place import NOTE, home_of, read_note
 from rayfed.runs.remote.objects import OWNER, Gone, Objects, StoreError, batches, read_owner
 
 RUN = "run.json"
@@ -35,7 +35,6 @@ Known: TypeAlias = dict[str, Stamp | None]
 """The objects that are remote, each with the stamp of the local file that it was made of."""
 
 _PASSING = re.compile(r"(^|/)(\.[^/]*|\w+\.(new|old))(/|$)|^$|^/|//|/$|\\")
-_KEY_BYTES = 8
 _FETCH_S = 600.0
 """Seconds for which another process of this machine that brings the same folder is waited for."""
 _TRIES = 5  # of a folder that somebody writes meanwhile
@@ -43,7 +42,7 @@ _TRIES = 5  # of a folder that somebody writes meanwhile
 
 def stamp(path: Path) -> Stamp:
     """Return the stamp of a file; raises FileNotFoundError if it is gone."""
-    facts = path.stat()
+    facts = path.lstat()
     return [facts.st_ino, facts.st_size, facts.st_mtime_ns]
 
 
@@ -105,11 +104,8 @@ class Staging:
     @classmethod
     def of(cls, url: str) -> Staging:
         """Return where the copy of a URL is, in the user's cache folder."""
-        import pooch  # here: it is slow to import
-
         url = url.rstrip("/")
-        key = hashlib.blake2b(url.encode(), digest_size=_KEY_BYTES).hexdigest()
-        return cls(url, Path(pooch.os_cache("rayfed")) / "remote" / key)
+        return cls(url, home_of(url))
 
     @classmethod
     def holding(cls, folder: Path) -> Staging | None:
@@ -150,6 +146,8 @@ class Staging:
     def names(self, inside: str = "", without: Container[str] = ()) -> Iterator[str]:
         """Yield the names of the files in a folder of the copy, without some folders in that.
 
+        Links are left out, as whatever is no regular file.
+
         Rows of rounds are listed before those of other tables, which are written first, so that
         none lacks its events.
         """
@@ -157,7 +155,8 @@ class Staging:
             place = Path(home).relative_to(self.folder)
             kept = (name for name in folders if not is_passing(name) and name not in without)
             folders[:] = sorted(kept, key=lambda name: name != "rounds.parquet")
-            yield from ((place / name).as_posix() for name in files if not is_passing(name))
+            kept = (name for name in files if not is_passing(name))
+            yield from ((place / name).as_posix() for name in kept if _is_regular(home, name))
 
     def versions(self) -> dict[str, str]:
         """Return the results that are remote, each with the version of its object."""
@@ -351,10 +350,17 @@ def _delete_leftovers(folder: Path) -> None:
     They were about to be deleted where they are remote when the machine died that replaced them.
     """
     for path in folder.glob(f"*/{RUN}"):
-        listed = read_json(path).get("files")
+        listed = read_json(path, results=True).get("files")
         for part in path.parent.glob("*.parquet/part-*") if listed else ():
             if part.relative_to(path.parent).as_posix() not in listed:
                 store.remove(part)
+
+
+def _is_regular(home: str, name: str) -> bool:
+    """Return whether a name is that of a regular file; one that is gone by now is told later."""
+    with suppress(FileNotFoundError):
+        return stat.S_ISREG(os.lstat(os.path.join(home, name)).st_mode)
+    return True
 
 
 def _is_here(path: Path, version: str, brought: tuple[str, Stamp] | None) -> bool:

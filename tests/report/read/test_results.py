@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rayfed.core import parquet
+from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
 from rayfed.report.panels.base import PageSource
@@ -128,6 +129,25 @@ def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypat
     (broken,) = Results.read(tmp_path).damaged
     assert (broken.label, broken.seed, broken.status) == ("fedavg", 0, "failed")
     assert "run.json is not what was written" in broken.info["reason"]
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("seed", float("inf")), ("seed", "0"), ("seed", 0.5), ("study", "text"), ("study", 7),
+    ("scenario", "text"), ("scenario", {"algorithms": [1]}), ("scenario", {"algorithms": 3}),
+    ("warnings", 3), ("warnings", [3]), ("classes", 3), ("label", 3), ("status", []),
+    ("wall_s", float("nan")), ("versions", []), ("files", []), ("changes", ["text"]),
+])  # fmt: skip
+def test_a_run_json_of_odd_types_is_unreadable(tmp_path, run_writer, rows, monkeypatch, key, value):
+    """It is sealed as ours are: somebody wrote it by a program."""
+    monkeypatch.setattr(run_module, "_PAUSE_S", 0.0)
+    run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
+    run_writer(tmp_path, "fedavg", 1, rows([2, 1], seed=1))
+    held = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(sealed(held | {key: value})))
+    broken, whole = Results.read(tmp_path).runs_found
+    assert (broken.label, broken.seed, broken.status) == ("fedavg", 0, "failed")
+    assert "run.json is not what was written" in broken.info["reason"]
+    assert (whole.seed, whole.status) == (1, "finished")
 
 
 def test_a_folder_of_one_file_reads_too(tmp_path, rows):

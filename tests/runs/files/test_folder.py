@@ -1,11 +1,14 @@
 """Who writes a result folder holds its lock, and the next one waits."""
 
+import errno
+import os
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from rayfed.core import leases
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, Leased
 from rayfed.runs.files import folder as folders
@@ -79,3 +82,39 @@ def test_where_earlier_results_went_is_said(tmp_path):
         create(tmp_path / "out", told.append)
         (tmp_path / "out" / "scenario.yaml").write_text("name: x")
     assert told == [f"earlier results moved aside to {tmp_path}/out.{k}" for k in (1, 2)]
+
+
+@pytest.mark.parametrize(("number", "why"), [
+    (errno.ENOLCK, "is on a file system without locks .no locks available."),
+    (errno.EACCES, "cannot be written .permission denied.; choose another folder"),
+])  # fmt: skip
+def test_what_a_file_system_refuses_is_a_line(tmp_path, monkeypatch, number, why):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    create(tmp_path / "out")
+    monkeypatch.setattr(leases, "opened" if number == errno.EACCES else "_lock", refuse)
+    with pytest.raises(ScenarioError, match=why), locked(tmp_path / "out"):
+        pass
+
+
+def test_a_lock_that_is_a_link_is_a_line(tmp_path):
+    create(tmp_path / "out")
+    (tmp_path / "out" / LOCK).unlink()
+    (tmp_path / "out" / LOCK).symlink_to(tmp_path / "mine")
+    with pytest.raises(ScenarioError, match=r"\.lock: is a link"), locked(tmp_path / "out"):
+        pass
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS, errno.EIO])
+def test_folders_that_cannot_be_synced_are_no_error(tmp_path, monkeypatch, number):
+    def refuse(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            store.sync_folder(tmp_path)
+    else:
+        store.sync_folder(tmp_path)
