@@ -17,6 +17,8 @@ from rayfed.runs.files.outcome import damage, record
 from rayfed.runs.files.run_json import status
 from rayfed.runs.files.stops import STOPPED
 
+pytestmark = pytest.mark.guard
+
 ONE, TWO = "fedavg-seed0", "fedavg-seed1"
 STUDY = {
     "seeds": [0, 1],
