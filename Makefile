@@ -102,6 +102,7 @@ $(VENV)/installed: requirements.txt pyproject.toml
 
 $(VENV)/installed-dev: requirements-dev.txt $(VENV)/installed
 	$(PIP) -r requirements-dev.txt
+	$(PIP) --no-deps byzfl==0.0.11 # its rules alone are imported; with all that it needs it takes 5 GB
 	touch $@
 
 clean:

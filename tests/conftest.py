@@ -38,7 +38,7 @@ LONG = Path(__file__).parent / "long.json"
 QUICK_S = 0.03
 """Seconds of a processor up to which a test is one of ``make quick``."""
 SHORT_S = 0.2
-"""Seconds of a processor beyond which a test is slow, unless it is marked as kept."""
+"""Seconds of a processor beyond which a test is slow, unless it is a guard."""
 _measured: dict[str, float] = {}
 _shared: dict[str, float] = {}
 
@@ -74,7 +74,7 @@ class SlowTests:
             return
         long = json.loads(LONG.read_text(encoding="utf-8"))
         for item in items:
-            if item.get_closest_marker("kept") is None and seconds(item, long) > SHORT_S:
+            if item.get_closest_marker("guard") is None and seconds(item, long) > SHORT_S:
                 item.add_marker("slow")
 
 

@@ -69,6 +69,7 @@ def test_a_run_that_the_loop_stops_is_one_of_fewer_rounds(small, tmp_path, asser
     assert again.rounds.equals(shorter.rounds)
 
 
+@pytest.mark.guard
 def test_a_loop_that_is_left_but_held_is_told_to_be_closed(small, tmp_path, assert_same):
     rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
     next(rows)
@@ -80,6 +81,7 @@ def test_a_loop_that_is_left_but_held_is_told_to_be_closed(small, tmp_path, asse
     assert_same(tmp_path / "run", tmp_path / "loop")
 
 
+@pytest.mark.guard
 def test_a_loop_that_is_left_goes_on_by_resume(small, tmp_path, assert_same):
     rayfed.run(small, out=tmp_path / "run", page=False)
     for row in rayfed.iterate(small, out=tmp_path / "loop", page=False):

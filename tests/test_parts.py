@@ -45,12 +45,12 @@ class Item:
         self.marks.append(name)
 
 
-def test_what_takes_long_is_slow_unless_it_is_kept_or_measured_anew():
+def test_what_takes_long_is_slow_unless_it_is_a_guard_or_measured_anew():
     conftest = runpy.run_path(str(CONFTEST))
     long = json.loads(conftest["LONG"].read_text())
     longest, shortest = max(long, key=long.get), min(long, key=long.get)
-    for measuring, expected in ((False, [["slow"], ["kept"], []]), (True, [[], ["kept"], []])):
-        items = [Item(longest), Item(longest, "kept"), Item(shortest)]
+    for measuring, expected in ((False, [["slow"], ["guard"], []]), (True, [[], ["guard"], []])):
+        items = [Item(longest), Item(longest, "guard"), Item(shortest)]
         config = SimpleNamespace(getoption={"record_durations": measuring}.get)
         conftest["SlowTests"]().pytest_collection_modifyitems(config, items)
         assert [item.marks for item in items] == expected

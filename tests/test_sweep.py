@@ -112,6 +112,7 @@ def test_client_actors_give_the_same_bytes_as_one_process(whole, tmp_path, asser
     assert_same(whole, tmp_path / "out")
 
 
+@pytest.mark.guard
 def test_what_was_interrupted_goes_on_with_the_same_trials(
     whole, tmp_path, assert_same, monkeypatch
 ):

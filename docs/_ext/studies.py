@@ -113,7 +113,7 @@ def _table(claims: sources.Claims, held: list[_Told]) -> str:
             md.escaped(claim.says),
             md.escaped(told["measured"]) if told else "",
             told["over"] if told else "",
-            md.escaped(told["remark"]) if told else md.escaped(claim.because or ""),
+            md.escaped(told["remark"]) if told else md.escaped(claim.reason() or ""),
         )
         for claim, told in held
     ]

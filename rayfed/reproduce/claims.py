@@ -7,7 +7,7 @@ check is one of a few comparisons of values, a value is a column of ``rounds.par
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -261,7 +261,8 @@ class Claim(Settings):
     check : mapping
         What decides whether it holds.
     because : str, optional
-        Why it is not reproduced here; only for a claim that does not hold.
+        Why it is not reproduced here; only for a claim that does not hold. ``{0}``, ``{1:.3f}``
+        stand for the numbers that are measured, in the order of the check.
     measured : Mark, optional
         What is measured of it, goes with `because`.
     """
@@ -278,7 +279,21 @@ class Claim(Settings):
     def _marked(self) -> Self:
         if (self.because is None) != (self.measured is None):
             fail("because and measured go together", None, "because")
+        try:
+            self.reason()
+        except (AttributeError, LookupError, TypeError, ValueError):
+            fail(
+                "write measured numbers as {0}, {1:.3f}, one of each that is compared",
+                None,
+                "because",
+            )
         return self
+
+    def reason(self, values: Sequence[float] = ()) -> str | None:
+        """Return `because` with the numbers that were measured, by the mark if there are none."""
+        if self.because is None or self.measured is None or self.measured.equals == "diverges":
+            return self.because
+        return self.because.format(*(values or self.measured.numbers))
 
 
 class Claims(Settings):

@@ -69,7 +69,7 @@ class Survey:
     @property
     def counts(self) -> dict[str, int]:
         """How many claims have which status."""
-        counts: dict[str, int] = _totals([study.as_plain() for study in self.studies])["counts"]
+        counts: dict[str, int] = totals([study.as_plain() for study in self.studies])["counts"]
         return counts
 
     def holds(self) -> bool:
@@ -79,7 +79,7 @@ class Survey:
     def as_plain(self) -> dict[str, Any]:
         """Return the survey as plain values."""
         plain = [study.as_plain() for study in self.studies]
-        return {**_now(), "wall_s": round(self.wall_s, 1), **_totals(plain), "studies": plain}
+        return {**_now(), "wall_s": round(self.wall_s, 1), **totals(plain), "studies": plain}
 
     def write(self, folder: Path) -> Path:
         """Write ``all.json`` into a folder and return its path."""
@@ -121,7 +121,7 @@ def update(path: Path, study: Surveyed) -> None:
                 part: data[part] for part in study.outcome.study.every.parts if part in data
             }
     plain = sorted([*others, fresh], key=lambda each: str(each["study"]))
-    publish(path, {**found, **_totals(plain), "studies": plain})
+    publish(path, {**found, **totals(plain), "studies": plain})
 
 
 def _kept(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
@@ -135,7 +135,7 @@ def _now() -> dict[str, Any]:
     return {**here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime())}
 
 
-def _totals(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def totals(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the seconds of studies, and how many claims have which status."""
     states = Counter(claim["status"] for study in studies for claim in study["claims"])
     return {

@@ -73,7 +73,7 @@ class Verdict:
     @property
     def remark(self) -> str:
         """A remark for the reader; empty if there is none."""
-        because, mark = self.claim.because, self.claim.measured
+        because, mark = self.claim.reason(self.values), self.claim.measured
         if because is None or mark is None or self.holds is None:
             return ""
         if self.holds:
@@ -100,7 +100,7 @@ class Verdict:
             "seeds": len(self.each), "over": self.seeds, "rests_on": list(self.rests_on),
             "values": _plain(self.values),
             "each": {str(seed): _plain(values) for seed, (_, values) in self.each.items()},
-            "because": self.claim.because, "remark": self.remark,
+            "because": self.claim.reason(self.values), "remark": self.remark,
             "check": given(self.claim.check.model_dump()),
         }  # fmt: skip
 

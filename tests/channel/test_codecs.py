@@ -186,3 +186,11 @@ def test_either_k_or_share(given):
 @pytest.mark.parametrize(("share", "p", "k"), [(0.82, 75, 62), (0.58, 25, 14), (0.01, 10, 1)])
 def test_a_share_of_the_coordinates_is_rounded_and_at_least_one(share, p, k):
     assert TopK(share=share).number((p,)) == k
+
+
+def test_levels_of_qsgd_are_shares_of_the_norm():
+    """||(3, -4)|| = 5: of two levels 3 and 4 are 1.2 and 1.6, rounded to 2.5 or 5."""
+    decoded = QSGD(levels=2).coded(np.array([[3.0, -4.0]] * 400), draws(400))
+    assert [np.unique(column).tolist() for column in decoded.T] == [[2.5, 5], [-5, -2.5]]
+    up = (np.abs(decoded) == 5).mean(axis=0)
+    assert (np.abs(up - [0.2, 0.6]) < 5 * np.sqrt([0.2 * 0.8 / 400, 0.6 * 0.4 / 400])).all()

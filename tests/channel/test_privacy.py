@@ -11,7 +11,10 @@ import pytest
 from rayfed.channel.privacy import Privacy, epsilon, noise_for
 from rayfed.core.errors import ScenarioError
 
-pytestmark = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]")
+pytestmark = [
+    pytest.mark.guard,
+    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]"),
+]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,10 @@ FILE = Path(os.environ.get("RAYFED_DATA", "")) / "mushroom" / "mushrooms.libsvm"
 WORKERS, P, REGULARISER = 20, 112, 0.1
 NOBODY = np.zeros(WORKERS, bool)
 
-pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="needs mushrooms.libsvm")
+pytestmark = [
+    pytest.mark.guard,
+    pytest.mark.skipif(not FILE.is_file(), reason="needs mushrooms.libsvm"),
+]
 
 
 @pytest.fixture(scope="module")

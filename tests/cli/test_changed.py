@@ -14,6 +14,8 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
 
+pytestmark = pytest.mark.guard
+
 RUN = "fedavg-seed0"
 STUDY = {
     "name": "study",

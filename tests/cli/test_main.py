@@ -458,6 +458,7 @@ def started(folder, process):
     pytest.fail("the run never started, or was over at once")
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(
     ("blow", "status"),
     [

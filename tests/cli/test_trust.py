@@ -17,6 +17,8 @@ import rayfed
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.modules import MODULES
 
+pytestmark = pytest.mark.guard
+
 ROOT = Path(rayfed.__file__).parents[1]
 EVIL = "from pathlib import Path\nPath({marker!r}).touch()\n"
 PLANTED = (
@@ -247,7 +249,6 @@ def test_losses_of_ones_own_are_taken(loss, command, network):
 # -- files with the names of libraries ---------------------------------------------------------
 
 
-@pytest.mark.kept
 @pytest.mark.parametrize(
     ("how", "last"),
     [

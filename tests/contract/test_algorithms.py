@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import pytest
 import yaml
 
 import rayfed
@@ -25,6 +26,7 @@ def names():
     return [name for name, cls in found if not any(getattr(cls, each) for each in others)]
 
 
+@pytest.mark.guard
 def test_after_kill_9_in_the_middle_of_a_run_resume_ends_with_the_same_bytes(
     mixed, tmp_path, assert_same
 ):

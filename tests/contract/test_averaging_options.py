@@ -56,6 +56,7 @@ def drive(plan, out, block=7, **how):
     return driver, lambda **more: driver.execute(**how, **more)
 
 
+@pytest.mark.guard
 @each
 def test_stacks_and_a_stop_change_no_bytes(mixed, algorithm, tmp_path, assert_same):
     plan = plan_of(mixed, algorithm)

@@ -7,7 +7,12 @@ from rayfed.core.plugins import KINDS, find
 from rayfed.testing.checks import Skipped, checks
 
 ALL = [
-    pytest.param(cls, check, id=f"{kind}-{name}-{label.removeprefix('check_')}")
+    pytest.param(
+        cls,
+        check,
+        id=f"{kind}-{name}-{label.removeprefix('check_')}",
+        marks=pytest.mark.guard if label == "check_bits" else (),  # a stop and a resume
+    )
     for kind in KINDS
     for name, cls in find(kind).items()
     for label, check in checks(kind).items()

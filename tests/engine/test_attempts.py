@@ -235,6 +235,7 @@ def test_time_outs_that_nobody_misses_change_nothing(mixed, tmp_path):
         pd.testing.assert_frame_equal(one, two)
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("retry", ["same", "other"])
 def test_on_other_hosts_and_after_a_kill_the_bytes_are_the_same(mixed, tmp_path, retry):
     how = {"timeout_s": 1.5, "retries": 2, "retry": retry, "over_select": 1.5}

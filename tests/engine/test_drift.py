@@ -324,6 +324,7 @@ def test_a_drift_of_nobody_is_none_to_the_byte(drift, mixed, tmp_path):
     assert_same_results(tmp_path / "none", tmp_path / "nobody")
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("drift", KINDS, ids=lambda drift: drift["name"])
 def test_stacks_and_a_resume_give_the_same_bytes(drift, mixed, tmp_path):
     plan = api.prepare(api.read(mixed(drift=drift | {"clients": "phones"})))

@@ -316,6 +316,7 @@ def test_the_table_of_clients_says_who_was_faulty(tmp_path):
     assert "fault" not in plain
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("name", ["noise", "replay", "alie", "mimic"])
 def test_runs_with_faults_go_on_after_a_stop_to_the_same_bytes(tmp_path, name):
     clients = {"count": 8, "faults": [{"name": name, "count": 2, "start": 2}]}

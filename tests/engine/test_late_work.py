@@ -258,6 +258,7 @@ def test_all_work_ends_once(mixed, tmp_path, select, interrupted):
     assert (old["round"] - old["version"] - 1 == old["staleness"]).all()
 
 
+@pytest.mark.guard
 def test_work_under_way_is_resumed_to_the_byte(mixed, tmp_path, assert_same):
     made = scenario(mixed, {"deadline_s": 7.0, "late": "stale"})
     made["algorithms"] = [{"name": "ditto", "local": {"steps": 2, "batch": 2, "lr": 0.05}}]

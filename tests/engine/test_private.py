@@ -24,7 +24,10 @@ from rayfed.study.forecast.channel import _UNITS
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
-pytestmark = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]")
+pytestmark = [
+    pytest.mark.guard,
+    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]"),
+]
 CLIP = {"name": "clip", "norm": 2.0}
 PRIVACY = {"noise": 0.5, "delta": 1e-5, "accountant": "rdp"}
 POISSON = {"cohort": 4, "select": "poisson"}

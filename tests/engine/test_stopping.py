@@ -128,6 +128,7 @@ def test_a_round_that_nobody_answers_is_no_change(one, tmp_path):
     assert (rounds.model_change[1:][~missed] > 1e-3).all()
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("at", [3, 4, 5])
 @pytest.mark.parametrize(
     ("stop", "ends"),

@@ -114,6 +114,7 @@ def test_of_too_many_clients_nothing_is_kept_and_the_columns_stay(mixed, tmp_pat
     )
 
 
+@pytest.mark.guard
 def test_a_thinned_table_is_the_same_after_every_stop(mixed, tmp_path, monkeypatch, assert_same):
     monkeypatch.setattr(evaluation, "MOST_ROWS", 13 * 4)
     plan = prepared(mixed)

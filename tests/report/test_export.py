@@ -115,8 +115,7 @@ def events(folder):
 
 def test_mlflow(results):
     pytest.importorskip("sqlalchemy", reason="needs SQLAlchemy (rayfed[mlflow])")
-    reason = "needs mlflow-skinny (rayfed[mlflow], 75 MB), which the tests do not install"
-    mlflow = pytest.importorskip("mlflow", reason=reason)
+    mlflow = pytest.importorskip("mlflow", reason="needs mlflow-skinny (rayfed[mlflow])")
     place = write(results, "mlflow").partition("--backend-store-uri ")[2]
     client = mlflow.MlflowClient(tracking_uri=place)
     experiment = client.get_experiment_by_name("hand-made")
@@ -137,8 +136,7 @@ def test_mlflow(results):
 
 
 def test_wandb_offline(results):
-    reason = "needs wandb (rayfed[wandb], 80 MB), which the tests do not install"
-    pytest.importorskip("wandb", reason=reason)
+    pytest.importorskip("wandb", reason="needs wandb (rayfed[wandb])")
     told = write(results, "wandb-offline")
     folder = results.folder / "wandb-offline" / "wandb"
     assert told == f"send it by: wandb sync {folder}/offline-run-*"

@@ -116,6 +116,9 @@ def test_what_else_may_be_wrong(refused, tmp_path):
     ):
         error = refused(claims=[claim | mark | {"measured": measured}])
         assert line in error
+    for because in ("{1}", "{}% {}", "{", "{a}", "{0:q}", "{0.a}"):
+        error = refused(claims=[claim | mark | {"because": because}])
+        assert error.startswith("claims.0.because: write measured numbers as {0}, {1:.3f}")
     never = claim | {"part": "long", "only": "short"}
     assert refused(claims=[never]) == "claims.0.only: reads parts that never run together"
 

@@ -222,6 +222,13 @@ def test_a_mark_that_drifts_fails(mark, stands):
     assert "other data" in found.remark
 
 
+def test_a_reason_has_the_numbers_that_were_measured():
+    said = {"because": "{1:.2f} after {0}", "measured": {"equals": [3.3, 1.65], "within": 0.1}}
+    found = verdict(MARKED["check"], **said)
+    assert (found.remark, found.as_plain()["because"]) == ("1.50 after 3.0",) * 2
+    assert found.claim.reason() == "1.65 after 3.3"  # where nothing was measured
+
+
 def test_a_mark_of_a_claim_that_holds_fails():
     check = {"value": value(at=[1, 2]), "below": 5}
     found = verdict(check, because="other data", measured={"equals": [3, 1.5], "within": 0.1})

@@ -18,6 +18,8 @@ from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import mixed as mixed_study
 
+pytestmark = pytest.mark.guard
+
 
 class Crash(BaseException):
     """The process ends here: nothing that the driver does about errors may run."""

@@ -14,6 +14,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.runs.files.records import Records
 from rayfed.testing.studies import mixed
 
+pytestmark = pytest.mark.guard
+
 
 class Crash(BaseException):
     """The process ends here."""
@@ -21,7 +23,7 @@ class Crash(BaseException):
 
 @pytest.fixture
 def crash(monkeypatch):
-    """Let the process end at the checkpoint after round 30."""
+    """Let the process end at the checkpoint after round 17."""
 
     @contextmanager
     def crashing():
@@ -29,7 +31,7 @@ def crash(monkeypatch):
 
         def dies(self, moment, changed):
             save(self, moment, changed)
-            if moment.round >= 30:
+            if moment.round >= 17:
                 raise Crash
 
         with monkeypatch.context() as patch, pytest.raises(Crash):  # noqa: PT012
@@ -89,12 +91,12 @@ STUDIES = {
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_more_rounds_of_a_finished_study(tmp_path, assert_same, name):
-    """Round 40 is evaluated as the last of the first study, and by no cadence in the second."""
-    ran(tmp_path / "short", rounds=40, **STUDIES[name])
-    ran(tmp_path / "long", rounds=80, **STUDIES[name])
+    """Round 10 is evaluated as the last of the first study, and by no cadence in the second."""
+    ran(tmp_path / "short", rounds=10, **STUDIES[name])
+    ran(tmp_path / "long", rounds=20, **STUDIES[name])
     with pytest.raises(AssertionError):
         assert_same(tmp_path / "short", tmp_path / "long")
-    result = extended(tmp_path / "short", {"rounds": 80})
+    result = extended(tmp_path / "short", {"rounds": 20})
     assert set(result.outcome.values()) == {"finished"}
     assert_same(tmp_path / "short", tmp_path / "long")
 
@@ -102,10 +104,10 @@ def test_more_rounds_of_a_finished_study(tmp_path, assert_same, name):
 @pytest.mark.parametrize("name", ["fedavg", "own models", "fedbuff"])
 def test_a_study_that_is_extended_twice_and_killed_in_between(tmp_path, assert_same, name, crash):
     ran(tmp_path / "short", rounds=10, **STUDIES[name])
-    ran(tmp_path / "long", rounds=40, **STUDIES[name])
-    extended(tmp_path / "short", {"rounds": 22})
+    ran(tmp_path / "long", rounds=20, **STUDIES[name])
+    extended(tmp_path / "short", {"rounds": 15})
     with crash():
-        extended(tmp_path / "short", {"rounds": 40})
+        extended(tmp_path / "short", {"rounds": 20})
     extended(tmp_path / "short", {})
     assert_same(tmp_path / "short", tmp_path / "long")
 

@@ -10,6 +10,8 @@ from rayfed.runs.driver import Driver
 from rayfed.testing.studies import mixed
 from tests.fakes.disk import Down, ForgetfulDisk
 
+pytestmark = pytest.mark.guard
+
 
 def driver(plan, out):
     (run,) = plan.runs

@@ -10,6 +10,8 @@ from rayfed.cli.main import main
 from rayfed.core.errors import RayfedError, RunFailed
 from rayfed.testing.studies import mixed
 
+pytestmark = pytest.mark.guard
+
 FULL = OSError(28, "No space left on device")
 
 

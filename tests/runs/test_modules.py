@@ -18,6 +18,8 @@ from rayfed.core.plugins import load
 from rayfed.runs import modules
 from rayfed.runs.modules import MODULES, note_modules, noted_runs, of_study
 
+pytestmark = pytest.mark.guard
+
 PLUGINS = '''
 from dataclasses import dataclass
 from typing import ClassVar

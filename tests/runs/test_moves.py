@@ -1,11 +1,15 @@
 """Runs whose clients move while they go on: to nodes that come, and away from those that go."""
 
+import pytest
+
 from rayfed import api
 from rayfed.testing.compare import assert_same_results
 from rayfed.testing.studies import LOCAL, mixed
 from tests.chaos.faults import Attempt
 from tests.chaos.hosts import ChangingCluster
 from tests.fakes.cluster import no_ray
+
+pytestmark = pytest.mark.guard
 
 COMES, GOES, RESTARTS = 0.0, 0.5, 0.9
 

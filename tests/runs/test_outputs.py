@@ -275,6 +275,7 @@ def test_rounds_on_graphs_that_were_repaired_are_counted_in_the_log(plan, tmp_pa
     assert line.endswith(f"{text} to connect it in {sum(apart)}")
 
 
+@pytest.mark.guard
 def test_a_run_that_goes_on_records_the_same_walk(plan, tmp_path):
     drive(plan, tmp_path / "calm").execute()
     begun = drive(plan, tmp_path / "stopped")

@@ -8,6 +8,8 @@ from rayfed import api
 from rayfed.reproduce import studies as reproduce
 from rayfed.runs.backend import ProgressDisplay
 
+pytestmark = pytest.mark.guard
+
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 import rayfed
 
+pytestmark = pytest.mark.guard
+
 
 @pytest.fixture
 def losses(mixed, tmp_path):

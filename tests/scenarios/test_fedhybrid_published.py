@@ -12,6 +12,8 @@ import pytest
 import rayfed
 from rayfed.api import read
 
+pytestmark = pytest.mark.guard
+
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 needs_boston = pytest.mark.skipif("RAYFED_DATA" not in os.environ, reason="needs Boston housing")
 

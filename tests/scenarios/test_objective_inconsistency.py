@@ -7,6 +7,8 @@ import pytest
 
 import rayfed
 
+pytestmark = pytest.mark.guard
+
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "wang_2020_fednova_quadratic.yaml"
 
 

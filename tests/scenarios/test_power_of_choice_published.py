@@ -6,6 +6,8 @@ import pytest
 
 import rayfed
 
+pytestmark = pytest.mark.guard
+
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "cho_2022_power_of_choice_quadratic.yaml"
 
 # F - F* after 1,000 rounds, means of 3 independent runs of the authors' recipe, K = 30

@@ -24,7 +24,7 @@ def compare(names):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.kept
+@pytest.mark.guard
 def test_no_bit_of_quick_scenarios_changed():
     compare(QUICK)
 

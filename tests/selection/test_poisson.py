@@ -15,6 +15,14 @@ def drawn(round, count=40, wanted=10, away=(), seed=0):
     return Poisson().at_once(view, {})
 
 
+def test_the_coin_falls_with_probability_q():
+    """Of 100,000 coins with q = 0.3 as many fall as a binomial has, to 5 standard deviations."""
+    away = range(50_000, 100_000)
+    for wanted, gone, q in ((30_000, (), 0.3), (30_000, away, 0.15)):  # who is there keeps q
+        number = len(drawn(0, count=100_000, wanted=wanted, away=gone))
+        assert abs(number - q * 100_000) < 5 * np.sqrt(0.3 * 0.7 * 100_000)
+
+
 def test_every_client_has_a_coin_of_its_own():
     rounds = 2000
     took = np.zeros((rounds, 40))

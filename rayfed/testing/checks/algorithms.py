@@ -40,10 +40,10 @@ def check_paper(cls: type[Algorithm], folder: Path) -> None:
 
 def check_bits(cls: type[Algorithm], folder: Path) -> None:
     """Check that the bits depend neither on stacks of 1 or 7 clients, nor on a stop on the way."""
-    scenario = mixed_for(cls, rounds=8, checkpoint=_SELDOM)
+    scenario = mixed_for(cls, rounds=6, checkpoint=_SELDOM)
     every = scenario["rounds"] // 2
     scenario["evaluate"] = {"every": every, "heterogeneity": not cls.centralised}
-    assert_same_bits(api.prepare(api.read(scenario)), folder, rounds=4)
+    assert_same_bits(api.prepare(api.read(scenario)), folder, rounds=3)
 
 
 def check_learns(cls: type[Algorithm], folder: Path) -> None:

@@ -211,6 +211,7 @@ def test_availability_by_rounds_is_refused():
         api.prepare(api.read(made))
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("name", ["fedbuff", "fedasync", "async-sgd", "fedat"])
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_a_resumed_run_is_the_same_to_the_byte(tmp_path, name, rounds, assert_same):

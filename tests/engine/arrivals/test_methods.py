@@ -329,6 +329,7 @@ def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
     assert min(arrived.values()) > 1
 
 
+@pytest.mark.guard
 def test_state_under_arrivals_is_the_same_on_other_hosts_and_after_a_kill(tmp_path):
     made = mixed(
         rounds=12, algorithms=[{"name": "ca2fl", "buffer": 2, "local": dict(LOCAL)}],

@@ -210,6 +210,7 @@ def test_agrees_with_a_recurrence_for_each_client(duplex):
     assert max(row[4] for row in found) > 1
 
 
+@pytest.mark.guard
 def test_on_other_hosts_and_after_a_kill_the_bytes_are_the_same(tmp_path):
     made = scenario("ca2fl", 5, rounds=12, checkpoint={"every_s": 0}, clients={
         "delay": {"name": "exponential", "mean_s": 1.0}, "network": HALF | {"loss": 0.2},

@@ -7,6 +7,8 @@ from rayfed.executors.base import merged
 from rayfed.runs.files import checkpoints
 from rayfed.runs.files.checkpoints import add_parts, live_rows, read_parts
 
+pytestmark = pytest.mark.guard
+
 
 def piece(ids, value, width=4):
     return {"ids": np.array(ids), "c": np.full((len(ids), width), float(value))}

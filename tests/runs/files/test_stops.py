@@ -14,6 +14,8 @@ from rayfed.runs.files.folder import locked
 from rayfed.runs.files.outcome import outcomes
 from rayfed.testing.studies import mixed
 
+pytestmark = pytest.mark.guard
+
 
 @pytest.fixture
 def slow(monkeypatch):

@@ -79,6 +79,7 @@ def test_a_run_sums_up_its_events(tmp_path, which):
         assert old.to_dict() == known.value_counts().to_dict()
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("which", ["late: stale", "asynchronous", "away"])
 def test_one_that_was_stopped_on_the_way_writes_the_same(tmp_path, which):
     plan = planned(which)

@@ -47,6 +47,7 @@ def each_operation(do):
         yield
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(
     ("run", "step", "least"),
     [(by_rounds, 3, 30), pytest.param(by_operations, 1, 45, marks=pytest.mark.slow)],
