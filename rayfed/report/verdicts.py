@@ -91,7 +91,12 @@ class Verdict:
         return bool(self.comparisons) and all(c.word == "better" for c in self.comparisons)
 
 
-def verdict(values: Mapping[str, Mapping[int, float]], higher: bool = False) -> Verdict | None:
+def verdict(
+    values: Mapping[str, Mapping[int, float]],
+    higher: bool = False,
+    best: str | None = None,
+    resolution: float = 0.0,
+) -> Verdict | None:
     """Return the best algorithm, and how it compares with every other.
 
     Parameters
@@ -101,6 +106,11 @@ def verdict(values: Mapping[str, Mapping[int, float]], higher: bool = False) -> 
         run without a value.
     higher : bool
         Whether higher values are better.
+    best : str, optional
+        The algorithm that is compared with the others; the one with the best mean if None.
+    resolution : float
+        Distance of the values that can be told apart, such as that of two evaluations. Differences
+        of rounded values deviate by at least its share 1 / sqrt(6).
 
     Returns
     -------
@@ -114,12 +124,16 @@ def verdict(values: Mapping[str, Mapping[int, float]], higher: bool = False) -> 
     known = {name: np.array(list(of.values())) for name, of in signed.items() if of}
     if not any(np.isfinite(found).any() for found in known.values()):
         return None
-    best = min(known, key=lambda name: (-int(np.isfinite(known[name]).sum()), known[name].mean()))
-    found = [_compared(signed[best], signed[name], name) for name in signed if name != best]
+    if best is None:
+        best = min(known, key=lambda n: (-int(np.isfinite(known[n]).sum()), known[n].mean()))
+    others = [name for name in signed if name != best]
+    found = [_compared(signed[best], signed[name], name, resolution) for name in others]
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
-def _compared(best: Mapping[int, float], other: Mapping[int, float], name: str) -> Comparison:
+def _compared(
+    best: Mapping[int, float], other: Mapping[int, float], name: str, resolution: float
+) -> Comparison:
     """Return the comparison of two algorithms on the seeds that both have, without correction."""
     seeds = [seed for seed in best if seed in other]
     pair = np.array([[other[seed], best[seed]] for seed in seeds]).reshape(-1, 2)
@@ -134,23 +148,24 @@ def _compared(best: Mapping[int, float], other: Mapping[int, float], name: str) 
     mean = float(d.mean()) if n else nan
     if n < 2:
         return Comparison(name, "undecided", mean, -math.inf, math.inf, 1.0, n)
-    half, p = _interval(d)
+    mean, deviation = float(d.mean()), max(float(d.std(ddof=1)), resolution / math.sqrt(6))
+    half, p = _interval(mean, deviation, n)
     low, high = mean - half, mean + half
     word = "better with every seed" if (d > 0).all() else "undecided"
     if not d.any() or (low <= 0 and max(-low, high) <= MARGIN * scale):
         word = "equivalent"
-    return Comparison(name, word, mean, low, high, p, n, _needed(d))
+    return Comparison(name, word, mean, low, high, p, n, _needed(mean, deviation))
 
 
-def _interval(d: Floats) -> tuple[float, float]:
-    """Return half the 95 % interval of the mean of differences (n,), and the p-value of zero."""
+def _interval(mean: float, deviation: float, n: int) -> tuple[float, float]:
+    """Return half the 95 % interval of the mean of n differences, and the p-value of zero."""
     from scipy import stats  # imported late: it takes a third of a second
 
-    error = float(d.std(ddof=1)) / math.sqrt(len(d))
+    error = deviation / math.sqrt(n)
     if error == 0:
-        return 0.0, 0.0 if d.any() else 1.0
-    half = float(stats.t.ppf(1 - LEVEL / 2, len(d) - 1)) * error
-    return half, float(2 * stats.t.sf(abs(float(d.mean())) / error, len(d) - 1))
+        return 0.0, 0.0 if mean else 1.0
+    half = float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * error
+    return half, float(2 * stats.t.sf(abs(mean) / error, n - 1))
 
 
 def _rank_test(d: Floats) -> float:
@@ -167,15 +182,12 @@ def _rank_test(d: Floats) -> float:
     return float(stats.wilcoxon(ranked[ranked != 0], method="exact").pvalue)
 
 
-def _needed(d: Floats) -> int | None:
-    """Return with how many seeds the interval of such differences (n,) would exclude zero."""
+def _needed(mean: float, deviation: float) -> int | None:
+    """Return the fewest seeds with which the interval of such differences would exclude zero."""
     from scipy import stats  # imported late: it takes a third of a second
 
-    mean, deviation = abs(float(d.mean())), float(d.std(ddof=1))
-    if mean == 0:
-        return None
     counts = np.arange(2, MOST_SEEDS + 1)
-    enough = stats.t.ppf(1 - LEVEL / 2, counts - 1) * deviation / np.sqrt(counts) < mean
+    enough = stats.t.ppf(1 - LEVEL / 2, counts - 1) * deviation / np.sqrt(counts) < abs(mean)
     return int(counts[enough.argmax()]) if enough.any() else None
 
 

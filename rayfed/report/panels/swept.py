@@ -29,7 +29,7 @@ from rayfed.report.figures.style import (
     spans_decades,
 )
 from rayfed.report.html import environment, keep_units
-from rayfed.report.panels.answers import of_ranks, verdict
+from rayfed.report.panels.answers import by_case, of_ranks
 from rayfed.report.panels.base import Draw, Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.pivot import pivot, ranks, standings
@@ -471,7 +471,7 @@ class CasesPanel(_ColumnsPanel):
         macros = environment().get_template("macros.html").module
         rows = pivot(self.results, column)
         return {
-            "title": keep_units(verdict(self.results, column)),
+            "title": keep_units(by_case(self.results, column)),
             "table": str(macros.pivot(rows, self.source, self._lines)),  # type: ignore[attr-defined]
             "levels": self._drawn(levels, column),
             "ranks": self._drawn(critical_difference, column),

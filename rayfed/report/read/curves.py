@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from rayfed.core.arrays import Bools, Floats
-from rayfed.core.columns import Better, Column
+from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import COMMUNICATIONS
@@ -127,6 +127,12 @@ def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
     return np.array([values[-1] for _, values in _known(frames, "round", y)], np.float64)
 
 
+def ends_by_seed(runs: Iterable[RunRecord], y: str) -> dict[int, float]:
+    """Return the last evaluated value of each seed of an algorithm that has any."""
+    values = {run.seed: last_values([run.rounds], y) for run in runs}
+    return {seed: float(value[0]) for seed, value in values.items() if len(value)}
+
+
 def final(frames: Sequence[pd.DataFrame], y: str) -> tuple[float, float]:
     """Return mean and sample standard deviation of `last_values`; NaN of none, or of one."""
     last = last_values(frames, y)
@@ -219,27 +225,6 @@ def smoothed(values: Floats, weight: float) -> Floats:
         mean = weight * mean + (1 - weight) * value
         made[place] = mean / (1 - weight ** (place + 1))
     return made
-
-
-def level_with_best(
-    compete: Sequence[bool] | Bools,
-    values: npt.ArrayLike,
-    spreads: npt.ArrayLike,
-    better: Better | None,
-) -> list[bool]:
-    """Return which of the values that compete is the best one, or within noise of it.
-
-    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
-    than two compete, no value is.
-    """
-    sign = -1.0 if better == "higher" else 1.0
-    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
-    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
-        return [False] * len(rivals)
-    first = int(np.nanargmin(rivals))
-    noise = np.nan_to_num(np.asarray(spreads, float))
-    lead = rivals - rivals[first]
-    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
 
 
 def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
