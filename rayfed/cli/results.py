@@ -89,8 +89,8 @@ def best(
     """Print the best setting of every algorithm, and write them down as a scenario.
 
     For a study that sweeps settings by grid: or search:, or lists an algorithm several times.
-    Values are means over seeds; a setting of which a run failed never wins. Within noise of the
-    winner are settings with a seed as good as the winner's worst. Test values are printed of
+    Values are means over seeds; a setting of which a run failed never wins. Settings
+    that the winner is not better than, seed by seed, are undecided. Test values are printed of
     winners alone, and only where they were chosen by other rows. best.yaml, in the same folder,
     holds the winners and can be run; best.csv the table.
 

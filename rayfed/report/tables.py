@@ -155,7 +155,7 @@ def costs_by_seed(results: Results, row: pd.Series, cost: str) -> dict[int, floa
     return {seed: value if np.isfinite(value) else np.inf for seed, value in costs.items()}
 
 
-def resolution(results: Results, frame: pd.DataFrame, cost: str) -> float:
+def resolution(frame: pd.DataFrame, cost: str) -> float:
     """Return the distance of two evaluations, by which a cost to the target is known.
 
     Parameters
@@ -283,7 +283,7 @@ def _cost(
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
     seeds = [costs_by_seed(results, row, name) for _, row in frame.iterrows()]
-    best = _best(frame, values, seeds, "lower", shown, resolution(results, frame, name))
+    best = _best(frame, values, seeds, "lower", shown, name)
     return TextColumn(title, tuple(shown), values, best, COSTS.get(name, KEPT))
 
 
@@ -334,7 +334,7 @@ def _best(
     seeds: Sequence[Mapping[int, float]],
     better: columns.Better | None,
     texts: Sequence[str],
-    cost: float | None = None,
+    cost: str | None = None,
 ) -> tuple[bool, ...]:
     """Return which value of a case is better than those of all its other rivals.
 
@@ -349,8 +349,8 @@ def _best(
         The value of each seed, of each row.
     texts : sequence of str
         What is shown of each row.
-    cost : float, optional
-        The resolution of the values, if they are costs.
+    cost : str, optional
+        Which of the costs the values are, if they are.
     """
     shown = pd.DataFrame({"value": values, "text": texts}, index=frame.index)
     shown["rival"], shown["best"] = ~frame["baseline"].astype(bool), False
@@ -364,7 +364,8 @@ def _best(
         found = None
         if better is not None:
             seen = {name: of[name] for name in names}
-            found = verdict(seen, better == "higher", resolution=cost or 0.0)
+            exact = 0.0 if cost is None else resolution(frame.loc[rivals.index], cost)
+            found = verdict(seen, better == "higher", resolution=exact)
         if found is not None and found.clear:
             first = rivals.index[names == found.best][0]
             alike = (rivals["text"] == rivals["text"].loc[first]).sum() > 1

@@ -92,7 +92,7 @@ def _compared(results: Results, rivals: pd.DataFrame, cost: str) -> list[str]:
     """Return the verdict on what algorithms took to the target; nothing where one is alone."""
     values = {row["name"]: costs_by_seed(results, row, cost) for _, row in rivals.iterrows()}
     known = {name: of for name, of in values.items() if of}
-    found = verdict(known, resolution=resolution(results, rivals, cost))
+    found = verdict(known, resolution=resolution(rivals, cost))
     return [said(found)] if found is not None and found.comparisons else []
 
 
