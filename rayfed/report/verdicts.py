@@ -131,6 +131,33 @@ def verdict(
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
+def critical(count: int, seeds: int) -> list[float]:
+    """Return the values of t beyond which the best of some algorithms is better than each other.
+
+    Parameters
+    ----------
+    count : int
+        Number of algorithms.
+    seeds : int
+        Number of paired differences, at least 2.
+
+    Returns
+    -------
+    list of float
+        For the largest t, the second largest, and so on.
+
+    Examples
+    --------
+    >>> [round(t, 3) for t in critical(2, 3)]
+    [4.303]
+    """
+    from scipy import stats  # imported late: it takes a third of a second
+
+    pairs = count * (count - 1) // 2
+    levels = [LEVEL / (pairs - rank) for rank in range(count - 1)]
+    return [float(stats.t.ppf(1 - level / 2, seeds - 1)) for level in levels]
+
+
 def _compared(
     best: Mapping[int, float], other: Mapping[int, float], name: str, resolution: float
 ) -> Comparison:

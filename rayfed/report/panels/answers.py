@@ -13,7 +13,7 @@ from rayfed.core.errors import many
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, quoted
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
 from rayfed.report.read import units
-from rayfed.report.read.curves import leaders, points
+from rayfed.report.read.curves import leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
 from rayfed.report.tables import COSTS, costs_by_seed, resolution
@@ -60,6 +60,20 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
 
 
 _CLOCKS = {clock: cost for cost, clock in COSTS.items()}
+
+
+def of_target(results: Results, frame: pd.DataFrame) -> str:
+    """Return how many runs reach the target of a `tables.summary`; empty if there is none.
+
+    Where a study has cases, it has a target for each of them.
+    """
+    column, target = str(frame["target_column"].iloc[0]), float(frame["target"].iloc[0])
+    if results.cases or not math.isfinite(target):
+        return ""
+    rivals = frame[frame["name"].isin(set(leaders(results, column)) & set(results.rivals))]
+    of = f"{rivals['reached'].sum()} of {many(int(rivals['counted'].sum()), 'run')}"
+    stops = ", where runs stop" if stopped_at(results, column) == target else ""
+    return f"Target: {goal(results.column(column), target)}{stops}, reached by {of}."
 
 
 def _amount(cost: str, value: float) -> tuple[str, str]:
