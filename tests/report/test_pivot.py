@@ -10,7 +10,7 @@ from rayfed.report.pivot import Ranks, at_a_glance, pivot, ranks, standings
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
 
-# "a" leads by 2 with both seeds at 1.0, "b" by 3 at 3.0; at 2.0 "a" leads by 0.4 with one seed alone.
+# "a" leads by 2 with both seeds at 1.0, "b" by 3 at 3.0; at 2.0 "a" leads with one seed alone.
 ENDS = {
     "1.0": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
     "2.0": {"a": [1.9, 2.1], "b": [2.3, 2.1]},
