@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.report.panels.answers import by_case, headline, of_ranks
+from rayfed.report.panels.answers import by_case, headline, of_ranks, of_target
 from rayfed.report.pivot import Ranks
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary
@@ -46,6 +46,24 @@ def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
         "a reached loss 2 in 1 round; undecided with one seed; b did not reach it."
     )
     assert answer(tmp_path, 1.0) == "No algorithm reached loss 1."
+
+
+def test_how_many_runs_reach_the_target_is_said(tmp_path, run_writer, rows):
+    for seed, end in enumerate((2, 2, 7)):
+        run_writer(tmp_path, "a", seed, rows([8, end]))
+        run_writer(tmp_path, "b", seed, rows([8, 1]))
+        run_writer(tmp_path, "centralised", seed, rows([8, 1]))
+    results = Results.read(tmp_path)
+    assert of_target(results, summary(results)) == "Target: loss 2, reached by 5 of 6 runs."
+    stop = {"scenario": {"stop": {"loss": 2}}, "stopped_by": "loss"}
+    run_writer(tmp_path / "stop", "a", 0, rows([8, 2]), **stop)
+    results = Results.read(tmp_path / "stop")
+    assert of_target(results, summary(results)) == (
+        "Target: loss 2, where runs stop, reached by 1 of 1 run."
+    )
+    run_writer(tmp_path / "worse", "a", 0, rows([2, 8]))
+    results = Results.read(tmp_path / "worse")
+    assert of_target(results, summary(results)) == ""
 
 
 def test_seeds_that_differ_are_said(tmp_path, run_writer, rows):
