@@ -34,7 +34,9 @@ class HeadlinePanel(Panel):
     def answer(self) -> str:
         """The sentence."""
         if self.results.unlike:
-            return "These folders solve different problems, so no algorithm is the best of all."
+            return (
+                "These folders differ in data or circumstances, so no algorithm is the best of all."
+            )
         return self.source.answer
 
     @property
