@@ -195,8 +195,8 @@ def compare(
     The page is that of a study. Runs are told apart by the settings that differ between the
     folders, such as "FedAvg (lr=0.1)", or by the folders' names where many differ; a table at the
     end lists all that differ. Runs that differ in nothing but the seed become seeds of one
-    algorithm. Where data or circumstances of the folders differ the page says so and names no winner. Of a
-    sweep the best trial of each algorithm is shown.
+    algorithm. Where the folders differ in data or circumstances the page says so and names no
+    winner. Of a sweep the best trial of each algorithm is shown.
     """
     from rayfed.report.page.report import compare as write
     from rayfed.report.panels.base import PageSource
