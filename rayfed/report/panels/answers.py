@@ -233,6 +233,8 @@ def _without_target(rivals: pd.DataFrame) -> str:
     known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
     if not len(known):
         return "No loss is recorded yet"
+    if not (rivals["rounds"] > 0).any():
+        return "No round is recorded yet"
     best = known.sort_values("loss_mean").iloc[0]
     end = units.number(float(best["loss_mean"]))
     return f"{quoted(best['name'])} ended at loss {end}; no algorithm did better than at its start"

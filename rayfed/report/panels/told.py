@@ -45,7 +45,7 @@ class HeadlinePanel(Panel):
         return "" if self.results.unlike else of_target(self.results, self.source.summary)
 
     @cached_property
-    def payload(self) -> dict[str, dict[str, dict[str, str]]]:
+    def payload(self) -> dict[str, Any]:
         """For each column with a target ``answers`` by clock, and what ``targets`` are.
 
         Where a study has cases, an answer is one for all clocks.
@@ -121,7 +121,7 @@ class WarningsPanel(Panel):
 
 CLAIMS = "claims.json"
 _ANSWERS = {"holds": "yes", "fails": "no"}
-_STATES = ("finished", "running", "interrupted", "failed")
+_STATES = ("finished", "running", "stopped", "interrupted", "failed")
 
 
 def claims_of(folder: Path) -> dict[str, Any] | None:

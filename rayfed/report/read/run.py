@@ -22,11 +22,11 @@ from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
 from rayfed.core.errors import clipped
 from rayfed.core.files import read_json
-from rayfed.core.leases import is_left
 from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_where
 from rayfed.core.summary import network_of
 from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
 from rayfed.report.read.usage import Summed, Usage, by_speed, summed
+from rayfed.runs.files import stops
 
 COMMUNICATIONS = "communications"
 UNREADABLE = (
@@ -286,9 +286,13 @@ class RunRecord:
 
     @cached_property
     def state(self) -> str:
-        """Its status; ``interrupted`` if it has not ended and nobody writes it any more."""
-        left = self.status == "running" and is_left(self.folder)
-        return "interrupted" if left else self.status
+        """Its status; `stops.state` of one that has not ended."""
+        return stops.state(self.folder) if self.status == "running" else self.status
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a round behind it, or has ended without."""
+        return self.status != "running" or len(self.rounds) > 1
 
     @property
     def baseline(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.core.leases import LOCK
+from rayfed.core.leases import LOCK, is_left
 from rayfed.runs.files import store
 from rayfed.runs.files.outcome import outcomes, record
 from rayfed.runs.files.place import shown
@@ -57,6 +57,16 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
 def is_asked(run: Path) -> bool:
     """Return whether somebody asked the run of a folder, or its study, to stop."""
     return (run / _STOP).exists() or (run.parent / _STOP).exists()
+
+
+def state(run: Path) -> str:
+    """Return ``running``, ``stopped`` or ``interrupted`` of a run that has not ended.
+
+    Nobody writes it any more if it is one of the last two; it is stopped if somebody asked for it.
+    """
+    if not is_left(run):
+        return "running"
+    return "stopped" if is_asked(run) else "interrupted"
 
 
 def clear(folder: Path) -> None:

@@ -203,6 +203,24 @@ def test_a_study_that_has_just_begun(tmp_path, run_writer, rows):
     )
 
 
+def test_runs_that_never_began_are_in_no_mean(tmp_path, run_writer, rows):
+    """The study was stopped: of b and of a's second seed there is the start alone."""
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "a", 1, rows([8]), status="running")
+    run_writer(tmp_path, "b", 0, rows([8]), status="running")
+    results = Results.read(tmp_path)
+    assert results.rivals == ("a",)
+    assert summary(results).set_index("name").loc["a", "loss_mean"] == 2
+    assert answer(tmp_path) == "a reached loss 2 in 1 round (so far: 1 of 3 runs ended)."
+
+
+def test_where_no_run_began_nobody_is_said_to_be_worse(tmp_path, run_writer, rows):
+    for name in ("a", "b", "centralised"):
+        run_writer(tmp_path, name, 0, rows([8]), status="running")
+    assert Results.read(tmp_path).rivals == ("a", "b")
+    assert answer(tmp_path) == "No round is recorded yet (so far: 0 of 3 runs ended)."
+
+
 def said(tmp_path, case_writer, ends):
     return by_case(Results.read(case_writer(tmp_path, ends)), "loss")
 
