@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from rayfed.core import leases
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
 from rayfed.core.entries import Damaged
@@ -23,7 +24,6 @@ from rayfed.engine.run import ENDLESS
 from rayfed.report.read.curves import targets
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import record_of, setting_of
-from rayfed.runs.files import stops
 
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
@@ -263,12 +263,12 @@ class Catalogue:
         return before if status == before.status else replace(before, status=status)
 
     def _status(self, place: str, run: RunLine, path: Path) -> str:
-        """Return the status of a run, `stops.state` of one that has not ended."""
+        """Return the status of a run, `leases.state` of one that has not ended."""
         if run.info.get("status") != "running":
             return run.status
         if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
             return "running"
-        return stops.state(path)
+        return leases.state(path)
 
 
 def _targets(study: StudyLine, column: str) -> dict[str, float]:

@@ -15,12 +15,12 @@ import yaml
 
 import rayfed
 from rayfed.core.entries import sealed
+from rayfed.core.leases import is_asked
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import LOOK_S
 from rayfed.dashboard.views import VIEWS
 from rayfed.runs.files.outcome import outcomes
-from rayfed.runs.files.stops import is_asked
 from rayfed.testing.studies import mixed
 from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
 

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rayfed.core import leases
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged, check, check_format, entries, intact
@@ -26,7 +27,6 @@ from rayfed.core.parquet import columns_in, read, read_first, read_parts, read_w
 from rayfed.core.summary import network_of
 from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
 from rayfed.report.read.usage import Summed, Usage, by_speed, summed
-from rayfed.runs.files import stops
 
 COMMUNICATIONS = "communications"
 UNREADABLE = (
@@ -286,8 +286,8 @@ class RunRecord:
 
     @cached_property
     def state(self) -> str:
-        """Its status; `stops.state` of one that has not ended."""
-        return stops.state(self.folder) if self.status == "running" else self.status
+        """Its status; `leases.state` of one that has not ended."""
+        return leases.state(self.folder) if self.status == "running" else self.status
 
     @property
     def begun(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.core.leases import LOCK, is_left
+from rayfed.core.leases import LOCK, STOP
 from rayfed.runs.files import store
 from rayfed.runs.files.outcome import outcomes, record
 from rayfed.runs.files.place import shown
@@ -21,7 +21,6 @@ HISTORY = "history.jsonl"
 """File of a result folder with a line for each time that somebody stopped or extended its study."""
 STOPPED = "running"
 """Outcome of a run that somebody asked to stop: it has not ended, and a resume goes on with it."""
-_STOP = ".stop"
 
 
 def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
@@ -46,32 +45,17 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
         if state[run] != "running":
             raise ScenarioError(f"{shown(folder)}/{run}", f"does not run; it has {state[run]}")
     for run in named:
-        store.publish_text(folder / run / _STOP, "")
+        store.publish_text(folder / run / STOP, "")
     if not named:
-        store.publish_text(folder / _STOP, "")
+        store.publish_text(folder / STOP, "")
         named = [run for run, status in state.items() if status == "running"]
     note(folder, "stop", runs=named)
     return named
 
 
-def is_asked(run: Path) -> bool:
-    """Return whether somebody asked the run of a folder, or its study, to stop."""
-    return (run / _STOP).exists() or (run.parent / _STOP).exists()
-
-
-def state(run: Path) -> str:
-    """Return ``running``, ``stopped`` or ``interrupted`` of a run that has not ended.
-
-    Nobody writes it any more if it is one of the last two; it is stopped if somebody asked for it.
-    """
-    if not is_left(run):
-        return "running"
-    return "stopped" if is_asked(run) else "interrupted"
-
-
 def clear(folder: Path) -> None:
     """Forget what a study was asked, as it goes on."""
-    for asked in (folder / _STOP, *folder.glob(f"*/{_STOP}")):
+    for asked in (folder / STOP, *folder.glob(f"*/{STOP}")):
         store.remove(asked)
 
 
