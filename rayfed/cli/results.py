@@ -15,7 +15,6 @@ from rayfed.cli.console import err, out, say
 from rayfed.core.errors import ScenarioError, listed, many
 from rayfed.runs.files.outcome import damaged
 from rayfed.runs.files.place import shown
-from rayfed.runs.modules import untrusted
 
 
 def report(
@@ -89,8 +88,8 @@ def best(
     """Print the best setting of every algorithm, and write them down as a scenario.
 
     For a study that sweeps settings by grid: or search:, or lists an algorithm several times.
-    Values are means over seeds; a setting of which a run failed never wins. Within noise of the
-    winner are settings with a seed as good as the winner's worst. Test values are printed of
+    Values are means over seeds; a setting of which a run failed never wins. Settings
+    that the winner is not better than, seed by seed, are undecided. Test values are printed of
     winners alone, and only where they were chosen by other rows. best.yaml, in the same folder,
     holds the winners and can be run; best.csv the table.
 
@@ -115,6 +114,7 @@ def print_best(
     """Print the best setting of every algorithm, write them down, and return them."""
     from rayfed.report.best import Aim, Best
     from rayfed.report.read.results import Results
+    from rayfed.runs.modules import untrusted
 
     results = Results.read(folder)
     for run in results.damaged:
@@ -195,8 +195,8 @@ def compare(
     The page is that of a study. Runs are told apart by the settings that differ between the
     folders, such as "FedAvg (lr=0.1)", or by the folders' names where many differ; a table at the
     end lists all that differ. Runs that differ in nothing but the seed become seeds of one
-    algorithm. Where the folders solve different problems the page says so and names no winner. Of a
-    sweep the best trial of each algorithm is shown.
+    algorithm. Where the folders differ in data or circumstances the page says so and names no
+    winner. Of a sweep the best trial of each algorithm is shown.
     """
     from rayfed.report.page.report import compare as write
     from rayfed.report.panels.base import PageSource

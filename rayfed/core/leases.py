@@ -1,4 +1,4 @@
-"""Locks of files: who writes a result folder holds its lock, so that others know."""
+"""Locks of files: who writes a result folder holds its lock, and is asked to stop by a file."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _PAUSE_S = 0.005
 _LOOK_S = 5.0
 """Seconds for which others that only look whether a lock is held may keep it."""
 _held: set[tuple[int, int]] = set()
+STOP = ".stop"
+"""File by which a study or, in its folder, a run is asked to stop."""
 
 
 class Leased(Exception):
@@ -75,6 +77,21 @@ def is_left(run: Path) -> bool:
         return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
     except OSError:  # somebody else's folder
         return False
+
+
+def is_asked(run: Path) -> bool:
+    """Return whether somebody asked the run of a folder, or its study, to stop."""
+    return (run / STOP).exists() or (run.parent / STOP).exists()
+
+
+def state(run: Path) -> str:
+    """Return ``running``, ``stopped`` or ``interrupted`` of a run that has not ended.
+
+    Nobody writes it any more if it is one of the last two; it is stopped if somebody asked for it.
+    """
+    if not is_left(run):
+        return "running"
+    return "stopped" if is_asked(run) else "interrupted"
 
 
 def _lock(file: IO[Any], kind: int) -> bool:

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from rayfed.core import leases
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
-from rayfed.core.leases import is_left
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read.curves import targets
 from rayfed.report.read.results import Results, RunRecord
@@ -86,8 +86,8 @@ class RunLine:
     study, folder : str
         Key of the study, see `Catalogue`, and name of the run's folder in it.
     status : str
-        ``running``, ``finished``, ``failed``, ``interrupted`` (nobody writes it any more) or
-        ``unreadable``.
+        ``running``, ``finished``, ``failed``, ``stopped`` (as somebody asked), ``interrupted``
+        (nobody writes it any more) or ``unreadable``.
     info : dict
         What ``run.json`` says, see `report.read.run.record_of`.
     last : mapping of str to float, optional
@@ -263,12 +263,12 @@ class Catalogue:
         return before if status == before.status else replace(before, status=status)
 
     def _status(self, place: str, run: RunLine, path: Path) -> str:
-        """Return the status of a run, which is interrupted where nobody writes it any more."""
+        """Return the status of a run, `leases.state` of one that has not ended."""
         if run.info.get("status") != "running":
             return run.status
         if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
             return "running"
-        return "interrupted" if is_left(path) else "running"
+        return leases.state(path)
 
 
 def _targets(study: StudyLine, column: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ from rayfed.dashboard.catalogue import HIGHER, Catalogue, RunLine, StudyLine
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read import units
 
-STATES = ("running", "finished", "failed", "interrupted", "unreadable")
+STATES = ("running", "finished", "failed", "stopped", "interrupted", "unreadable")
 
 
 @dataclass(frozen=True)

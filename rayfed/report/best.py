@@ -12,16 +12,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
-from rayfed.report.read.curves import crossing, history, level_with_best
+from rayfed.report.read.curves import crossing, history
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
+from rayfed.report.verdicts import Verdict, verdict
 from rayfed.report.writing import replace
 
 PRUNED = "pruned"
@@ -152,6 +152,11 @@ class Candidate:
         return {key: value for key, value in scenario.items() if key not in _FREE}
 
     @property
+    def by_seed(self) -> dict[int, float]:
+        """Its scores by seed."""
+        return {run.seed: score for run, score in zip(self.runs, self.scores, strict=True)}
+
+    @property
     def score(self) -> float:
         """The mean of its scores."""
         return _mean(self.scores)
@@ -174,16 +179,21 @@ class Winner:
         Candidates, and those of them that failed.
     edges : tuple of str
         Keys of the grid whose first or last number it has: a wider grid may hold a better one.
-    level : int, optional
-        Other candidates within noise of it, see `curves.level_with_best`. None where there is one
-        seed, so that nothing can be said.
+    verdict : Verdict, optional
+        The best candidate against the others that did not fail, by their settings. None where there
+        is one seed.
     """
 
     best: Candidate
     tried: int
     failed: int
     edges: tuple[str, ...] = ()
-    level: int | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def undecided(self) -> int:
+        """Number of other candidates that the best one is not better than."""
+        return 0 if self.verdict is None else len(self.verdict.level) - 1
 
 
 @dataclass(frozen=True)
@@ -250,14 +260,12 @@ class Best:
     def _winner(self, candidates: Sequence[Candidate]) -> Winner:
         best = min(candidates, key=lambda candidate: candidate.place(self.aim))
         failed = sum(candidate.failed for candidate in candidates)
-        level = None
+        found = None
         if len(best.runs) > 1:
-            others = (c for c in candidates if c is not best and not (c.failed or c.pruned))
-            ends = pd.DataFrame([candidate.scores for candidate in (best, *others)])
-            with np.errstate(invalid="ignore"):  # a seed may never have reached the target
-                means, spreads = ends.mean(axis=1), ends.std(axis=1)
-            level = sum(level_with_best([True] * len(ends), means, spreads, "lower")[1:])
-        return Winner(best, len(candidates), failed, self._edges(best), level)
+            rivals = [c for c in candidates if c is best or not (c.failed or c.pruned)]
+            values = {c.setting: c.by_seed for c in rivals}
+            found = verdict(values, best=best.setting) if math.isfinite(best.score) else None
+        return Winner(best, len(candidates), failed, self._edges(best), found)
 
     def _edges(self, best: Candidate) -> tuple[str, ...]:
         edges = []
@@ -306,15 +314,15 @@ class Best:
 
     @property
     def says(self) -> list[str]:
-        """What the settings are ranked by, and which differences are within noise, in lines."""
+        """What the settings are ranked by, and which differences are undecided, in lines."""
         found = [winner for winner in self.winners if not winner.best.failed and winner.tried > 1]
         lines = [self._ranked]
         for winner in found:
-            if winner.level:
-                text = f"within noise of {many(winner.level, 'other setting')}"
+            if winner.undecided:
+                text = f"undecided against {many(winner.undecided, 'other setting')}"
                 lines.append(f"{winner.best.algorithm}: {text}")
-        if any(winner.level is None for winner in found):
-            lines.append("with one seed it is not known which differences are within noise")
+        if any(len(winner.best.runs) == 1 for winner in found):
+            lines.append("with one seed all differences are undecided; give more seeds")
         return lines
 
     @property
@@ -332,8 +340,8 @@ class Best:
     def frame(self) -> pd.DataFrame:
         """Return a row for each algorithm: its best setting and what that reaches.
 
-        ``within_noise`` counts the other settings that the best one leads by no more than both
-        standard deviations over seeds together; it is NaN where there is one seed.
+        ``undecided`` counts the other settings that the best one is not better than, by paired
+        differences over seeds (`verdicts`); it is NaN where there is one seed.
         """
         rows = []
         for winner in self.winners:
@@ -343,7 +351,7 @@ class Best:
             if self.aim.target is not None:
                 row["rounds_to_target"] = best.score if math.isfinite(best.score) else math.nan
             row |= best.tests
-            row["within_noise"] = math.nan if winner.level is None else winner.level
+            row["undecided"] = math.nan if len(best.runs) == 1 else winner.undecided
             row |= {"tried": winner.tried, "failed": winner.failed, "edges": " ".join(winner.edges)}
             rows.append(row)
         return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""Algorithms by case: who ends best where, by how much, and whether that is beyond noise."""
+"""Algorithms by case: the best final values, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.curves import final, first_column, leaders, level_with_best
+from rayfed.report.read.curves import ends_by_seed, final, first_column, leaders
 from rayfed.report.read.results import Results
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
+from rayfed.report.verdicts import Verdict, verdict
 
 MOST_ACROSS = 6
 """Cases up to which each is a column of the table; of more each is a row."""
@@ -32,21 +33,24 @@ class End:
         Whether a run of it goes on, so that the value is that so far.
     competes : bool
         Whether it may be the best: no baseline, no failure, and nothing goes on.
+    values : mapping of int to float
+        The last value of each seed.
     """
 
     mean: float
     sd: float
     runs: bool
     competes: bool
+    values: Mapping[int, float]
 
     @classmethod
     def of(cls, results: Results, name: str, column: str) -> End:
         """Return where an algorithm ended by a column of the rounds."""
-        failed = name in results.failed
-        mean, sd = final([run.rounds for run in results.usable(name) if not failed], column)
+        usable = () if name in results.failed else results.usable(name)
+        mean, sd = final([run.rounds for run in usable], column)
         runs = any(run.status == "running" for run in results.of(name))
         competes = not (np.isnan(mean) or name in results.baselines or runs)
-        return cls(mean, sd, runs, competes)
+        return cls(mean, sd, runs, competes, ends_by_seed(usable, column))
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,14 @@ class Standing:
         By name, in their order.
     ranking : tuple of str
         Those that compete, the best first.
-    level : tuple of str
-        The best of these and those within noise of it, see `curves.level_with_best`.
+    verdict : Verdict or None
+        The best of these against the others; None if fewer than two compete, or neither end of the
+        column is best.
     """
 
     ends: Mapping[str, End]
     ranking: tuple[str, ...]
-    level: tuple[str, ...]
+    verdict: Verdict | None
 
     @classmethod
     def of(cls, results: Results, column: str) -> Standing:
@@ -81,12 +86,11 @@ class Standing:
         sign = -1.0 if better == "higher" else 1.0
         compete = [name for name, end in ends.items() if end.competes]
         ranking = sorted(compete, key=lambda name: sign * ends[name].mean)
-        held = [ends[name] for name in ranking]
-        flags = level_with_best(
-            [True] * len(held), [end.mean for end in held], [end.sd for end in held], better
-        )
-        level = (name for name, flag in zip(ranking, flags, strict=True) if flag)
-        return cls(ends, tuple(ranking), tuple(level))
+        found = None
+        if better is not None and len(ranking) > 1:
+            values = {name: ends[name].values for name in ranking}
+            found = verdict(values, better == "higher", ranking[0])
+        return cls(ends, tuple(ranking), found)
 
 
 def standings(results: Results, column: str) -> dict[str, Standing]:
@@ -99,8 +103,8 @@ def standings(results: Results, column: str) -> dict[str, Standing]:
 def pivot(results: Results, column: str) -> list[TextColumn]:
     """Return last values as a table of algorithms by cases; of more than 6 cases by algorithms.
 
-    The best value of a case has ``best`` where it is so beyond noise. Values of runs that go on
-    are those so far; they do not compete.
+    The best value of a case has ``best`` where it is better than all others, see `verdicts`. Values
+    of runs that go on are those so far; they do not compete.
     """
     found = standings(results, column)
     names = list(dict.fromkeys(name for one in found.values() for name in one.ends))
@@ -134,7 +138,8 @@ def _cell(standing: Standing, name: str) -> tuple[str, float, bool]:
         return NEVER, np.nan, False
     end = standing.ends[name]
     text = with_spread(end.mean, end.sd) + (" so far" if end.runs else "")
-    return text, end.mean, standing.level == (name,)
+    best = standing.verdict is not None and standing.verdict.clear
+    return text, end.mean, best and standing.ranking[0] == name
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from rayfed.report.read import units
 from rayfed.report.read.curves import (
     before,
     crossing,
+    ends_by_seed,
     final,
     first_column,
     history,
     keeping,
-    level_with_best,
     targets,
 )
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results
+from rayfed.report.verdicts import verdict
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
@@ -135,6 +136,39 @@ def _clocks(names: Mapping[str, str], row: pd.Series | None) -> dict[str, float]
     }
 
 
+def costs_by_seed(results: Results, row: pd.Series, cost: str) -> dict[int, float]:
+    """Return what each seed of an algorithm took to the target; infinite if it was not reached.
+
+    Parameters
+    ----------
+    results : Results
+        A result folder.
+    row : Series
+        Of its `summary`.
+    cost : str
+        One of `COSTS` or `TO_KEEP`.
+    """
+    y, target = results.column(str(row["target_column"])), float(row["target"])
+    costs = {
+        run.seed: costs_of(history(run), y, target)[cost] for run in results.usable(row["name"])
+    }
+    return {seed: value if np.isfinite(value) else np.inf for seed, value in costs.items()}
+
+
+def resolution(frame: pd.DataFrame, cost: str) -> float:
+    """Return the distance of two evaluations, by which a cost to the target is known.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of a `summary`.
+    cost : str
+        One of `COSTS` or `TO_KEEP`.
+    """
+    share = frame["rounds_to_target_within"] / frame["rounds_to_target"]
+    return float(np.nan_to_num((share * frame[cost]).max()))
+
+
 @dataclass(frozen=True)
 class TextColumn:
     """One column of a table, ready to be shown.
@@ -148,8 +182,8 @@ class TextColumn:
     values : tuple of float
         What rows are sorted by; NaN sorts last.
     best : tuple of bool
-        Which row holds the best value, if it is so beyond noise; no baseline ever does, nor the
-        only competitor.
+        Which row holds the best value, if it is better than all others (`verdicts`); no baseline
+        ever does, nor the only competitor.
     clock : str
         The clock whose reading at the target it shows, or `KEPT`; empty for other columns.
     """
@@ -172,13 +206,13 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     names = tuple(map(str, frame["name"]))
     made = [TextColumn("algorithm", names, tuple(map(float, frame.index)), nobody)]
     if frame["target"].notna().any():
-        made += [_cost(frame, *cost) for cost in _cost_titles(results, frame)]
+        made += [_cost(results, frame, *cost) for cost in _cost_titles(results, frame)]
     # What only a baseline has compares nothing, unless it has nothing else.
     own = frame["name"].isin(without_global(results))
     compared = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
         if f"{name}_mean" in frame and compared[f"{name}_mean"].notna().any():
-            made.append(_final(frame, results.column(name)))
+            made.append(_final(results, frame, results.column(name)))
     return [replace(column, best=nobody) for column in made] if results.unlike else made
 
 
@@ -228,7 +262,9 @@ _COUNTED = {"rounds_to_target": "reached", "rounds_to_keep": "kept"}
 """Which column counts the seeds that a cost is of."""
 
 
-def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], str]) -> TextColumn:
+def _cost(
+    results: Results, frame: pd.DataFrame, name: str, title: str, text: Callable[[float], str]
+) -> TextColumn:
     # A baseline that exchanges nothing, or nothing that is recorded, has no cost to compare.
     none = frame["baseline"] & (frame[name] == 0)
     values = tuple(frame[name].where(~none).astype(float))
@@ -246,16 +282,18 @@ def _cost(frame: pd.DataFrame, name: str, title: str, text: Callable[[float], st
             words if np.isfinite(value) or of < 2 else f"{NEVER} ({hit} of {of} seeds)"
             for words, value, (hit, of) in zip(shown, values, counts, strict=True)
         ]
-    best = _best(frame, values, spreads, "lower", shown, cost=True)
+    seeds = [costs_by_seed(results, row, name) for _, row in frame.iterrows()]
+    best = _best(frame, values, seeds, "lower", shown, name)
     return TextColumn(title, tuple(shown), values, best, COSTS.get(name, KEPT))
 
 
-def _final(frame: pd.DataFrame, column: columns.Column) -> TextColumn:
+def _final(results: Results, frame: pd.DataFrame, column: columns.Column) -> TextColumn:
     means = tuple(frame[f"{column.name}_mean"].astype(float))
     none = np.full(len(frame), np.nan)
     spreads = tuple(frame.get(f"{column.name}_sd", none))
     texts = _finals(frame, means, spreads)
-    best = _best(frame, means, spreads, column.better, texts)
+    seeds = [ends_by_seed(results.usable(name), column.name) for name in frame["name"]]
+    best = _best(frame, means, seeds, column.better, texts)
     return TextColumn(f"final {column.title}", texts, means, best)
 
 
@@ -293,26 +331,45 @@ def with_spread(mean: float, spread: float) -> str:
 def _best(
     frame: pd.DataFrame,
     values: Sequence[float],
-    spreads: Sequence[float],
+    seeds: Sequence[Mapping[int, float]],
     better: columns.Better | None,
     texts: Sequence[str],
-    cost: bool = False,
+    cost: str | None = None,
 ) -> tuple[bool, ...]:
-    """Return which value of a case beats those of all its other rivals by more than noise.
+    """Return which value of a case is better than those of all its other rivals.
 
     It must show it: of two values that read alike neither is. Nobody wins by a cost that somebody
     does not have, as where the target is there at the start; nor by a final value that is alone.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Means over seeds, of each row.
+    seeds : sequence of mapping of int to float
+        The value of each seed, of each row.
+    texts : sequence of str
+        What is shown of each row.
+    cost : str, optional
+        Which of the costs the values are, if they are.
     """
-    shown = pd.DataFrame({"value": values, "sd": spreads, "text": texts}, index=frame.index)
-    shown["rival"] = ~frame["baseline"].astype(bool)
-    shown["best"] = False
+    shown = pd.DataFrame({"value": values, "text": texts}, index=frame.index)
+    shown["rival"], shown["best"] = ~frame["baseline"].astype(bool), False
+    of = {name: found for name, found in zip(frame["name"], seeds, strict=True) if found}
     for _, case in shown.groupby(frame["case"]):
-        rivals = case[case["rival"]]
-        if (case["value"] == 0).any() if cost else np.isfinite(rivals["value"]).sum() < 2:
+        rivals = case[case["rival"] & frame["name"].loc[case.index].isin(of)]
+        free = cost is not None and (case["value"] == 0).any()
+        if free or (cost is None and np.isfinite(rivals["value"]).sum() < 2):
             continue
-        level = case[level_with_best(case["rival"].to_numpy(), case["value"], case["sd"], better)]
-        if len(level) == rivals["text"].isin(level["text"]).sum() == 1:
-            shown.loc[level.index, "best"] = True
+        names = frame["name"].loc[rivals.index]
+        found = None
+        if better is not None:
+            seen = {name: of[name] for name in names}
+            exact = 0.0 if cost is None else resolution(frame.loc[rivals.index], cost)
+            found = verdict(seen, better == "higher", resolution=exact)
+        if found is not None and found.clear:
+            first = rivals.index[names == found.best][0]
+            alike = (rivals["text"] == rivals["text"].loc[first]).sum() > 1
+            shown.loc[first, "best"] = not alike
     return tuple(shown["best"])
 
 

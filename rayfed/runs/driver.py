@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rayfed.core import leases
 from rayfed.core.columns import names
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
@@ -274,7 +275,7 @@ class Driver:
         self.looked = now
         if self.profile is not None:
             write_profile(self.records.folder, self.profile)
-        return stops.is_asked(self.records.folder)
+        return leases.is_asked(self.records.folder)
 
     def _shown(self, now: Moment) -> Generator[Moment, None, Moment]:
         """Yield a moment, and return it as it is for the run when whoever looked has decided."""

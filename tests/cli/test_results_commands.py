@@ -36,7 +36,9 @@ def test_the_answer_of_the_page_stands_below_the_table(studies, command, tmp_pat
     assert status == 0
     assert out.splitlines()[-2:] == [answer, "page: here/report.html"]
     page = (tmp_path / "here" / "report.html").read_text("utf-8").replace("\u00a0", " ")
-    assert f'id="answer">{answer}</h2>' in page
+    sentence, target = answer.split(" Target: ")
+    assert f'id="answer">{sentence}</h2>' in page
+    assert f'id="answer-target">Target: {target}</p>' in page
     assert answer in " ".join(repr(rayfed.load(tmp_path / "here")).split())
 
 
@@ -57,7 +59,10 @@ def test_compare_prints_the_comparison_its_warnings_and_the_page(studies, comman
     assert names == [f"{name} (l2={l2}" for name in ("fedavg", "fedexp") for l2 in (0, 0.5)]
     assert lines[-1] == "page: new/page.html"
     assert "fedexp (l2=0.5)" in (tmp_path / "new" / "page.html").read_text("utf-8")
-    assert err.startswith("warning: These folders do not minimise the same function: problem.l2 is")
+    assert err.startswith(
+        "warning: These folders do not minimise the same function of the same rows: "
+    )
+    assert "problem.l2 is 0 in a, 0.5 in b" in err
 
 
 def test_compare_prints_the_answer_of_its_page(studies, command, tmp_path):

@@ -23,7 +23,7 @@ class Choice:
             ("fedavg", self.setting, 2, 0.123456789, 1, 4, self.failed, self.edges),
             ("fedexp", "lr=1", 2, 0.5, 0, 4, 4 if self.failed else 0, ""),
         ]
-        names = "algorithm setting seeds validation_loss within_noise tried failed edges"
+        names = "algorithm setting seeds validation_loss undecided tried failed edges"
         return pd.DataFrame(rows, columns=names.split())
 
 

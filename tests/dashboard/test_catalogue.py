@@ -6,6 +6,7 @@ import os
 import shutil
 
 import numpy as np
+import pytest
 
 import rayfed
 from rayfed.core.entries import sealed
@@ -79,7 +80,13 @@ def test_rows_that_there_is_no_time_for_follow_with_the_next_look(folder, monkey
     assert all(run.last for run in catalogue.runs)
 
 
-def test_a_run_that_nobody_writes_is_interrupted(folder, monkeypatch):
+@pytest.mark.parametrize(
+    ("asked", "state"),
+    [(None, "interrupted"), (".stop", "stopped"), ("fedavg-seed3/.stop", "stopped")],
+)
+def test_a_run_that_nobody_writes_is_interrupted_or_stopped(folder, monkeypatch, asked, state):
+    if asked:
+        (folder / "first" / asked).touch()
     rewritten(folder / "first" / "fedavg-seed3", status="running")
     catalogue = Catalogue([folder / "first"])
     catalogue.look()
@@ -87,7 +94,7 @@ def test_a_run_that_nobody_writes_is_interrupted(folder, monkeypatch):
     assert states == {"fedavg-seed3": "running", "fedavg-seed4": "finished"}  # it has just changed
     monkeypatch.setattr("rayfed.dashboard.catalogue.STILL_S", 0.0)
     assert catalogue.look() == {"first"}
-    assert {run.status for run in catalogue.runs} == {"interrupted", "finished"}
+    assert {run.status for run in catalogue.runs} == {state, "finished"}
     with locked(folder / "first"):
         catalogue.look()
         assert {run.status for run in catalogue.runs} == {"running", "finished"}

@@ -15,12 +15,12 @@ import yaml
 
 import rayfed
 from rayfed.core.entries import sealed
+from rayfed.core.leases import is_asked
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import LOOK_S
 from rayfed.dashboard.views import VIEWS
 from rayfed.runs.files.outcome import outcomes
-from rayfed.runs.files.stops import is_asked
 from rayfed.testing.studies import mixed
 from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
 
@@ -315,7 +315,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
     assert process.wait(30) == 1  # not all of its runs finished
     wait(page, f"{row}?.querySelector('[data-do=resume]')")
-    assert "interrupted" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
+    assert "stopped" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
     assert is_asked(out / "fedavg-seed3")
     reached = int(rayfed.load(out).rounds["round"].max())
     page.execute_script(f"{row}.querySelector('details').open = true")

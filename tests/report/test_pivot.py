@@ -10,11 +10,10 @@ from rayfed.report.pivot import Ranks, at_a_glance, pivot, ranks, standings
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
 
-# "a" leads at 1.0 by more than noise (1 +- 0.141 against 3 +- 0.141), "b" at 3.0; at 2.0 the lead
-# of 0.2 is less than the two deviations of 0.141 together.
+# "a" leads by 2 with both seeds at 1.0, "b" by 3 at 3.0; at 2.0 "a" leads with one seed alone.
 ENDS = {
     "1.0": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
-    "2.0": {"a": [1.9, 2.1], "b": [2.1, 2.3]},
+    "2.0": {"a": [1.9, 2.1], "b": [2.3, 2.1]},
     "3.0": {"a": [3.9, 4.1], "b": [0.9, 1.1]},
 }
 
@@ -32,11 +31,11 @@ def test_a_row_an_algorithm_and_a_column_a_case(results):
     assert cases[2].values == pytest.approx((4.0, 1.0))
 
 
-def test_the_best_is_bold_only_beyond_noise(results):
+def test_the_best_is_bold_only_where_it_is_better(results):
     assert [case.best for case in pivot(results, "loss")[1:]] == [
         (True, False), (False, False), (False, True),
     ]  # fmt: skip
-    assert [one.level for one in standings(results, "loss").values()] == [
+    assert [one.verdict.level for one in standings(results, "loss").values()] == [
         ("a",),
         ("a", "b"),
         ("b",),
@@ -44,7 +43,7 @@ def test_the_best_is_bold_only_beyond_noise(results):
 
 
 def test_of_many_cases_each_is_a_row(tmp_path, case_writer):
-    ends = {f"{k}.0": {"a": [1.0 + k], "b": [9.0 - k]} for k in range(1, 8)}
+    ends = {f"{k}.0": {"a": [1.0 + k] * 3, "b": [9.0 - k] * 3} for k in range(1, 8)}
     names, *algorithms = pivot(Results.read(case_writer(tmp_path, ends)), "loss")
     assert names.texts == tuple(f"alpha = {k}" for k in range(1, 8))
     assert [column.title for column in algorithms] == ["a", "b"]
@@ -55,13 +54,15 @@ def test_of_many_cases_each_is_a_row(tmp_path, case_writer):
 def test_an_algorithm_that_a_case_lacks_and_one_that_goes_on(
     tmp_path, case_writer, run_writer, rows
 ):
-    ends = {"1.0": {"a": [1.0], "b": [2.0]}, "2.0": {"b": [2.0], "c": [3.0]}}
+    # The differences are 1 and 1.1: t is 21, beyond the 12.7 of one degree of freedom.
+    ends = {"1.0": {"a": [1, 1.2], "b": [2, 2.3]}, "2.0": {"b": [2, 2.3], "c": [3, 3.4]}}
     folder = case_writer(tmp_path, ends)
     run_writer(folder, "c", 0, rows([8, 0.5]), folder="c-1.0-seed0", setting="alpha=1.0",
                status="running", scenario={})  # fmt: skip
     _, first, second = pivot(Results.read(folder), "loss")
-    assert (first.texts, first.best) == (("1", "2", "0.5 so far"), (True, False, False))
-    assert second.texts == ("-", "2", "3")
+    assert first.texts == ("1.10 ± 0.14", "2.15 ± 0.21", "0.5 so far")
+    assert first.best == (True, False, False)
+    assert second.texts == ("-", "2.15 ± 0.21", "3.20 ± 0.28")
 
 
 def test_of_many_settings_of_an_algorithm_the_best_of_a_case_counts(tmp_path, run_writer, rows):

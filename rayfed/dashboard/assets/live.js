@@ -214,7 +214,7 @@ const live = (() => {
   // ---- what has come about since the reader looked away, in words -----------------------------
 
   const news = (() => {
-    const VERBS = { finished: "finished", failed: "failed", interrupted: "stopped", running: "began" };
+    const VERBS = { finished: "finished", failed: "failed", stopped: "stopped", interrupted: "was interrupted", running: "began" };
     const NUMBERS = new Intl.RelativeTimeFormat("en");
     let seen = null; // what stood there when the reader looked away, and how it went on
     let told = [];

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from rayfed.core.columns import Column
 from rayfed.core.errors import many
-from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, goal, joined, listed, quoted
+from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, quoted
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
 from rayfed.report.read import units
-from rayfed.report.read.curves import leaders, points
+from rayfed.report.read.curves import leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
+from rayfed.report.tables import COSTS, costs_by_seed, resolution
+from rayfed.report.verdicts import Comparison, Verdict, verdict
 
 _MOST_TOLD = 4  # cases beyond which they are counted
 
 
-def headline(results: Results, frame: pd.DataFrame) -> str:
-    """Return who reached the target first and kept it, in rounds and in simulated time.
+def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) -> str:
+    """Return which algorithm reached the target first on a clock, and whether it is better.
 
-    Where clients have models of their own, it is how good these are in the end; where a study has
-    cases, who ends best in which. Where many settings were swept, it is told of the best of each
-    algorithm.
+    Where clients have models of their own, it is their final quality; where a study has cases, the
+    best final values by case. Where many settings were swept, the best setting of each algorithm
+    counts.
 
     Parameters
     ----------
@@ -33,10 +35,13 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
         A result folder.
     frame : DataFrame
         Its `tables.summary`.
+    clock : str, optional
+        One of the clocks of `tables.COSTS`: rounds if None, or simulated time where an algorithm
+        is asynchronous.
     """
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
     if results.cases:
-        return f"{verdict(results, column)}{_progress(results)}."
+        return f"{by_case(results, column)}{_progress(results)}."
     leading = set(leaders(results, column)) & set(results.rivals)
     rivals = frame[frame["name"].isin(leading or results.rivals)]
     if column.startswith("personal_") and _final_values(rivals, results.column(column)):
@@ -44,21 +49,112 @@ def headline(results: Results, frame: pd.DataFrame) -> str:
     if not math.isfinite(target):
         return f"{_without_target(rivals)}{_progress(results)}."
     aim = goal(results.column(column), target)
-    order = rivals.sort_values(["rounds_to_keep", "time_to_keep_s"], kind="stable")
-    kept = order[order["rounds_to_keep"].notna()]
-    others = order[order["rounds_to_keep"].isna()]
-    if not len(kept):
+    cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
+    reached = rivals[rivals[cost].notna()].sort_values(cost, kind="stable")
+    others = rivals[rivals[cost].isna()]
+    if not len(reached):
         return f"{_nobody(results, others, aim, column)}{_progress(results)}."
-    shown = _after_time(kept, aim) if results.asynchronous else _in_rounds(kept, aim)
-    texts = [shown, *_of_others(results, others, column)]
-    texts += _in_time(results, kept)
+    texts = [_reached(reached, aim, cost), *_compared(results, rivals, cost)]
+    texts += _lost(reached) + _of_others(results, others, column)
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
+_CLOCKS = {clock: cost for cost, clock in COSTS.items()}
+
+
+def of_target(results: Results, frame: pd.DataFrame) -> str:
+    """Return how many runs reach the target of a `tables.summary`; empty if there is none.
+
+    Where a study has cases, it has a target for each of them.
+    """
+    column, target = str(frame["target_column"].iloc[0]), float(frame["target"].iloc[0])
+    if results.cases or not math.isfinite(target):
+        return ""
+    rivals = frame[frame["name"].isin(set(leaders(results, column)) & set(results.rivals))]
+    of = f"{rivals['reached'].sum()} of {many(int(rivals['counted'].sum()), 'run')}"
+    stops = ", where runs stop" if stopped_at(results, column) == target else ""
+    return f"Target: {goal(results.column(column), target)}{stops}, reached by {of}."
+
+
+def _amount(cost: str, value: float) -> tuple[str, str]:
+    """Return a cost for a sentence, and its unit."""
+    if cost == "rounds_to_target":
+        return f"in {units.count(value)}", f" round{'' if value == 1 else 's'}"
+    if cost == "time_to_target_s":
+        return f"after {units.duration(value)}", " of simulated time"
+    if cost == "updates_to_target":
+        return f"after {units.count(value)}", " client updates"
+    uploads = " of uploads" if cost == "bytes_up_to_target" else ""
+    return f"after {units.size(value)}", uploads
+
+
+def _reached(reached: pd.DataFrame, aim: str, cost: str) -> str:
+    """Return what each algorithm took to the target; those that share the first place together."""
+    least = float(reached[cost].iloc[0])
+    tied = reached[reached[cost] == least]
+    names = joined([quoted(name) for name in tied["name"]])
+    text = f"{names} reached {aim} {''.join(_amount(cost, least))}"
+    text += " each" if len(tied) > 1 else ""
+    rest = reached.iloc[len(tied) : MOST_NAMED]
+    parts = [f"{quoted(row['name'])} {_amount(cost, float(row[cost]))[0]}"
+             for _, row in rest.iterrows()]  # fmt: skip
+    more = len(reached) - len(tied) - len(rest)
+    return ", ".join([text, *parts, *([f"{more} more later"] if more > 0 else [])])
+
+
+def _compared(results: Results, rivals: pd.DataFrame, cost: str) -> list[str]:
+    """Return the verdict on what algorithms took to the target; nothing where one is alone."""
+    values = {row["name"]: costs_by_seed(results, row, cost) for _, row in rivals.iterrows()}
+    known = {name: of for name, of in values.items() if of}
+    found = verdict(known, resolution=resolution(rivals, cost))
+    return [said(found)] if found is not None and found.comparisons else []
+
+
+def said(found: Verdict) -> str:
+    """Return a verdict on the best algorithm of some in a few words."""
+    seeds = min(c.seeds for c in found.comparisons)
+    if seeds < 2:
+        return "undecided with one seed"
+    over = f"over {many(seeds, 'seed')}"
+    words = {word: [c for c in found.comparisons if c.word == word] for word in _WORDS}
+    words = {word: those for word, those in words.items() if those}
+    if len(words) == 1:
+        ((word, those),) = words.items()
+        all_of = " than all others" if word == "better" and len(those) > 1 else ""
+        return f"{word}{all_of} {over}{_needed(those)}"
+    parts = [
+        f"{word} {_WORDS[word]} {joined([quoted(c.other) for c in those])}{_needed(those)}"
+        for word, those in words.items()
+    ]
+    return f"{over} {listed(parts)}"
+
+
+_WORDS = {
+    "better": "than",
+    "better with every seed": "than",
+    "undecided": "against",
+    "equivalent": "to",
+}
+"""The verdicts, and the preposition of the other algorithm."""
+
+
+def _needed(compared: Sequence[Comparison]) -> str:
+    """Return about how many seeds would separate the closest pair; empty if none would."""
+    needed = [one.needed for one in compared]
+    known = [count for count in needed if count is not None]
+    if not known or len(known) < len(needed):
+        return ""
+    return f" (about {many(max(known), 'seed')} would separate them)"
+
+
+def _lost(reached: pd.DataFrame) -> list[str]:
+    """Return which algorithms reached the target and lost it again until the end."""
+    names = [quoted(name) for name in reached.loc[reached["rounds_to_keep"].isna(), "name"]]
+    return [f"{joined(names)} did not keep it"] if names else []
+
+
 def _nobody(results: Results, others: pd.DataFrame, aim: str, column: str) -> str:
-    """Return that no algorithm kept the target, and what became of those that reached it."""
-    if (others["rounds_to_target"].notna()).any():
-        return "; ".join([f"No algorithm kept {aim}", *_of_others(results, others, column)])
+    """Return that no algorithm reached the target with every seed."""
     if len(_running(results, others)) == len(others):
         return f"No algorithm has reached {aim} yet"
     return "; ".join([f"No algorithm reached {aim}{_not_every_seed(others)}",
@@ -66,30 +162,17 @@ def _nobody(results: Results, others: pd.DataFrame, aim: str, column: str) -> st
 
 
 def _of_others(results: Results, others: pd.DataFrame, column: str) -> list[str]:
-    """Return what became of algorithms that have not kept the target, a clause each kind."""
+    """Return a clause for each kind of algorithm that did not reach the target."""
     still = _running(results, others)
     ended = others[~others["name"].isin(still)]
-    lost = ended[ended["rounds_to_target"].notna()]
     worse = _ended_worse(results, ended["name"], column)
-    never = ended[~ended["name"].isin([*lost["name"], *worse])]
-    texts = [
-        f"{quoted(row['name'])} reached it {_when(results, row)} but did not keep it"
-        + (" with every seed" if row["kept"] else "")
-        for _, row in lost.iterrows()
-    ][:MOST_NAMED]
+    never = ended[~ended["name"].isin(worse)]
+    texts = []
     if len(never):
         names = joined([quoted(name) for name in never["name"]])
         texts.append(f"{names} did not reach it{_not_every_seed(never)}")
     texts += _worse(results, ended["name"], column)
     return texts + ([f"{joined([quoted(name) for name in still])} still runs"] if still else [])
-
-
-def _when(results: Results, row: pd.Series) -> str:
-    """Return when the target was first reached."""
-    if results.asynchronous:
-        return f"after {units.duration(float(row['time_to_target_s']))}"
-    count = float(row["rounds_to_target"])
-    return f"in {units.count(count)} round{'' if count == 1 else 's'}"
 
 
 def _running(results: Results, rows: pd.DataFrame) -> list[str]:
@@ -141,118 +224,17 @@ def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
     return [(quoted(name), units.number(float(value))) for name, value in ends]
 
 
-def _in_rounds(kept: pd.DataFrame, aim: str) -> str:
-    """Return who needed how many rounds; those who share the first place come together."""
-    shown = kept.iloc[:MOST_NAMED]
-    lost = (shown["rounds_to_keep"] > shown["rounds_to_target"]).any()
-    within = kept["rounds_to_target_within"].max()
-    texts = _kept_from(shown, aim) if lost else _reached_in(kept, aim)
-    return _within(", ".join(texts), f"{units.count(within)} rounds", within > 1)
-
-
-def _reached_in(kept: pd.DataFrame, aim: str) -> list[str]:
-    least = float(kept["rounds_to_keep"].iloc[0])
-    tied = kept[kept["rounds_to_keep"] == least]
-    rounds = f"{units.count(least)} round{'' if least == 1 else 's'}"
-    names = joined([quoted(name) for name in tied["name"]])
-    text = f"{names} reached {aim} in {rounds}{' each' if len(tied) > 1 else ''}"
-    rest = kept.iloc[len(tied) : MOST_NAMED].iterrows()
-    counts = [(quoted(row["name"]), units.count(float(row["rounds_to_keep"]))) for _, row in rest]
-    return [text, *(f"{name} in {count}" for name, count in counts)]
-
-
-def _kept_from(shown: pd.DataFrame, aim: str) -> list[str]:
-    """Return from which round on the target was kept, where some had lost it again."""
-    texts: list[str] = []
-    for _, row in shown.iterrows():
-        verb, on = (" from", "") if texts else (f" kept {aim} from round", " on")
-        count = units.count(float(row["rounds_to_keep"]))
-        texts.append(f"{quoted(row['name'])}{verb} {count}{on}{_first(row)}")
-    return texts
-
-
-def _within(text: str, distance: str, known: bool) -> str:
-    """Return a clause with how exactly it is known, where that is not to the round."""
-    if not known:
-        return text
-    return (
-        f"{text}, to within {distance}" if text.endswith(")") else f"{text} (to within {distance})"
-    )
-
-
-def _first(row: pd.Series) -> str:
-    """Return when the target was reached, if it was lost again."""
-    if not row["rounds_to_keep"] > row["rounds_to_target"]:
-        return ""
-    return f" (first there in {units.count(float(row['rounds_to_target']))})"
-
-
-def _after_time(kept: pd.DataFrame, aim: str) -> str:
-    """Return who needed how much simulated time: updates of a model are no rounds."""
-    order = kept.sort_values("time_to_keep_s", kind="stable").iloc[:MOST_NAMED]
-    names = [quoted(name) for name in order["name"]]
-    ends = [units.duration(float(seconds)) for seconds in order["time_to_keep_s"]]
-    lost = order["time_to_keep_s"] > order["time_to_target_s"]
-    first = [
-        f" (first there after {units.duration(float(seconds))})" if again else ""
-        for seconds, again in zip(order["time_to_target_s"], lost, strict=True)
-    ]
-    verb = "reached and kept" if lost.any() else "reached"
-    text = f"{names[0]} {verb} {aim} after {ends[0]} of simulated time{first[0]}"
-    rest = zip(names[1:], ends[1:], first[1:], strict=True)
-    text = ", ".join([text, *(f"{name} after {end}{before}" for name, end, before in rest)])
-    distance = units.duration(kept["time_to_target_within_s"].max())
-    return _within(text, distance, kept["rounds_to_target_within"].max() > 1)
-
-
 def _not_every_seed(missing: pd.DataFrame) -> str:
     """Return that only some seeds reached the target, if that is so."""
     return " with every seed" if (missing["reached"] > 0).any() else ""
-
-
-def _in_time(results: Results, kept: pd.DataFrame) -> list[str]:
-    """Compare the two fastest in simulated time, or give the time where there is one alone.
-
-    Where an algorithm has no rounds their times are told already, so it is by how much they differ.
-    """
-    order = kept.sort_values("time_to_keep_s", kind="stable")
-    times = order["time_to_keep_s"].to_numpy(float)
-    alone = len(order) == 1 or times[0] <= 0
-    level = not alone and times[1] / times[0] < ALIKE
-    if alone or level:
-        taken = f"it took {units.duration(float(kept['time_to_keep_s'].iloc[0]))} of simulated time"
-        told = taken if alone else "in simulated time they are level"
-        return [] if results.asynchronous else [told]
-    first, second = (quoted(name) for name in order["name"].iloc[:2])
-    sooner, noise = f"{units.number(times[1] / times[0], 2)} times sooner", _noise(order)
-    if results.asynchronous:
-        return [f"{first} was {sooner} than {second}{noise}"]
-    ahead = kept["rounds_to_keep"].iloc[0] < kept["rounds_to_keep"].iloc[1]
-    same = ahead and order["name"].iloc[0] == kept["name"].iloc[0]
-    who, than = "" if same else f"{first} was ", f" than {second}" if len(order) > 2 else ""
-    return [f"in simulated time {who}{sooner}{than}{noise}"]
-
-
-def _noise(order: pd.DataFrame) -> str:
-    """Return whether the first two are further apart in time than noise; empty for one seed.
-
-    Noise is the sum of their deviations, or what lies between two evaluations if that is more.
-    """
-    times, deviations, within = (
-        order[name].iloc[:2].to_numpy(float)
-        for name in ("time_to_keep_s", "time_to_keep_s_sd", "time_to_target_within_s")
-    )
-    if not np.isfinite(deviations).all():
-        return ""
-    apart = within[order["rounds_to_target_within"].iloc[:2].to_numpy(float) > 1].max(initial=0.0)
-    beyond = times[1] - times[0] > max(deviations.sum(), apart)
-    return f", {'beyond' if beyond else 'within'} noise"
 
 
 def _without_target(rivals: pd.DataFrame) -> str:
     known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
     if not len(known):
         return "No loss is recorded yet"
+    if not (rivals["rounds"] > 0).any():
+        return "No round is recorded yet"
     best = known.sort_values("loss_mean").iloc[0]
     end = units.number(float(best["loss_mean"]))
     return f"{quoted(best['name'])} ended at loss {end}; no algorithm did better than at its start"
@@ -264,8 +246,8 @@ def _progress(results: Results) -> str:
     return f" (so far: {ended} of {many(total, 'run')} ended)" if ended < total else ""
 
 
-def verdict(results: Results, column: str) -> str:
-    """Return which algorithm ends best in which case beyond noise, and where none does.
+def by_case(results: Results, column: str) -> str:
+    """Return which algorithm ends best in which case, and where that is undecided.
 
     Parameters
     ----------
@@ -277,63 +259,88 @@ def verdict(results: Results, column: str) -> str:
     title, found = results.column(column).title, standings(results, column)
     if results.column(column).better is None or not found:
         return f"The final {title} of each algorithm, by case"
-    best: dict[tuple[str, ...], list[str]] = {}
+    kinds: dict[str, dict[tuple[str, ...], list[str]]] = {kind: {} for kind in _KINDS}
     for case, one in found.items():
-        best.setdefault(one.level, []).append(case)
-    text = (_told if len(found) <= _MOST_TOLD else _counted)(title, found, best)
+        kind, names = _kind(one)
+        kinds[kind].setdefault(names, []).append(case)
+    text = (_each if len(found) <= _MOST_TOLD else _counted)(title, found, kinds)
     seeds = max(len(results.usable(name)) for name in results.names)
-    return text if seeds > 1 else f"{text}; with one seed it is not known what is noise"
+    return text if seeds > 1 else f"{text}; undecided with one seed"
 
 
-def _told(title: str, found: dict[str, Standing], best: Mapping[tuple[str, ...], list[str]]) -> str:
-    """Return who is best in each case, by how much; `best` has the cases of those that are."""
-    parts: list[str] = []
-    equal: list[str] = []
+_KINDS = {"best": "ends best", "every seed": "is ahead with every seed",
+          "undecided": "undecided between", "equivalent": "equivalent"}  # fmt: skip
+_Kinds: TypeAlias = Mapping[str, Mapping[tuple[str, ...], list[str]]]
+
+
+def _kind(standing: Standing) -> tuple[str, tuple[str, ...]]:
+    """Return how a case ended, one of `_KINDS`, and the algorithms that share the first place."""
+    found = standing.verdict
+    if found is None:
+        return "undecided", standing.ranking
+    if found.clear:
+        return "best", (found.best,)
+    level = found.level
+    if len(level) == 1:
+        return "every seed", level
+    words = {one.word for one in found.comparisons if one.other in level}
+    return "equivalent" if words == {"equivalent"} else "undecided", level
+
+
+def _each(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
+    """Return the algorithm that is ahead in each case, and the margin."""
+    texts: list[str] = []
     head = f"{title} "
-    for names, cases in best.items():
-        if len(names) != 1:
-            equal.append(_level(names, at(cases), len(found[cases[0]].ranking)))
-            continue
-        verb = f"{quoted(names[0])} ends best" if not parts else quoted(names[0])
-        where = []
-        for case in cases:
-            where.append(f"{at([case])} ({head}{_margin(found[case])})")
-            head = ""
-        parts.append(f"{verb} {listed(where)}")
-    if not parts:
-        return f"By the final {title} no algorithm is best beyond noise: {'; '.join(equal)}"
-    return "; ".join([", ".join(parts), *equal])
+    for kind in ("best", "every seed"):
+        parts: list[str] = []
+        for (name,), cases in kinds[kind].items():
+            where = []
+            for case in cases:
+                where.append(f"{at([case])} ({head}{_margin(found[case])})")
+                head = ""
+            verb = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]}"
+            parts.append(f"{verb} {listed(where)}")
+        texts += [", ".join(parts)] if parts else []
+    for names, cases in kinds["undecided"].items():
+        several = [one for case in cases if (one := found[case].verdict) is not None]
+        needed = _needed([c for one in several for c in one.comparisons if c.word == "undecided"])
+        texts.append(f"{at(cases)} {_between(names)}{needed}")
+    for names, cases in kinds["equivalent"].items():
+        texts.append(f"{at(cases)} {listed([quoted(name) for name in names])} are equivalent")
+    text = "; ".join(texts)
+    return text if kinds["best"] or kinds["every seed"] else f"By the final {title} {text}"
+
+
+def _between(names: tuple[str, ...]) -> str:
+    if len(names) < 2:
+        return "nothing is to be compared"
+    return f"it is undecided between {joined([quoted(name) for name in names])}"
 
 
 def _margin(standing: Standing) -> str:
-    """Return the best value and the next one, with whose it is."""
+    """Return the best value and the next one, with its algorithm."""
     first, second = standing.ranking[:2]
     ends = units.telling([standing.ends[name].mean for name in (first, second)], least=3)
     return f"{ends[0]}, {quoted(second)} {ends[1]}"
 
 
-def _level(names: tuple[str, ...], where: str, rivals: int) -> str:
-    if not names:
-        return f"{where} nothing is to be compared"
-    who = "all" if len(names) == rivals > 2 else joined([quoted(name) for name in names])
-    return f"{where} {who} are level, within noise"
-
-
-def _counted(
-    title: str, found: dict[str, Standing], best: Mapping[tuple[str, ...], list[str]]
-) -> str:
-    """Return in how many cases each algorithm is best."""
-    won = {names[0]: cases for names, cases in best.items() if len(names) == 1}
-    order = sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]
-    parts: list[str] = []
-    for name in order:
-        verb, of = ("", "") if parts else (f" ends at the best {title}", f" of {len(found)} cases")
-        named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
-        parts.append(f"{quoted(name)}{verb} in {len(won[name])}{of}{named}")
-    rest = len(found) - sum(map(len, won.values()))
-    equal = f"in {rest} of {len(found)} the best are level, within noise" if rest else ""
-    beyond = f"Beyond noise {', '.join(parts)}" if parts else ""
-    return "; ".join(filter(None, [beyond, equal]))
+def _counted(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
+    """Return in how many cases each algorithm is ahead."""
+    texts: list[str] = []
+    for kind in ("best", "every seed"):
+        won = {names[0]: cases for names, cases in kinds[kind].items()}
+        parts: list[str] = []
+        for name in sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]:
+            head = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]} by {title}"
+            of = "" if texts or parts else f" of {len(found)} cases"
+            named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
+            parts.append(f"{head} in {len(won[name])}{of}{named}")
+        texts += [", ".join(parts)] if parts else []
+    for kind in ("undecided", "equivalent"):
+        count = sum(map(len, kinds[kind].values()))
+        if count:
+            texts.append(f"{kind} in {count}{'' if texts else f' of {len(found)} cases'}")
+    return "; ".join(texts)
 
 
 def at(cases: Sequence[str]) -> str:
@@ -351,7 +358,7 @@ def at(cases: Sequence[str]) -> str:
 
 
 def of_ranks(ranks: Ranks) -> str:
-    """Return who has the best mean rank, and who is worse beyond the critical difference."""
+    """Return the algorithm with the best mean rank, and those that are significantly worse."""
     best, *others = ranks.means
     least = ranks.means[best]
     text = f"Over {ranks.cases} cases {quoted(best)} has the best mean rank, {units.number(least)}"
@@ -361,4 +368,5 @@ def of_ranks(ranks: Ranks) -> str:
     if not worse:
         return f"{text}, but no algorithm is worse beyond the critical difference"
     told = joined([quoted(name) for name in worse])
-    return f"{text}; {told} {'is' if len(worse) == 1 else 'are'} worse beyond noise"
+    verb = "is" if len(worse) == 1 else "are"
+    return f"{text}; {told} {verb} worse by more than the critical difference"

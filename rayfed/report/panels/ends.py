@@ -20,6 +20,7 @@ from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, last_values
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, text_columns
+from rayfed.report.verdicts import critical
 
 MOST_ROWS = 12
 """Rows that are shown; of more, the best so many come first and all others are folded."""
@@ -39,6 +40,16 @@ class CostsPanel(Panel):
     def columns(self) -> list[TextColumn]:
         """The columns, the algorithms' names first."""
         return text_columns(self.results, self.source.summary)
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """For each case, or the whole, the critical t of its rivals; None if seeds are missing."""
+        return {"critical": [self._critical(part.results) for part in self.source.parts]}
+
+    def _critical(self, results: Results) -> list[float] | None:
+        seeds = [len(results.usable(n)) for n in results.names if n not in results.baselines]
+        known = len(set(seeds)) == 1 and seeds[0] > 1
+        return critical(len(seeds), seeds[0]) if known else None
 
     @property
     def groups(self) -> Iterator[tuple[str, list[int]]]:

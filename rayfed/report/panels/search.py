@@ -259,7 +259,7 @@ def trials_title(searched: Searched) -> str:
     texts = [
         f"{units.number(winner.best.value)} by {winner.best.algorithm}"
         + (f" in {winner.tried} trials" if winner.tried > 1 else "")
-        + (f" ({winner.level} more within noise)" if winner.level else "")
+        + (f" (undecided against {winner.undecided} more)" if winner.undecided else "")
         for winner in order
         if not winner.best.failed
     ]

@@ -29,7 +29,7 @@ from rayfed.report.figures.style import (
     spans_decades,
 )
 from rayfed.report.html import environment, keep_units
-from rayfed.report.panels.answers import of_ranks, verdict
+from rayfed.report.panels.answers import of_ranks
 from rayfed.report.panels.base import Draw, Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.pivot import pivot, ranks, standings
@@ -466,12 +466,11 @@ class CasesPanel(_ColumnsPanel):
         return bool(self.source.cases)
 
     def of(self, column: str) -> dict[str, Any]:
-        """Return what is said of a column, its table as HTML, and the figures."""
+        """Return the table of a column as HTML, the figures, and what is said of ranks."""
         found = ranks(self.results, column)
         macros = environment().get_template("macros.html").module
         rows = pivot(self.results, column)
         return {
-            "title": keep_units(verdict(self.results, column)),
             "table": str(macros.pivot(rows, self.source, self._lines)),  # type: ignore[attr-defined]
             "levels": self._drawn(levels, column),
             "ranks": self._drawn(critical_difference, column),

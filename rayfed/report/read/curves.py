@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from rayfed.core.arrays import Bools, Floats
-from rayfed.core.columns import Better, Column
+from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import COMMUNICATIONS
@@ -58,6 +58,7 @@ X_AXES = {
 }
 _FIRST = ("loss", "test_loss", "loss_gap", "accuracy")  # offered even if they never change
 _DIGITS = 6  # of a target, at most
+_OF_BEST, _OF_MIDDLE = np.array([0.1, 0.5]), 2 / 3  # progress by which algorithms and runs count
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS, "position"}
 
 
@@ -125,6 +126,12 @@ def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
 def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
     """Return the last evaluated value of each run that has any, (n,)."""
     return np.array([values[-1] for _, values in _known(frames, "round", y)], np.float64)
+
+
+def ends_by_seed(runs: Iterable[RunRecord], y: str) -> dict[int, float]:
+    """Return the last evaluated value of each seed of an algorithm that has any."""
+    values = {run.seed: last_values([run.rounds], y) for run in runs}
+    return {seed: float(value[0]) for seed, value in values.items() if len(value)}
 
 
 def final(frames: Sequence[pd.DataFrame], y: str) -> tuple[float, float]:
@@ -221,27 +228,6 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return made
 
 
-def level_with_best(
-    compete: Sequence[bool] | Bools,
-    values: npt.ArrayLike,
-    spreads: npt.ArrayLike,
-    better: Better | None,
-) -> list[bool]:
-    """Return which of the values that compete is the best one, or within noise of it.
-
-    Noise is the sum of the two deviations; one seed has none. Where neither end is best, or fewer
-    than two compete, no value is.
-    """
-    sign = -1.0 if better == "higher" else 1.0
-    rivals = np.where(np.asarray(compete, bool), sign * np.asarray(values, float), np.nan)
-    if better is None or np.sum(compete) < 2 or not np.isfinite(rivals).any():
-        return [False] * len(rivals)
-    first = int(np.nanargmin(rivals))
-    noise = np.nan_to_num(np.asarray(spreads, float))
-    lead = rivals - rivals[first]
-    return list(~(lead > noise + noise[first]) & np.isfinite(rivals))
-
-
 def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
     """Return the first row of a `history` that is as good as the target, None if there is none."""
     good = _good(frame, y, target)
@@ -285,15 +271,17 @@ def _good(frame: pd.DataFrame, y: Column, target: float | None) -> Bools:
 
 
 def default_target(results: Results, y: str = "loss") -> float | None:
-    """Return a target that separates the algorithms.
+    """Return a target that most runs of most algorithms reach, but none at its start.
 
-    It is the value at which the study stops a run, if that stopped one. Otherwise it is what the
-    worst run has at its end, rounded to two digits towards the easy side, or to as many more as it
-    takes to be better than the worst start, so that every algorithm is given an answer. Baselines
-    do not count, nor does an algorithm of which the mean made less than half of the best one's
-    progress: it would set a target that all others pass at once. Where many settings were swept,
-    only the best of each algorithm counts. It is None where a run that counts ends no better than
-    that start.
+    It is the value at which the study stops a run, if that stopped one. Otherwise it is the worst
+    last value of the runs that count, rounded to two digits towards the easy side, or to as many
+    more as it takes to be better than their starts. The progress of an algorithm is that of its run
+    in the middle. Algorithms count that made at least half of the progress of the best one, or
+    where these are less than half of all, as much as the one in the middle, if that is a tenth; of
+    each the runs that made at least two thirds of its progress. So neither a run that diverged nor
+    a bad algorithm sets a target that all others pass at once. If no last value will do, the best
+    values of the runs are tried. Baselines do not count; where many settings were swept, only the
+    best of each algorithm does. It is None where no algorithm got better.
     """
     better = results.column(y).better
     if better is None:
@@ -303,19 +291,34 @@ def default_target(results: Results, y: str = "loss") -> float | None:
         return stop
     sign = 1.0 if better == "higher" else -1.0
     leading = leaders(results, y)
-    progress = []
+    found = []
     for name in (name for name in results.rivals if name in leading):
-        frames = [history(run) for run in results.usable(name)]
-        mean = sign * curve(frames, "round", y).mean
-        if len(mean) > 1:
-            worst = float((sign * last_values(frames, y)).min())
-            progress.append((float(mean[-1] - mean[0]), worst, float(mean[0])))
-    most = max((step for step, _, _ in progress), default=0.0)
-    counted = [(end, start) for step, end, start in progress if step > 0 and step >= most / 2]
-    if not counted:
+        known = _known([history(run) for run in results.usable(name)], "round", y)
+        found.append([sign * values for _, values in known if len(values) > 1])
+    rivals = [runs for runs in found if runs]
+    last = [np.array([(run[0], run[-1]) for run in runs]) for runs in rivals]
+    best = [np.array([(run[0], run.max()) for run in runs]) for runs in rivals]
+    value = _reachable(last, sign)
+    return _reachable(best, sign) if value is None else value
+
+
+def _reachable(rivals: Sequence[Floats], sign: float) -> float | None:
+    """Return a target by the signed starts and ends (seeds, 2) of rivals; None if there is none."""
+    steps = [runs[:, 1] - runs[:, 0] for runs in rivals]
+    middle = [np.sort(made)[len(made) // 2] for made in steps]
+    if max(middle, default=0.0) <= 0:
         return None
-    end, start = (min(values) for values in zip(*counted, strict=True))
-    rounded = (round_easily(sign * end, sign < 0, digits) for digits in range(2, _DIGITS + 1))
+    least = np.clip(np.sort(middle)[len(middle) // 2], *(_OF_BEST * max(middle)))
+    counted = np.concatenate([
+        runs[made >= _OF_MIDDLE * typical]
+        for runs, made, typical in zip(rivals, steps, middle, strict=True)
+        if typical >= least
+    ])  # fmt: skip
+    start = float(counted[:, 0].max())
+    ends = counted[counted[:, 1] > start, 1]
+    if not len(ends):
+        return None
+    rounded = (round_easily(sign * ends.min(), sign < 0, n) for n in range(2, _DIGITS + 1))
     return next((value for value in rounded if sign * value > start), None)
 
 

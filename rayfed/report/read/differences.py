@@ -14,8 +14,10 @@ _NO_SETTING = {
     "algorithms", "grid", "search", "sweep", "name", "description", "seeds", "executor",
     "checkpoint", "clock",
 }  # fmt: skip
-_NOT_OF_F = {"problem.test", "problem.validation", "problem.init"}
-"""Keys of a problem that leave the function that is minimised as it is."""
+_OF_DATA = ("problem.", "drift")
+"""Keys of the function that is minimised, and of the rows that it is of."""
+_OF_WORLD = ("partition.", "clients.", "topology.")
+"""Keys of the circumstances that algorithms meet."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +36,37 @@ class Compared:
     table: Mapping[str, tuple[str, ...]]
 
     @property
-    def objectives(self) -> list[str]:
-        """The keys by which the folders minimise different functions."""
-        whole = [key for key in self.table if key.startswith(("problem.", "drift"))]
-        return [key for key in whole if not _below(key, _NOT_OF_F)]
-
-    @property
     def unlike(self) -> str:
-        """Why losses of the folders cannot be compared, in a sentence; empty if they can."""
-        keys = self.objectives
+        """Why the folders cannot tell which algorithm is better; empty if they can.
+
+        What algorithms and servers do may differ, and how the model begins; data and circumstances
+        may not.
+        """
+        data = self._below(_OF_DATA)
+        if data:
+            return (
+                f"These folders do not minimise the same function of the same rows: {data}. Their "
+                "losses, gaps and costs to a target cannot be compared with each other."
+            )
+        world = self._below(_OF_WORLD)
+        if world:
+            return (
+                f"These folders have different circumstances: {world}. Which algorithm is better "
+                "cannot be told from them."
+            )
+        return ""
+
+    def _below(self, heads: tuple[str, ...]) -> str:
+        """Return the first difference below some keys, and how many more there are."""
+        keys = [key for key in self.table if key.startswith(heads) and key != "problem.init"]
         if not keys:
             return ""
         found: dict[str, list[str]] = {}
         for value, folder in zip(self.table[keys[0]], self.folders, strict=True):
-            found.setdefault(value, []).append(folder)
+            found.setdefault("not given" if value == "-" else value, []).append(folder)
         first = ", ".join(f"{value} in {listed(names)}" for value, names in found.items())
         more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
-        return (
-            f"These folders do not minimise the same function: {keys[0]} is {first}{more}. Their "
-            "losses, gaps and costs to a target cannot be compared with each other."
-        )
+        return f"{keys[0]} is {first}{more}"
 
 
 def scenario_facts(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +135,3 @@ def listed(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _below(key: str, keys: set[str]) -> bool:
-    return any(key == each or key.startswith(f"{each}.") for each in keys)

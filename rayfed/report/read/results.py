@@ -225,14 +225,23 @@ class Results:
 
     @cached_property
     def rivals(self) -> tuple[str, ...]:
-        """The ranked names: without baselines and failed ones, unless none are left."""
+        """The ranked names: without baselines and failed ones, unless none are left.
+
+        Those that have not begun are left out, too, unless none has.
+        """
         left_out = self.baselines | self.failed
-        return tuple(name for name in self.names if name not in left_out) or self.names
+        sound = tuple(name for name in self.names if name not in left_out) or self.names
+        return tuple(n for n in sound if any(run.begun for run in self.of(n))) or sound
 
     def usable(self, name: str) -> list[RunRecord]:
-        """Return the runs that means are taken over: those that did not fail, or all if all did."""
+        """Return the runs that means are taken over.
+
+        They are those that began and did not fail; where there is none, those that did not fail,
+        or all.
+        """
         runs = [run for run in self.of(name) if len(run.rounds)]
-        return [run for run in runs if run.status != "failed"] or runs
+        sound = [run for run in runs if run.status != "failed"]
+        return [run for run in sound if run.begun] or sound or runs
 
     def means(self, what: Callable[[RunRecord], pd.Series | None]) -> pd.DataFrame:
         """Return means over seeds of what runs have, a column for each algorithm that has any."""

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from rayfed.core import leases
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
 from rayfed.core.entries import Damaged, check, check_format, entries, intact, is_record
 from rayfed.core.errors import clipped
 from rayfed.core.files import read_json
 from rayfed.core.inside import NotRegular
-from rayfed.core.leases import is_left
 from rayfed.core.parquet import columns_in, fields_of, read, read_first, read_parts, read_where
 from rayfed.core.summary import network_of
 from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
@@ -286,9 +286,13 @@ class RunRecord:
 
     @cached_property
     def state(self) -> str:
-        """Its status; ``interrupted`` if it has not ended and nobody writes it any more."""
-        left = self.status == "running" and is_left(self.folder)
-        return "interrupted" if left else self.status
+        """Its status; `leases.state` of one that has not ended."""
+        return leases.state(self.folder) if self.status == "running" else self.status
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a round behind it, or has ended without."""
+        return self.status != "running" or len(self.rounds) > 1
 
     @property
     def baseline(self) -> bool:

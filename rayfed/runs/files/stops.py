@@ -13,7 +13,7 @@ from typing import Any
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.inside import real
-from rayfed.core.leases import LOCK
+from rayfed.core.leases import LOCK, STOP
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import usable
 from rayfed.runs.files.outcome import outcomes, record
@@ -23,7 +23,6 @@ HISTORY = "history.jsonl"
 """File of a result folder with a line for each time that somebody stopped or extended its study."""
 STOPPED = "running"
 """Outcome of a run that somebody asked to stop: it has not ended, and a resume goes on with it."""
-_STOP = ".stop"
 
 
 def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
@@ -52,23 +51,18 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
             raise ScenarioError(f"{shown(folder)}/{run}", f"does not run; it has {state[run]}")
     with usable(folder):
         for run in named:
-            store.publish_text(folder / run / _STOP, "")
+            store.publish_text(folder / run / STOP, "")
         if not named:
-            store.publish_text(folder / _STOP, "")
+            store.publish_text(folder / STOP, "")
             named = [run for run, status in state.items() if status == "running"]
         note(folder, "stop", runs=named)
     return named
 
 
-def is_asked(run: Path) -> bool:
-    """Return whether somebody asked the run of a folder, or its study, to stop."""
-    return (run / _STOP).exists() or (run.parent / _STOP).exists()
-
-
 def clear(folder: Path) -> None:
     """Forget what a study was asked, as it goes on."""
     with usable(folder):
-        for asked in (folder / _STOP, *folder.glob(f"*/{_STOP}")):
+        for asked in (folder / STOP, *folder.glob(f"*/{STOP}")):
             store.remove(asked)
 
 

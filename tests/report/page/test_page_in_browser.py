@@ -17,6 +17,7 @@ from rayfed.report.figures.palette import DARK, LIGHT
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
 from rayfed.report.panels.against import against
+from rayfed.report.panels.answers import headline
 from rayfed.report.panels.base import RunPanel, Section
 from rayfed.report.panels.convergence import convergence
 from rayfed.report.panels.ends import finals
@@ -236,19 +237,32 @@ def test_the_scale_of_single_seeds_on_the_page_is_that_of_their_mean(
     assert layout(page)["yaxis"]["type"] == "linear"
 
 
-def reading(driver):
-    text = driver.execute_script("return document.getElementById('reading').textContent")
+def answer(driver, place="answer"):
+    text = driver.execute_script("return document.getElementById(arguments[0]).textContent", place)
     return text.replace("\u00a0", " ")
 
 
-def test_the_page_says_its_answer_once_and_speaks_up_for_another_view(page):
-    assert reading(page) == ""
-    press(page, "[data-x=time_s]")
-    said = reading(page)
-    assert said.startswith(f"loss {units.number(page.execute_script('return page.view.target'))}")
-    assert "FedExP eps=1e-3 after" in said
-    press(page, "[data-x=round]")
-    assert reading(page) == ""
+@pytest.mark.parametrize("y", ["loss", "accuracy"])
+@pytest.mark.parametrize("x", ["round", "time_s", "bytes_up", "updates"])
+def test_the_answer_is_of_the_column_and_the_clock_with_numbers_of_the_table(page, results, x, y):
+    press(page, f"[data-y={y}]")
+    press(page, f"[data-x={x}]")
+    frame = summary(results, y)
+    assert answer(page) == headline(results, frame, x)
+    names, *columns = text_columns(results, frame)
+    shown = next(column for column in columns if column.clock == x)
+    costs = zip(shown.values, shown.texts, names.texts, strict=True)
+    _, least, _ = min(cost for cost in costs if cost[2] in results.rivals)
+    assert least.partition(" ± ")[0] in answer(page)
+    assert answer(page, "answer-target").startswith(f"Target: {y} ")
+    press(page, "[data-y=server_lr]")  # nothing is won by it
+    assert answer(page) == headline(results, frame, x)
+
+
+def test_the_answer_to_a_target_of_the_readers_is_when_it_was_reached(page):
+    page.execute_script("page.panel('convergence').setTarget(0.3)")
+    assert answer(page).startswith("loss 0.3 reached: FedExP eps=1e-3 after")
+    assert answer(page, "answer-target") == ""
 
 
 @pytest.mark.parametrize(
@@ -294,7 +308,7 @@ def test_the_target_is_typed_in(page):
     field.send_keys(Keys.CONTROL, "a")
     field.send_keys(Keys.NULL, "0.3", Keys.TAB)
     wait(page, "document.getElementById('convergence').layout.shapes[0].y0 === 0.3")
-    assert reading(page).startswith("loss 0.3 reached: ")
+    assert answer(page).startswith("loss 0.3 reached: ")
 
 
 def test_the_target_moves_with_the_arrow_keys(page):
@@ -314,7 +328,7 @@ def test_the_target_line_is_dragged(page):
     after = layout(page)["shapes"][0]
     assert after["y0"] == after["y1"]
     assert (after["x0"], after["x1"]) == (0, 1)
-    assert units.number(after["y0"]) in reading(page)
+    assert units.number(after["y0"]) in answer(page)
 
 
 def test_hovering_shows_all_algorithms(page, results):
@@ -375,6 +389,30 @@ def test_the_table_follows_the_target_and_the_column(page, results):
     assert shown_table(page) == written_table(results, "loss", 1e-9)
     press(page, "[data-y=loss]")
     assert shown_table(page) == opening
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "best"),
+    [
+        ((20, 21, 25), (30, 33, 35), True),
+        ((4, 5, 25), (30, 33, 35), False),  # erratic
+        ((4, 4, 5), (5, 6, 5), False),  # within one evaluated row
+        ((20, 21, 50), (30, 33, 35), False),  # one seed never reaches it
+    ],
+)
+def test_what_is_better_is_bold_for_a_target_of_the_readers(
+    elsewhere, tmp_path, run_writer, rows, b, c, best
+):
+    """All lose 8 until the round in which they reach loss 1; "a" needs 3, 4 and 5."""
+    for name, needed in {"a": (3, 4, 5), "b": b, "c": c}.items():
+        for seed, number in enumerate(needed):
+            loss = [8.0] * number + [1.0] * (40 - number) if number < 40 else [8.0] * 40
+            run_writer(tmp_path, name, seed, rows(loss, name, seed))
+    page = elsewhere(tmp_path)
+    page.execute_script("page.panel('convergence').setTarget(2)")
+    shown = shown_table(page)
+    assert [cell[1] for cell in shown["a"][:5]] == [best] * 5
+    assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
 
 
 def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
@@ -616,7 +654,7 @@ def in_cases(elsewhere, tmp_path, case_writer):
     """The page of two algorithms in three cases, in a window of its own."""
     ends = {
         "0.1": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
-        "1.0": {"a": [1.9, 2.1], "b": [2.1, 2.3]},
+        "1.0": {"a": [1.9, 2.1], "b": [2.3, 2.1]},
         "10.0": {"a": [3.9, 4.1], "b": [0.9, 1.1]},
     }
     return elsewhere(case_writer(tmp_path, ends))
@@ -668,7 +706,7 @@ def test_the_table_of_cases_follows_the_column_and_is_copied(in_cases):
     assert costs.splitlines()[1].startswith("a (alpha=0.1),")
     press(in_cases, "[data-y=accuracy]")
     wait(in_cases, "document.querySelector('#pivot th').textContent === 'final accuracy'")
-    said = "document.getElementById('cases-title').textContent"
+    said = "document.getElementById('answer').textContent"
     assert in_cases.execute_script(f"return {said}").startswith("a ends best at alpha = 0.1 (acc")
 
 

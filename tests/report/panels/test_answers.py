@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.report.panels.answers import headline, of_ranks, verdict
+from rayfed.report.panels.answers import by_case, headline, of_ranks, of_target
 from rayfed.report.pivot import Ranks
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary
@@ -19,31 +19,51 @@ def test_the_answer_names_winner_runner_up_and_time(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedexp", 0, rows([8, 2, 1, 1]))
     run_writer(tmp_path, "centralised", 0, rows([8, 0, 0, 0]))
     assert answer(tmp_path, 2.0) == (
-        "fedexp reached loss 2 in 1 round, fedavg in 3; in simulated time 3 times sooner."
+        "fedexp reached loss 2 in 1 round, fedavg in 3; undecided with one seed."
     )
 
 
-def test_another_winner_in_time_is_said(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "short", 0, rows([8, 2, 1], time_s=[0.0, 100.0, 200.0]))
-    run_writer(tmp_path, "cheap", 0, rows([8, 4, 1], time_s=[0.0, 10.0, 20.0]))
-    assert answer(tmp_path, 2.0) == (
-        "short reached loss 2 in 1 round, cheap in 2; in simulated time cheap was 5 times sooner."
-    )
-
-
-def test_level_times_are_not_called_a_win(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "a", 0, rows([8, 2], time_s=[0.0, 100.0]))
-    run_writer(tmp_path, "b", 0, rows([8, 2], time_s=[0.0, 101.0]))
-    assert answer(tmp_path, 2.0).endswith("in simulated time they are level.")
+@pytest.mark.parametrize(("clock", "text"), [
+    ("round", "short reached loss 2 in 1 round, cheap in 2"),
+    ("time_s", "cheap reached loss 2 after 20 s of simulated time, short after 1 min 40 s"),
+    ("bytes_up", "cheap reached loss 2 after 10 B of uploads, short after 1 kB"),
+    ("updates", "short reached loss 2 after 5 client updates, cheap after 10"),
+])  # fmt: skip
+def test_each_clock_has_its_answer(tmp_path, run_writer, rows, clock, text):
+    made = {"short": (1000, 100.0), "cheap": (5, 10.0)}
+    for name, (size, time) in made.items():
+        curve = [8, 2, 1] if name == "short" else [8, 4, 1]
+        run_writer(tmp_path, name, 0, rows(curve, name, time_s=[0.0, time, 2 * time]).assign(
+            bytes_up=[0, size, size]))  # fmt: skip
+    results = Results.read(tmp_path)
+    assert headline(results, summary(results, target=2.0), clock).startswith(f"{text}; undecided")
 
 
 def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 7]))
     assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 1 round; b did not reach it; it took 2 s of simulated time."
+        "a reached loss 2 in 1 round; undecided with one seed; b did not reach it."
     )
     assert answer(tmp_path, 1.0) == "No algorithm reached loss 1."
+
+
+def test_how_many_runs_reach_the_target_is_said(tmp_path, run_writer, rows):
+    for seed, end in enumerate((2, 2, 7)):
+        run_writer(tmp_path, "a", seed, rows([8, end]))
+        run_writer(tmp_path, "b", seed, rows([8, 1]))
+        run_writer(tmp_path, "centralised", seed, rows([8, 1]))
+    results = Results.read(tmp_path)
+    assert of_target(results, summary(results)) == "Target: loss 2, reached by 5 of 6 runs."
+    stop = {"scenario": {"stop": {"loss": 2}}, "stopped_by": "loss"}
+    run_writer(tmp_path / "stop", "a", 0, rows([8, 2]), **stop)
+    results = Results.read(tmp_path / "stop")
+    assert of_target(results, summary(results)) == (
+        "Target: loss 2, where runs stop, reached by 1 of 1 run."
+    )
+    run_writer(tmp_path / "worse", "a", 0, rows([2, 8]))
+    results = Results.read(tmp_path / "worse")
+    assert of_target(results, summary(results)) == ""
 
 
 def test_seeds_that_differ_are_said(tmp_path, run_writer, rows):
@@ -57,8 +77,7 @@ def test_those_who_tie_come_together(tmp_path, run_writer, rows):
         run_writer(tmp_path, name, 0, rows([8, 2], time_s=[0.0, time]))
     run_writer(tmp_path, "c", 0, rows([8, 4, 2], time_s=[0.0, 100.0, 400.0]))
     assert answer(tmp_path, 2.0) == (
-        "a and b reached loss 2 in 1 round each, c in 2; "
-        "in simulated time a was 3 times sooner than b."
+        "a and b reached loss 2 in 1 round each, c in 2; undecided with one seed."
     )
 
 
@@ -95,108 +114,60 @@ def test_updates_of_a_model_are_no_rounds(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedbuff", 0, arrivals)
     assert answer(tmp_path, 2.0) == (
         "fedbuff reached loss 2 after 20 s of simulated time, fedavg after 1 min 40 s; "
-        "fedbuff was 5 times sooner than fedavg."
+        "undecided with one seed."
     )
 
 
-# -- noise ------------------------------------------------------------------------------------
+# -- verdicts ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("slower", "noise"),
-    [((50.0, 70.0), "beyond"), ((40.0, 60.0), "within"), ((30.0, 40.0), "within")],
+    ("slower", "text"),
+    [
+        ([50, 62, 75], "better over 3 seeds"),  # the differences are 30, 31 and 34
+        ([21, 45, 71], "better with every seed over 3 seeds (about 7 seeds would separate them)"),
+        ([21, 45, 30], "undecided over 3 seeds (about 341 seeds would separate them)"),
+        ([20, 31, 41], "equivalent over 3 seeds"),
+    ],
 )
-def test_a_lead_is_noise_unless_it_is_more_than_both_deviations(
-    tmp_path, run_writer, rows, slower, noise
-):
-    """The first takes 20 and 40 s, mean 30, deviation 14.1; the lead is 30, 20 or 5 s."""
-    for seed, (fast, slow) in enumerate(zip((20.0, 40.0), slower, strict=True)):
+def test_a_lead_is_compared_seed_by_seed(tmp_path, run_writer, rows, slower, text):
+    """The first takes 20, 31 and 41 s."""
+    for seed, (fast, slow) in enumerate(zip([20, 31, 41], slower, strict=True)):
         run_writer(tmp_path, "a", seed, rows([8, 2], time_s=[0.0, fast], in_flight=3.0))
         run_writer(tmp_path, "b", seed, rows([8, 2], time_s=[0.0, slow]))
-    assert answer(tmp_path, 2.0).endswith(f"times sooner than b, {noise} noise.")
+    results = Results.read(tmp_path)
+    frame = summary(results, target=2.0)
+    frame["rounds_to_target_within"] = 0.0
+    assert headline(results, frame).endswith(f"; {text}.")
 
 
-def test_a_lead_is_noise_if_it_is_less_than_evaluations_are_apart(tmp_path, run_writer, rows):
-    """Both seeds are evaluated every second round, 20 s apart; a leads by 15 s in each."""
+def test_several_competitors_have_words_of_their_own(tmp_path, run_writer, rows):
     nan = np.nan
+    for seed in range(3):
+        run_writer(tmp_path, "a", seed, rows([8] * (9 + seed) + [2]))
+        run_writer(tmp_path, "b", seed, rows([8] * (10 - seed) + [2]))
+        run_writer(tmp_path, "c", seed, rows([8] * (200 + seed) + [2]))
+        run_writer(tmp_path, "d", seed, rows([8, nan, 7]))
+    text = answer(tmp_path, 2.0)
+    assert text.startswith("b reached loss 2 in 9 rounds, a in 10, c in 201; over 3 seeds better")
+    assert "better than c, better with every seed than d and undecided against a" in text
+    assert text.endswith("d did not reach it.")
+
+
+def test_a_lead_of_less_than_evaluations_are_apart_is_not_better(tmp_path, run_writer, rows):
+    """Both seeds are evaluated every tenth round; b is an evaluation behind in each."""
+    nan = [np.nan] * 9
     for seed in (0, 1):
-        run_writer(tmp_path, "a", seed, rows([8, nan, 2], time_s=[0.0, 10.0, 20.0]))
-        run_writer(tmp_path, "b", seed, rows([8, nan, 2], time_s=[0.0, 10.0, 35.0]))
-        run_writer(tmp_path, "c", seed, rows([8, nan, 5, nan, 2], time_s=[0.0, 9, 18, 27, 90]))
-    assert answer(tmp_path, 2.0).endswith("a was 1.8 times sooner than b, within noise.")
+        run_writer(tmp_path, "a", seed, rows([8, *nan, 2]))
+        run_writer(tmp_path, "b", seed, rows([8, *nan, 5, *nan, 2]))
+    assert "better with every seed over 2 seeds" in answer(tmp_path, 2.0)
 
 
-def test_evaluations_that_are_close_leave_a_lead_to_the_seeds(tmp_path, run_writer, rows):
-    for seed in (0, 1):
-        run_writer(tmp_path, "a", seed, rows([8, 4, 2]))
-        run_writer(tmp_path, "b", seed, rows([8, 5, 4, 2]))
-    assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 2 rounds, b in 3; in simulated time 1.5 times sooner, beyond noise."
-    )
-
-
-# -- a target that is lost again --------------------------------------------------------------
-
-
-def test_who_kept_the_target_first_is_first_and_the_lucky_crossing_is_said(
-    tmp_path, run_writer, rows
-):
-    """a is there in round 1 and for good in round 4, b in round 2, where it stays."""
-    run_writer(tmp_path, "a", 0, rows([8, 2, 5, 5, 1]))
-    run_writer(tmp_path, "b", 0, rows([8, 4, 2, 1, 1]))
-    assert answer(tmp_path, 2.0) == (
-        "b kept loss 2 from round 2 on, a from 4 (first there in 1); "
-        "in simulated time 2 times sooner."
-    )
-
-
-def test_those_who_tie_are_told_apart_where_one_had_lost_it(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "a", 0, rows([8, 2, 5, 1]))
-    run_writer(tmp_path, "b", 0, rows([8, 5, 4, 1]))
-    assert answer(tmp_path, 2.0).startswith(
-        "a kept loss 2 from round 3 on (first there in 1), b from 3; in simulated time they are"
-    )
-
-
-def test_one_that_lost_it_again_is_not_among_those_that_reached_it(tmp_path, run_writer, rows):
+def test_a_target_that_was_lost_again_is_said(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2, 5, 3]))
     run_writer(tmp_path, "b", 0, rows([8, 4, 3, 1]))
     assert answer(tmp_path, 2.0) == (
-        "b reached loss 2 in 3 rounds; a reached it in 1 round but did not keep it; "
-        "it took 6 s of simulated time."
-    )
-    run_writer(tmp_path, "a", 1, rows([8, 2, 2, 1]))
-    assert "a reached it in 1 round but did not keep it with every seed" in answer(tmp_path, 2.0)
-
-
-def test_nobody_kept_it(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "a", 0, rows([8, 2, 5]))
-    run_writer(tmp_path, "b", 0, rows([8, 7, 6]))
-    assert answer(tmp_path, 2.0) == (
-        "No algorithm kept loss 2; a reached it in 1 round but did not keep it; b did not reach it."
-    )
-
-
-def test_kept_over_seeds_is_a_mean_and_evaluated_rounds_tell_how_exactly(
-    tmp_path, run_writer, rows
-):
-    """Seeds of a are there in 2 and 2, for good in 2 and 6: the mean is 4."""
-    nan = np.nan
-    run_writer(tmp_path, "a", 0, rows([8, nan, 2, nan, 1, nan, 1]))
-    run_writer(tmp_path, "a", 1, rows([8, nan, 2, nan, 5, nan, 1]))
-    assert answer(tmp_path, 2.0) == (
-        "a kept loss 2 from round 4 on (first there in 2), to within 2 rounds; "
-        "it took 8 s of simulated time."
-    )
-
-
-def test_an_asynchronous_target_that_was_lost(tmp_path, run_writer, rows):
-    arrivals = rows([8, 2, 4, 2], time_s=[0.0, 10.0, 20.0, 30.0], in_flight=3.0)
-    run_writer(tmp_path, "fedbuff", 0, arrivals)
-    run_writer(tmp_path, "fedavg", 0, rows([8, 2], time_s=[0.0, 20.0]))
-    assert answer(tmp_path, 2.0) == (
-        "fedavg reached and kept loss 2 after 20 s of simulated time, "
-        "fedbuff after 30 s (first there after 10 s); fedavg was 1.5 times sooner than fedbuff."
+        "a reached loss 2 in 1 round, b in 3; undecided with one seed; a did not keep it."
     )
 
 
@@ -204,7 +175,7 @@ def test_who_ended_worse_than_it_began_is_said(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 9]))
     assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 1 round; b ended worse than it began; it took 2 s of simulated time."
+        "a reached loss 2 in 1 round; undecided with one seed; b ended worse than it began."
     )
     assert answer(tmp_path, 1.0) == "No algorithm reached loss 1; b ended worse than it began."
 
@@ -219,7 +190,7 @@ def test_planned_runs_count_and_one_that_runs_is_not_behind(tmp_path, run_writer
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 7]), status="running")
     assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 1 round; b still runs; it took 2 s of simulated time "
+        "a reached loss 2 in 1 round; undecided with one seed; b still runs "
         "(so far: 1 of 6 runs ended)."
     )
 
@@ -232,59 +203,73 @@ def test_a_study_that_has_just_begun(tmp_path, run_writer, rows):
     )
 
 
+def test_runs_that_never_began_are_in_no_mean(tmp_path, run_writer, rows):
+    """The study was stopped: of b and of a's second seed there is the start alone."""
+    run_writer(tmp_path, "a", 0, rows([8, 2]))
+    run_writer(tmp_path, "a", 1, rows([8]), status="running")
+    run_writer(tmp_path, "b", 0, rows([8]), status="running")
+    results = Results.read(tmp_path)
+    assert results.rivals == ("a",)
+    assert summary(results).set_index("name").loc["a", "loss_mean"] == 2
+    assert answer(tmp_path) == "a reached loss 2 in 1 round (so far: 1 of 3 runs ended)."
+
+
+def test_where_no_run_began_nobody_is_said_to_be_worse(tmp_path, run_writer, rows):
+    for name in ("a", "b", "centralised"):
+        run_writer(tmp_path, name, 0, rows([8]), status="running")
+    assert Results.read(tmp_path).rivals == ("a", "b")
+    assert answer(tmp_path) == "No round is recorded yet (so far: 0 of 3 runs ended)."
+
+
 def said(tmp_path, case_writer, ends):
-    return verdict(Results.read(case_writer(tmp_path, ends)), "loss")
+    return by_case(Results.read(case_writer(tmp_path, ends)), "loss")
 
 
-def test_a_reversal_is_named_with_by_how_much(tmp_path, case_writer):
+def test_a_reversal_is_named_with_the_margin(tmp_path, case_writer):
     ends = {
-        "0.1": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
-        "1.0": {"a": [1.9, 2.1], "b": [2.1, 2.3]},
-        "10.0": {"a": [3.9, 4.1], "b": [0.9, 1.1]},
+        "0.1": {"a": [0.9, 1.1, 1.0], "b": [2.9, 3.12, 3.01]},
+        "1.0": {"a": [1.9, 2.1, 2.0], "b": [1.8, 2.5, 2.3]},
+        "10.0": {"a": [3.9, 4.1, 4.05], "b": [0.9, 1.1, 1.0]},
+        "20.0": {"a": [3.9, 4.1, 4.0], "b": [3.9, 4.1, 4.0]},
     }
     assert said(tmp_path, case_writer, ends) == (
-        "a ends best at alpha = 0.1 (loss 1, b 3), b at alpha = 10 (1, a 4); "
-        "at alpha = 1 a and b are level, within noise"
+        "a ends best at alpha = 0.1 (loss 1, b 3.01), b at alpha = 10 (1, a 4.02); "
+        "at alpha = 1 it is undecided between a and b (about 10 seeds would separate them); "
+        "at alpha = 20 a and b are equivalent"
     )
 
 
-def test_one_that_is_best_everywhere(tmp_path, case_writer):
-    ends = {x: {"a": [0.9, 1.1], "b": [2.9, 3.1]} for x in ("1.0", "2.0")}
-    text = "a ends best at alpha = 1 (loss 1, b 3) and at alpha = 2 (1, b 3)"
+def test_one_that_is_ahead_with_every_seed(tmp_path, case_writer):
+    ends = {x: {"a": [0.9, 1.1], "b": [1.2, 3.1]} for x in ("1.0", "2.0")}
+    text = "a is ahead with every seed at alpha = 1 (loss 1, b 2.15) and at alpha = 2 (1, b 2.15)"
     assert said(tmp_path, case_writer, ends) == text
 
 
-def test_a_lead_within_noise_is_no_reversal(tmp_path, case_writer):
-    ends = {
-        "1.0": {"a": [1, 3], "b": [1.5, 3.5], "c": [2, 4]},
-        "2.0": {"b": [1, 3], "a": [1.5, 3.5], "c": [9, 9.1]},
-    }
-    assert said(tmp_path, case_writer, ends) == (
-        "By the final loss no algorithm is best beyond noise: at alpha = 1 all are level, within "
-        "noise; at alpha = 2 b and a are level, within noise"
+def test_one_seed_decides_nothing(tmp_path, case_writer):
+    ends = {x: {"a": [1], "b": [2]} for x in ("1.0", "2.0")}
+    text = said(tmp_path, case_writer, ends)
+    assert text == (
+        "By the final loss at alpha = 1 and 2 it is undecided between a and b; "
+        "undecided with one seed"
     )
 
 
-def test_one_seed_knows_no_noise(tmp_path, case_writer):
-    ends = {x: {"a": [1], "b": [2]} for x in ("1.0", "2.0")}
-    text = said(tmp_path, case_writer, ends)
-    assert text.endswith("; with one seed it is not known what is noise")
-
-
 def test_of_many_cases_they_are_counted(tmp_path, case_writer):
-    ends = {f"{k}.0": {"a": [1, 1.1], "b": [2, 2.1]} for k in range(4)}
-    ends |= {"4.0": {"a": [2, 2.1], "b": [1, 1.1]}, "5.0": {"a": [1, 2], "b": [1, 2]}}
+    ends = {f"{k}.0": {"a": [1, 1.1, 1.2], "b": [2, 2.1, 2.3]} for k in range(4)}
+    ends |= {
+        "4.0": {"a": [2, 2.1, 2.3], "b": [1, 1.1, 1.2]},
+        "5.0": {"a": [1, 2, 3], "b": [1, 2, 3]},
+    }
     assert said(tmp_path, case_writer, ends) == (
-        "Beyond noise a ends at the best loss in 4 of 6 cases, b in 1 (alpha = 4); "
-        "in 1 of 6 the best are level, within noise"
+        "a ends best by loss in 4 of 6 cases, b in 1 (alpha = 4); equivalent in 1"
     )
 
 
 @pytest.mark.parametrize(
     ("critical", "said"),
     [
-        (1.2, "; d is worse beyond noise"),
-        (0.6, "; c and d are worse beyond noise"),
+        (1.2, "; d is worse by more than the critical difference"),
+        (0.6, "; c and d are worse by more than the critical difference"),
         (2.0, ", but no algorithm is worse beyond the critical difference"),
     ],
 )

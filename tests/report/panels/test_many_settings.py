@@ -39,7 +39,9 @@ def test_the_target_separates_the_leaders_and_the_headline_tells_of_them(results
     # a ends at 0.5 and b at 3.75; all ten would be given 6.4.
     assert default_target(results, "loss") == 3.8
     text = headline(results, PageSource(results).summary)
-    assert text.startswith("a (lr=5) reached loss 3.8 in 1 round, b (lr=5) in 2; in simulated time")
+    assert text.startswith(
+        "a (lr=5) reached loss 3.8 in 1 round, b (lr=5) in 2; undecided with one seed"
+    )
 
 
 def test_settings_of_one_algorithm_look_alike_and_those_that_do_not_lead_are_grey(results):

@@ -82,16 +82,50 @@ def test_a_setting_of_a_grid_stays_in_the_name(folder, tmp_path, run_writer, row
 
 
 def test_different_problems_have_no_winner(folder):
-    both = joined([folder("a"), folder("b", lr=0.5, problem={"l2": 0.1})])
+    three = {"seeds": (0, 1, 2)}
+    both = joined([folder("a", **three), folder("b", lr=0.5, problem={"l2": 0.1}, **three)])
     assert both.unlike.startswith(
-        "These folders do not minimise the same function: problem.l2 is 0 in a, 0.1 in b."
+        "These folders do not minimise the same function of the same rows: problem.l2 is 0 in a, "
+        "0.1 in b."
     )
     panel = HeadlinePanel(PageSource.of(both))
     assert panel.answer.endswith("no algorithm is the best of all.")
     assert not any(any(c.best) for c in text_columns(both, summary(both)))
-    alike = joined([folder("c"), folder("d", lr=0.5, problem={"l2": 0.0, "test": 0.5})])
+    alike = joined([folder("c", **three), folder("d", lr=0.5, **three)])
     assert alike.unlike == ""
     assert any(any(c.best) for c in text_columns(alike, summary(alike)))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"problem": {"l2": 0.0, "test": 0.4}},
+            "same rows: problem.test is not given in a, 0.4 in b.",
+        ),
+        (
+            {"problem": {"l2": 0.0, "validation": 0.25}},
+            "same rows: problem.validation is not given in a, 0.25 in b.",
+        ),
+        (
+            {"clients": {"availability": {"name": "cyclic"}}},
+            "circumstances: clients.availability.name is not given in a, cyclic in b. Which "
+            "algorithm is better cannot be told from them.",
+        ),
+        ({"partition": {"name": "iid"}}, "partition.name is not given in a, iid in b."),
+        ({"problem": {"l2": 0.0, "init": "zeros"}}, ""),
+        ({"participation": {"cohort": 9}}, ""),
+        ({"rounds": 9}, ""),
+    ],
+)
+def test_other_rows_and_other_circumstances_have_no_winner(folder, given, told):
+    seeds = {"seeds": (0, 1, 2)}
+    both = joined([folder("a", **seeds), folder("b", lr=0.5, **seeds, **given)])
+    assert told in both.unlike
+    assert bool(both.unlike) == bool(told)
+    answer = HeadlinePanel(PageSource.of(both)).answer
+    assert answer.endswith("no algorithm is the best of all.") == bool(told)
+    assert any(any(c.best) for c in text_columns(both, summary(both))) != bool(told)
 
 
 @pytest.mark.parametrize(

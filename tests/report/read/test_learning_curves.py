@@ -194,7 +194,38 @@ def test_an_algorithm_that_hardly_moved_sets_no_target(tmp_path, run_writer, row
 
 @pytest.mark.parametrize(
     ("ends", "target"),
-    [((2.3598,), 2.36), ((2.37141,), 2.3715), ((2.3598, 2.3603), 2.37), ((2.3, 2.4), None)],
+    [
+        # One bad seed made less than two thirds of its algorithm's progress: it sets nothing.
+        ({"a": [0.68, 0.68, 0.66], "b": [0.95, 1.84, 0.8]}, 0.95),
+        # One seed diverged.
+        ({"a": [0.11, 0.1, 0.11], "b": [0.03, 0.03, 0.04], "c": [0.08, 9.0, 0.09]}, 0.11),
+        ({"a": [0.5], "b": [0.1, 9.0]}, 0.5),
+        # A bad algorithm, and one that diverged.
+        ({"a": [0.5], "b": [0.6], "c": [2.1]}, 0.6),
+        ({"a": [0.5], "b": [0.6], "c": [7.0]}, 0.6),
+        # One algorithm that is much better than three: the best of these counts.
+        ({"a": [0.01], "b": [1.7], "c": [1.8], "d": [1.9]}, 1.7),
+    ],
+)
+def test_neither_a_bad_run_nor_a_bad_algorithm_sets_the_target(
+    ends, target, tmp_path, run_writer, rows
+):
+    """All begin at 2.3."""
+    for name, of in ends.items():
+        for seed, end in enumerate(of):
+            run_writer(tmp_path, name, seed, rows([2.3, (2.3 + end) / 2, end]))
+    assert default_target(Results.read(tmp_path)) == target
+
+
+def test_where_every_run_gets_worse_in_the_end_its_best_value_counts(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([1.0, 0.21, 3.0]))
+    run_writer(tmp_path, "b", 0, rows([1.0, 0.25, 4.0]))
+    assert default_target(Results.read(tmp_path)) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("ends", "target"),
+    [((2.3598,), 2.36), ((2.37141,), 2.3715), ((2.3598, 2.3603), 2.37), ((2.3, 2.4), 2.3)],
 )
 def test_a_target_is_not_met_at_the_start(ends, target, tmp_path, run_writer, rows):
     for seed, end in enumerate(ends):  # two digits would make 2.4

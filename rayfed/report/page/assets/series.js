@@ -36,6 +36,13 @@ const series = (() => {
     return first < known.x.length ? known.x[first] : null;
   }
 
+  // The round of the first row as good as the target, and its distance to the evaluated row before.
+  function within(run, y, target, better) {
+    const known = points(run, "round", y);
+    const at = known.y.findIndex(better === "higher" ? (v) => v >= target : (v) => v <= target);
+    return at < 0 ? null : { round: known.x[at], within: at ? known.x[at] - known.x[at - 1] : 0 };
+  }
+
   // The exponential mean so far; see rayfed/report/read/curves.py.
   function smoothed(values, weight) {
     if (!weight) return values;
@@ -43,5 +50,5 @@ const series = (() => {
     return values.map((value, k) => (mean = weight * mean + (1 - weight) * value) / (1 - weight ** (k + 1)));
   }
 
-  return { smoothed, points, crossing, keeping, mean, deviation };
+  return { smoothed, points, crossing, keeping, within, mean, deviation };
 })();

@@ -13,7 +13,7 @@ page.add("convergence", (payload) => {
   async function draw() {
     axis = curves.common(parts, view);
     for (const [part, { figure, curves: held, names }] of parts.entries()) {
-      showReading(part);
+      if (several) showReading(part);
       const made = curves.build(figure, held, names, viewOf(part), axis);
       await figures.draw(place(part), made, { shapePosition: true });
     }
@@ -22,7 +22,7 @@ page.add("convergence", (payload) => {
     $('[data-scale="log"]').disabled = !axis.canLog;
   }
 
-  // The answer tells of the first view, so only another one needs words of its own.
+  // The answer of a case tells of the first view, so only another one needs words of its own.
   function showReading(part) {
     const held = document.getElementById(part ? `reading-${part}` : "reading");
     const first = ["x", "y", "only"].every((key) => view[key] === data.view[key]) && view.targets[part] === data.view.targets[part];

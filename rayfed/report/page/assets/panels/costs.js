@@ -1,5 +1,5 @@
 // The table of results: sorted, unfolded, and kept at the targets that the reader has set.
-page.add("costs", () => {
+page.add("costs", ({ critical }) => {
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
   const { data, view } = page;
@@ -67,14 +67,19 @@ page.add("costs", () => {
     const value = every ? series.mean(reached) : NaN;
     // A baseline that exchanges nothing has no cost to compare, nor models of clients' own.
     const none = (about.baseline && value === 0) || (about.own && !view.y.startsWith("personal_"));
-    if (none) return { value: NaN, spread: 0, texts: ["-"] };
+    if (none) return { value: NaN, texts: ["-"] };
     const text = TEXTS[clock];
-    const spread = every ? series.deviation(reached, value) : 0;
-    if (every && reached.length > 1 && !kept) return { value, spread, texts: [text(value), ` ± ${text(spread)}`] };
+    const seeds = new Map(runs.map(({ seed }, k) => [seed, at[k]]));
+    const exact = every ? value * share(runs.map((run) => series.within(run, view.y, target, better))) : 0;
+    const spread = () => ` ± ${text(series.deviation(reached, value))}`;
+    if (every && reached.length > 1 && !kept) return { value, seeds, exact, texts: [text(value), spread()] };
     const partly = (kept || clock === "round") && !every && runs.length > 1;
-    const seeds = ` (${reached.length} of ${runs.length} seeds)`;
-    return { value, spread, texts: partly ? [text(value), seeds] : [text(value)] };
+    const counted = ` (${reached.length} of ${runs.length} seeds)`;
+    return { value, seeds, exact, texts: partly ? [text(value), counted] : [text(value)] };
   }
+
+  // The distance of two evaluated rows as a share of the rounds to the target.
+  const share = (at) => Math.max(...at.map(({ within }) => within)) / series.mean(at.map(({ round }) => round));
 
   // A part of a cell's text, which is not broken; the next one may stand on the next line.
   function piece(text) {
@@ -83,15 +88,23 @@ page.add("costs", () => {
     return text.startsWith(" ") ? [" ", made] : [made];
   }
 
-  // The cost that is less than all others by more than noise, and reads so, as rayfed/report/tables.py has it.
-  function winner(costs, free) {
-    const known = costs.filter(({ value }) => !Number.isNaN(value));
-    if (free || costs.length < 2 || !known.length) return null;
-    const first = known.reduce((one, other) => (other.value < one.value ? other : one));
-    const beyond = (other) => other.value - first.value > other.spread + first.spread;
-    const alike = (other) => other.texts.join("") === first.texts.join("");
-    const clear = (other) => other === first || (beyond(other) && !alike(other));
-    return known.every(clear) ? first : null;
+  // Student's t of the differences of two costs, seed by seed; NaN where a seed is missing.
+  function tOf(one, other, exact) {
+    const found = [...one.seeds].map(([seed, value]) => (other.seeds.has(seed) ? other.seeds.get(seed) - value : NaN));
+    const middle = series.mean(found);
+    return middle / (Math.max(series.deviation(found, middle), exact / Math.sqrt(6)) / Math.sqrt(found.length));
+  }
+
+  // The cost that is better than all others, and reads so, as rayfed/report/verdicts.py has it; none
+  // where a seed did not reach the target.
+  function winner(costs, limits) {
+    if (!limits || costs.length < 2 || costs.some(({ value }) => Number.isNaN(value))) return null;
+    const first = costs.reduce((one, other) => (other.value < one.value ? other : one));
+    const others = costs.filter((other) => other !== first);
+    const exact = Math.max(...costs.map((cost) => cost.exact));
+    const found = others.map((other) => tOf(first, other, exact)).sort((a, b) => b - a);
+    const alike = others.some((other) => other.texts.join("") === first.texts.join(""));
+    return !alike && found.every((t, k) => t > limits[k]) ? first : null;
   }
 
   const fill = (head) => page.parts().forEach((_, part) => fillPart(head, part));
@@ -103,7 +116,7 @@ page.add("costs", () => {
     const found = mine.map((row) => [row, cost(about(row), part, head.dataset.clock)]);
     const rivals = found.filter(([row]) => !about(row).baseline);
     const free = data.unlike || found.some(([, { value }]) => value === 0);
-    const best = winner(rivals.map(([, cost]) => cost), free);
+    const best = winner(rivals.map(([, cost]) => cost), free ? null : critical[part]);
     for (const [row, cost] of found) {
       const { value, texts } = cost;
       const cell = row.cells[head.cellIndex];
