@@ -11,7 +11,7 @@ N = 12
 
 def study(algorithms, rounds, availability="always", weighting="size", seed=0, **local):
     """Return quadratics with weights of their own."""
-    local = {"steps": 4, "batch": "full", "lr": 0.05} | local
+    local = {"steps": 4, "batch": "full", "lr": 0.1} | local
     return {
         "rounds": rounds,
         "seeds": [seed],
@@ -47,10 +47,10 @@ def test_where_everyone_takes_part_it_is_fedavg(tmp_path):
 def test_absences_do_not_move_its_fixed_point(tmp_path, weighting, seed):
     """The last third of the clients is there in one round of six, the others in all six."""
     weights = {"weights": weighting}
-    calm = study([{"name": "fedavg", **weights}], 600, weighting=weighting, seed=seed)
+    calm = study([{"name": "fedavg", **weights}], 300, weighting=weighting, seed=seed)
     wanted = models(calm, tmp_path / "calm")["fedavg"]
     rare = study(
-        [{"name": "fedavg", **weights}, {"name": "mifa", **weights}], 1200,
+        [{"name": "fedavg", **weights}, {"name": "mifa", **weights}], 600,
         weighting=weighting, seed=seed,
     )  # fmt: skip
     seldom = {"name": "cyclic", "groups": 6, "rounds": 1}

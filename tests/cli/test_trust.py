@@ -99,10 +99,35 @@ def rayfed_in(folder, *arguments, state=None, how=("-P", "-m", "rayfed")):
     )
 
 
+def all_in(folder, commands, state):
+    """Run commands one after the other in one process, which starts once."""
+    code = "import sys\nfrom rayfed.cli.main import main\nfor sys.argv in " + repr(
+        [["rayfed", *map(str, words)] for words in commands]
+    )
+    code += ":\n try: main()\n except SystemExit as end:\n  if end.code: raise\n"
+    return rayfed_in(folder, state=state, how=("-P", "-c", code))
+
+
+@pytest.fixture
+def here(command, monkeypatch, tmp_path):
+    """Return a function that runs a command in this process: status, output, errors.
+
+    What libraries are is settled here, so bad files of their names are no matter.
+    """
+
+    def run(*arguments, state, folder=tmp_path / "here"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(state))
+        monkeypatch.chdir(folder)
+        return command(*arguments)
+
+    return run
+
+
 def refused(ended):
     """Return the one line of a command that refused to go on."""
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
-    return ended.stderr.strip()
+    status, _, told = ended
+    assert (status, told.count("\n")) == (2, 1), told
+    return told.strip()
 
 
 # -- names that a scenario calls ---------------------------------------------------------------
@@ -269,10 +294,10 @@ def test_a_file_that_has_the_name_of_a_library_is_not_taken_for_it(how, last, pl
         assert (ended.returncode, ended.stderr) == (0, ""), arguments
 
 
-def test_a_module_of_ones_own_that_has_the_name_of_a_library_is_said(plant, tmp_path):
+def test_a_module_of_ones_own_that_has_the_name_of_a_library_is_said(plant, command, tmp_path):
     plant(tmp_path, "pandas")
     scenario = own(tmp_path, STUDY | {"algorithms": ["pandas:Mine"]})
-    line = refused(rayfed_in(tmp_path, "check", scenario))
+    line = refused(command("check", scenario))
     assert "'pandas' is an installed library; " in line
     assert f"{tmp_path / 'pandas.py'} is not taken for it, give it another name" in line
 
@@ -316,23 +341,21 @@ def unended(folder):
     return run
 
 
-READERS = (
-    ("report", "{}"),
-    ("compare", "{}", "{}-too"),
-    ("export", "{}", "--csv"),
-    ("best", "{}"),
-)
-
-
-@pytest.mark.parametrize("command", READERS, ids=lambda words: words[0])
-def test_who_reads_results_imports_nothing(command, sent, tmp_path):
+def test_who_reads_results_imports_nothing(sent, tmp_path):
     note = json.loads((sent / MODULES).read_text())
     note["modules"] = {name: str(sent) for name in note["modules"]}
     (sent / MODULES).write_text(json.dumps(note))
     shutil.copytree(sent, f"{sent}-too")
-    words = [word.format(sent) for word in command]
-    ended = rayfed_in(tmp_path / "here", *words, state=tmp_path / "state")
+    readers = [
+        ("report", sent),
+        ("compare", sent, f"{sent}-too"),
+        ("export", sent, "--csv"),
+        ("best", sent),
+    ]
+    ended = all_in(tmp_path / "here", readers, tmp_path / "state")
     assert ended.returncode == 0, ended.stderr
+    assert (sent / "report.html").is_file()
+    assert (sent / "best.yaml").is_file()
 
 
 def test_from_python_too(sent):
@@ -342,34 +365,34 @@ def test_from_python_too(sent):
     assert result.weights().shape == (4,)
 
 
-def test_best_says_which_runs_have_not_ended(sent, tmp_path):
+def test_best_says_which_runs_have_not_ended(sent, here, tmp_path):
     run = unended(sent)
     (sent / run.name).mkdir()
-    ended = rayfed_in(tmp_path / "here", "best", sent, state=tmp_path / "state")
-    assert f"1 run not ended ({run.name})" in ended.stderr
+    _, _, told = here("best", sent, state=tmp_path / "state")
+    assert f"1 run not ended ({run.name})" in told
 
 
-def test_best_of_somebody_else_says_what_its_scenario_would_run(sent, made, tmp_path):
-    ended = rayfed_in(tmp_path / "here", "best", sent, state=tmp_path / "state")
-    assert f"not made by you here, and would run {made / 'ours' / 'own_plugins.py'}" in ended.stderr
-    assert "run it by" not in ended.stdout
+def test_best_of_somebody_else_says_what_its_scenario_would_run(sent, made, here, tmp_path):
+    _, shown, told = here("best", sent, state=tmp_path / "state")
+    assert f"not made by you here, and would run {made / 'ours' / 'own_plugins.py'}" in told
+    assert "run it by" not in shown
     head = (sent / "best.yaml").read_text().splitlines()[0]
     assert head.startswith("# ")
     assert "not made by you here" in head
-    ours = rayfed_in(tmp_path / "here", "best", made / "out", state=made / "state")
-    assert (ours.stderr, "run it by: rayfed run" in ours.stdout) == ("", True)
+    _, shown, told = here("best", made / "out", state=made / "state")
+    assert (told, "run it by: rayfed run" in shown) == ("", True)
     assert "not made by you" not in (made / "out" / "best.yaml").read_text()
 
 
 @pytest.mark.parametrize(
-    "command",
+    "words",
     [("resume", "{}", "--no-page"), ("export", "{}", "--to", "model.npz")],
     ids=["resume", "export"],
 )
-def test_what_would_run_is_said_and_needs_trust(command, sent, made, tmp_path):
+def test_what_would_run_is_said_and_needs_trust(words, sent, made, here, tmp_path):
     """The module that the note names is ours here; on another machine it is looked for."""
-    words = [word.format(sent) for word in command]
-    line = refused(rayfed_in(tmp_path / "here", *words, state=tmp_path / "state"))
+    words = [word.format(sent) for word in words]
+    line = refused(here(*words, state=tmp_path / "state"))
     file = made / "ours" / "own_plugins.py"
     assert line.count(str(file)) == 1
     assert f"{sent}: not made by you here, and would run {file}; read that" in line
@@ -378,9 +401,9 @@ def test_what_would_run_is_said_and_needs_trust(command, sent, made, tmp_path):
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_module_where_one_is_would_run_too(sent, tmp_path):
+def test_a_module_where_one_is_would_run_too(sent, here, tmp_path):
     (sent / MODULES).unlink()
-    line = refused(rayfed_in(tmp_path / "here", "resume", sent, state=tmp_path / "state"))
+    line = refused(here("resume", sent, state=tmp_path / "state"))
     assert f"would run {tmp_path / 'here' / 'own_plugins.py'}; read that" in line
 
 
@@ -423,26 +446,27 @@ def moved(made, plant, tmp_path):
 
 
 @pytest.mark.parametrize("change", [changed_note, changed_scenario, named_besides])
-def test_our_own_folder_does_not_go_on_if_modules_were_changed(change, moved, made, tmp_path):
+def test_our_own_folder_does_not_go_on_if_modules_were_changed(change, moved, made, here, tmp_path):
     change(moved, tmp_path / "evil")
-    line = refused(rayfed_in(tmp_path / "here", "resume", moved, state=made / "state"))
+    line = refused(here("resume", moved, state=made / "state"))
     assert "would run" in line
     assert "--trust" in line
 
 
 def test_our_own_folder_goes_on_by_itself(moved, made, tmp_path):
-    for words in (("resume", "../out", "--no-page"), ("export", "../out", "--to", "model.npz")):
-        ended = rayfed_in(tmp_path / "here", *words, state=made / "state")
-        assert ended.returncode == 0, ended.stderr
+    commands = [("resume", "../out", "--no-page"), ("export", "../out", "--to", "model.npz")]
+    ended = all_in(tmp_path / "here", commands, made / "state")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "here" / "model.npz").is_file()
 
 
-def test_without_a_place_for_the_key_trust_is_needed(tmp_path):
+def test_without_a_place_for_the_key_trust_is_needed(here, tmp_path):
     (tmp_path / "file").write_text("")
-    state = tmp_path / "file"  # no folder can be made in it
+    where = {"state": tmp_path / "file", "folder": tmp_path}  # no folder can be made in a file
     words = ("run", own(tmp_path), "--out", "out", "--no-page")
-    ended = rayfed_in(tmp_path, *words, state=state)
+    ended = rayfed_in(tmp_path, *words, state=where["state"])
     assert ended.returncode == 0, ended.stderr
     unended(tmp_path / "out")
     resume = ("resume", "out", "--no-page")
-    refused(rayfed_in(tmp_path, *resume, state=state))
-    assert rayfed_in(tmp_path, *resume, "--trust", state=state).returncode == 0
+    assert "--trust" in refused(here(*resume, **where))
+    assert here(*resume, "--trust", **where)[0] == 0

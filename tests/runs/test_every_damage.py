@@ -18,6 +18,8 @@ VICTIM, OTHER = "ditto-seed3", "scaffold-seed3"
 FRAMES = ("rounds", "events", "clients", "personal")
 NO_RESULTS = ("log.txt", ".lock", "profile.json")
 
+pytestmark = pytest.mark.usefixtures("nobody_writes")
+
 
 def flipped(path, other):
     held = bytearray(path.read_bytes())
@@ -44,7 +46,6 @@ DAMAGE = {
 
 SELDOM = ("truncated", "emptied")
 """Found in the same way as other damages."""
-
 
 ROUNDS = 3
 """Each of them writes a part of every table, and each part is damaged alone."""

@@ -77,10 +77,9 @@ def test_a_study_is_resumed_and_exported_from_another_folder(begun, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     run = begun / "mine-seed0"
     (run / "run.json").unlink()  # as if it had not ended
-    assert python(elsewhere, f"print(rayfed.api.unfinished(Path({str(begun)!r})))") == [
-        "['mine-seed0']"
-    ]
-    python(elsewhere, f"rayfed.resume({str(begun)!r}, page=False)")
+    code = f"print(rayfed.api.unfinished(Path({str(begun)!r})))"
+    code += f"\nrayfed.resume({str(begun)!r}, page=False)"
+    assert python(elsewhere, code)[0] == "['mine-seed0']"
     assert json.loads((run / "run.json").read_text())["status"] == "finished"
     python(elsewhere, f"rayfed.load({str(begun)!r}).export('model.npz')")
     assert (elsewhere / "model.npz").is_file()
