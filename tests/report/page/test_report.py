@@ -1,6 +1,7 @@
 """The page as a file: whole, alone, and safe whatever a study holds."""
 
 import json
+import os
 import re
 import time
 from collections import Counter
@@ -8,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from rayfed.report.html import environment, keep_units
@@ -231,13 +231,11 @@ def test_no_file_is_read_twice_and_the_clients_of_a_run_are_ordered_once(
 
     counted(records, "by_speed", lambda clients: "ordered")
     counted(records, "Usage", lambda rounds: "usage")
-    counted(pq, "read_table", str)
-    counted(pq, "ParquetFile", str)
-    counted(np, "load", str)
+    counted(os, "open", str)  # how files of result folders are opened
     counted(Path, "read_text", str)
     report.write(folder)
     assert 0 < called.pop("ordered") <= runs
     assert 0 < called.pop("usage") <= runs
     read = {path: times for path, times in called.items() if path.startswith(str(folder))}
     assert len(read) > 3 * runs
-    assert set(read.values()) == {1}, read
+    assert set(read.values()) == {1}, {k: v for k, v in read.items() if v > 1}
