@@ -41,8 +41,13 @@ def check_kind(path: Path, mode: int) -> None:
 
 
 def real(folder: Path) -> Path:
-    """Return the path of a result folder; that behind the link, where it or its parent is one."""
-    return folder.resolve() if folder.is_symlink() or folder.parent.is_symlink() else folder
+    """Return the path of a result folder; that behind the link, where it or its parent is one.
+
+    A path that no file can have stays as it is, for who opens it to refuse.
+    """
+    with suppress(OSError, RuntimeError):  # too long; links that lead to each other
+        return folder.resolve() if folder.is_symlink() or folder.parent.is_symlink() else folder
+    return folder
 
 
 def check_place(path: Path) -> None:

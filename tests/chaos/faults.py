@@ -38,7 +38,7 @@ from tests.fakes.disk import Disk, Down, ForgetfulDisk
 
 _KEPT = ("scenario.yaml", LOCK)  # of the user, or without content
 _LONGEST_FULL = 60  # file operations
-_IN_USE = "another process is running this study"
+_IN_USE = ("another process is running this study", "this program is running the study")
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,8 @@ def twice(attempt: Attempt, fault: Fault) -> None:
     total = sum(run.ending.rounds for run in attempt.plan.runs)
     second = _Second(attempt.folder, 1 + int(fault.at * total))
     resumed(attempt.folder, second)
-    require(second.said is None or _IN_USE in second.said, f"a second resume: {second.said}")
+    refused = second.said is None or any(said in second.said for said in _IN_USE)
+    require(refused, f"a second resume: {second.said}")
 
 
 def resumed(folder: Path, watch: ProgressDisplay | None = None, *, accept: bool = False) -> None:

@@ -110,7 +110,7 @@ def steps(results: Results) -> pd.DataFrame:
         Indexed by step, in the order of a round, one column per algorithm that was profiled. The
         whole is not among the steps.
     """
-    found = [known for run in results.runs_found if (known := profile_of(run)) is not None]
-    every = (known.index.drop(TOTAL) for known in found)
+    found = {run.folder: profile_of(run) for run in results.runs_found}
+    every = (known.index.drop(TOTAL) for known in found.values() if known is not None)
     order = max(every, key=len, default=pd.Index([]))  # not all runs need have had actors
-    return results.means(profile_of).reindex(order)
+    return results.means(lambda run: found[run.folder]).reindex(order)
