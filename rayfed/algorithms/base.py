@@ -110,8 +110,8 @@ class Algorithm:
         The uploaded vectors that codecs and clips may change, and which codecs: those whose error
         is smaller than the vector alone, where the vector is a change of what client and server
         both keep. All other uploads travel as they are. If None: all weighted vectors of the first
-        Ask. A class with client state must say it, since the server may mirror that state; see
-        `Upload.mirrors`.
+        Ask that are as long as the model. A class with client state, or with a client function of
+        its own for that state, must say it: the server may mirror it; see `Upload.mirrors`.
     exact_downloads : bool
         Clients need exactly what the server sends, so that it cannot be coded.
     asks_once : bool

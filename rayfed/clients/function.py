@@ -164,6 +164,22 @@ class ClientFunction:
             if rows.shape != (k, *initial[name].shape):
                 wanted = (k, *initial[name].shape)
                 self._refuse(f"keeps '{name}' {rows.shape}; a row a client is {wanted}")
+        self._check_mirrors(upload, k)
+
+    def _check_mirrors(self, upload: Upload, k: int) -> None:
+        """Refuse mirrors and squares of what is not there, or not as long."""
+        vectors = [*upload.squares.values(), *(vector for vector, _ in upload.mirrors.values())]
+        for vector in vectors:
+            if vector not in upload.values:
+                self._refuse(f"mirrors or squares '{vector}', which it does not upload")
+        for name, (vector, factor) in upload.mirrors.items():
+            if name not in upload.state:
+                self._refuse(f"mirrors '{name}', which it does not keep; give it in `state`")
+            if upload.state[name].shape != upload.values[vector].shape:
+                self._refuse(f"mirrors '{name}' in '{vector}', which has another shape")
+            if np.shape(factor) not in {(), (k, 1)}:
+                text = f"mirrors '{name}' by a factor {np.shape(factor)}"
+                self._refuse(f"{text}; give a number or {(k, 1)}")
 
     def _refuse(self, why: str) -> NoReturn:
         """Blame the client function, under the name of its first client."""
@@ -191,7 +207,7 @@ def _in_numpy(upload: Upload) -> Upload:
     loss = None if upload.loss is None else to_numpy(upload.loss)
     group = None if upload.group is None else to_numpy(upload.group)
     mirrors = {
-        name: (vector, factor if isinstance(factor, float) else to_numpy(factor))
+        name: (vector, factor if isinstance(factor, int | float) else to_numpy(factor))
         for name, (vector, factor) in upload.mirrors.items()
     }
     values, state = all_to_numpy(upload.values), all_to_numpy(upload.state)

@@ -426,7 +426,8 @@ class Run:
         declared = self.training.algorithm.coded
         if declared is not None:
             return declared
-        return {name: "any" for name, n in ask.up.items() if n > 1 and name not in ask.plain}
+        size = self.training.x0.size
+        return {name: "any" for name, n in ask.up.items() if n == size and name not in ask.plain}
 
     @property
     def left_out(self) -> bool:

@@ -1,6 +1,6 @@
 """Codecs and clips change uploads: what clients keep of them stays what the server adds up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.columns import Column
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
@@ -257,13 +258,65 @@ class Below(Declares):
         return {"y": np.zeros_like(x0)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trains(Declares):
+    """A subclass with a client function of its own, which mirrors nothing."""
+
+    name: ClassVar[str] = "trains"
+
+    def train(self, clients, x):
+        delta = x - clients.solve(x).x
+        return Upload({"change": delta - clients.state["y"]}, {"y": delta})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chooses(FedAvg):
+    """A method without client state that uploads its losses as well."""
+
+    name: ClassVar[str] = "chooses"
+    diagnostics: ClassVar = (Column("least"),)
+
+    def train(self, clients, x):
+        losses = np.stack([clients.value(x), clients.value(2 * x)], axis=1)
+        return Upload({**super().train(clients, x).values, "losses": losses})
+
+    def round(self, state):
+        up = {"delta": state["x"].size, "losses": 2}
+        reply = yield Ask("train", {"x": state["x"]}, up)
+        least = float(reply.mean["losses"].min())
+        return {"x": state["x"] - reply.mean["delta"]}, {"least": least}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Misnames(Recalls):
+    """A method that mirrors, or squares, something that is not there."""
+
+    name: ClassVar[str] = "misnames"
+    coded: ClassVar = {"change": "contractive"}
+    wrong: str = "name"
+
+    def train(self, clients, x):
+        wrong = {
+            "state": {"mirrors": {"z": ("change", 1.0)}},
+            "vector": {"mirrors": {"y": ("changes", 1.0)}},
+            "factor": {"mirrors": {"y": ("change", np.ones(len(clients.ids)))}},
+            "square": {"squares": {"norm": "changes"}},
+        }[self.wrong]
+        return replace(super().train(clients, x), **wrong)
+
+    def round(self, state):
+        up = {"change": state["x"].size} | ({"norm": 1} if self.wrong == "square" else {})
+        reply = yield Ask("train", {"x": state["x"]}, up)
+        return {"x": state["x"] - reply.mean["change"], "memory": state["memory"]}, {}
+
+
 def study_of(cls, uplink, **changes):
     made = scenario(TOP, algorithms=[{"name": f"{__name__}:{cls.__name__}", "local": LOCAL}])
     return made | {"uplink": uplink} | changes
 
 
 @pytest.mark.parametrize("uplink", [[TOP], [CLIP], [{"name": "rand-k", "k": 2}]])
-@pytest.mark.parametrize("cls", [Recalls, Adds, Below])
+@pytest.mark.parametrize("cls", [Recalls, Adds, Below, Trains])
 def test_client_state_without_a_declaration_is_refused(cls, uplink):
     with pytest.raises(ScenarioError, match=r"uplink: .* does not say which uploads may"):
         api.prepare(api.read(study_of(cls, uplink)))
@@ -279,6 +332,33 @@ def test_a_declared_memory_follows_what_is_sent():
     np.testing.assert_allclose(walked(weighted)[0][1:], expected, rtol=1e-11)
     with pytest.raises(ScenarioError, match="adds 'change' to what its clients keep"):
         api.prepare(api.read(study_of(Declares, [{"name": "rand-k", "k": 2}])))
+
+
+def test_losses_of_a_method_that_declares_nothing_travel_as_they_are():
+    """The model of round 1 is the same, and so are the losses."""
+    rows = []
+    for uplink in ([], [{"name": "sign"}]):
+        loop = loop_of(study_of(Chooses, uplink))
+        rows.append(step(loop, loop.start()[0])[1])
+    plain, signed = rows
+    assert signed["least"] == plain["least"]
+    assert signed["loss"] != plain["loss"]
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ("state", "mirrors 'z', which it does not keep"),
+    ("vector", "'changes', which it does not upload"),
+    ("factor", r"by a factor \(\d,\); give a number or \(\d, 1\)"),
+    ("square", "'changes', which it does not upload"),
+])  # fmt: skip
+@pytest.mark.parametrize("uplink", [[TOP], []])
+def test_wrong_mirrors_are_named(wrong, message, uplink):
+    made = study_of(Misnames, uplink)
+    made["algorithms"][0]["wrong"] = wrong
+    loop = loop_of(made)
+    state, _ = loop.start()
+    with pytest.raises(RunFailed, match=message):
+        step(loop, state)
 
 
 @pytest.mark.parametrize(("name", "keys", "message"), [

@@ -104,18 +104,18 @@ def _codec(run: Run, codec: Codec, ask: Ask | None) -> str:
 def _exact(run: Run, ask: Ask) -> str:
     """Return why no codec or clip may change the uploads of an algorithm; empty if one may.
 
-    A declaration does not count for client state that a subclass adds.
+    A declaration does not count for client state, or a client function, of a class below it.
     """
     algorithm, off = run.training.algorithm, "switch the uplink off for it"
     if not any(n > 1 for n in ask.up.values()):
         return ""  # nothing to change
     if not run.coded(ask):
         return f"'{run.label}' needs its uploads as they are; {off}"
-    declares, keeps = (
+    declares, *keeps = (
         next(k for k, cls in enumerate(type(algorithm).__mro__) if name in vars(cls))
-        for name in ("coded", "client_state")
+        for name in ("coded", "client_state", ask.work)
     )
-    if declares > keeps and algorithm.client_state(run.training.x0):
+    if declares > min(keeps) and algorithm.client_state(run.training.x0):
         text = f"'{run.label}' keeps client state, and does not say which uploads may be changed"
         return f"{text}; declare `coded` in its class, or {off}"
     return ""
