@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import time
 from collections.abc import Mapping
@@ -29,6 +28,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "seed": (int,), "clients": (int,), "setting": (str, dict), "baseline": (bool,),
 }  # fmt: skip
 """What values of a ``run.json`` are, of those that are there."""
+_NUMBERS = ("seed", "clients", "rounds", "wall_s")
+_TOO_LARGE = 2**63
+"""For an int64."""
+_SECTIONS = ("problem", "clients", "participation", "evaluate", "stop", "executor", "grid", "sweep")
+"""Keys of a scenario whose values, where there are any, are mappings."""
 _DIGEST_BYTES = 16
 _SETTLED_NS = 2_000_000_000  # two writes nearer to each other may have the same time
 
@@ -137,18 +141,27 @@ def is_record(found: Mapping[str, Any]) -> bool:
     """Return whether the values of a ``run.json`` are of the kinds that runs write."""
     if any(not isinstance(found.get(key), (*kinds, NoneType)) for key, kinds in _KINDS.items()):
         return False
-    listed = (found.get("scenario") or {}).get("algorithms")
+    scenario = found.get("scenario") or {}
+    listed, sections = scenario.get("algorithms"), [scenario.get(key) for key in _SECTIONS]
     texts = [found.get("status", ""), *(found.get("warnings") or ()), *(found.get("classes") or ())]
     return (
         all(isinstance(text, str) for text in texts)
         and (listed is None or isinstance(listed, list))
         and all(isinstance(each, dict) for each in (*(listed or ()), *(found.get("changes") or ())))
-        and _is_finite(found.get("seed")) and _is_finite(found.get("wall_s"))
+        and all(isinstance(each, (dict, NoneType)) for each in sections)
+        and all(isinstance(each, dict) for each in (found.get("files") or {}).values())
+        and all(abs(found.get(key) or 0) < _TOO_LARGE for key in _NUMBERS)  # false of NaN
+        and _is_text(found)
     )  # fmt: skip
 
 
-def _is_finite(number: Any) -> bool:
-    return number is None or math.isfinite(number)
+def _is_text(found: Mapping[str, Any]) -> bool:
+    """Return whether UTF-8 can hold a record; JSON can name halves of characters."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from ipaddress import ip_address
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import cookie_parser
@@ -113,7 +113,7 @@ class Guard:
         host, origin = headers.get("host", ""), headers.get("origin")
         if self.local and host not in self.hosts:
             return "this server is not known by that name; use 127.0.0.1"
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return "pages of other servers may not ask this one"
         return None
 

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
+from rayfed.core.files import parse_json
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
@@ -263,7 +264,7 @@ class Dashboard:
         """Stop, resume or extend a study; only with `control`."""
         assert self.control is not None
         try:
-            given = await request.json()
+            given = parse_json(await request.body())
             if not isinstance(given, dict):
                 text = f"found {clipped(json.dumps(given), 40)}; give a mapping with a study"
                 raise ScenarioError("body", text)

@@ -43,6 +43,7 @@ def test_without_a_token_this_machine_reads(host, name):
         {"Origin": "http://evil.example"},
         {"Origin": "http://127.0.0.1:9999"},
         {"Origin": "null"},
+        {"Origin": "http://["},
     ],
 )
 @pytest.mark.parametrize("token", ["right", None])

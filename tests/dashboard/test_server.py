@@ -26,7 +26,11 @@ from rayfed.testing.studies import mixed
 
 @pytest.fixture
 def client(folder):
-    app = Dashboard(Catalogue([folder]), find()).app("127.0.0.1", 8270, "token")
+    return client_of(folder)
+
+
+def client_of(folder, control=False):
+    app = Dashboard(Catalogue([folder]), find(), control).app("127.0.0.1", 8270, "token")
     headers = {"Authorization": "Bearer token"}
     return TestClient(
         app, base_url="http://127.0.0.1:8270", raise_server_exceptions=True, headers=headers
@@ -181,6 +185,15 @@ def test_without_control_nothing_is_steered(client):
     client.get("/?token=token")
     assert client.post("/control/stop", json={"study": "results/first"}).status_code in (404, 405)
     assert "data-do=" not in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b"3", b"null", b"\xff", b"[" * 100_000, b'{"study": "none"}']
+)
+def test_bodies_that_name_no_study_are_refused_in_a_line(folder, body):
+    answer = client_of(folder, control=True).post("/control/stop", content=body)
+    assert answer.status_code == 400
+    assert "\n" not in answer.json()["error"]
 
 
 def test_a_panel_that_fails_is_said_and_the_rest_stays(client, folder):

@@ -24,6 +24,7 @@ from fsspec.core import url_to_fs
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.files import parse_json
+from rayfed.core.inside import NotRegular, check, check_tree, real
 
 BATCH = 32
 """Objects that are sent at a time, side by side where the store can."""
@@ -43,7 +44,8 @@ class Gone(StoreError):
 class Objects:
     """The objects under a URL; names are relative to it.
 
-    A store holds whole objects: one is there as it was sent, or not at all.
+    A store holds whole objects: one is there as it was sent, or not at all. In a folder of this
+    machine (``file://``) no link is followed, as in every result folder.
 
     Parameters
     ----------
@@ -60,8 +62,10 @@ class Objects:
         self.url = url.rstrip("/")
         protocol = url.partition("://")[0].rpartition("::")[2]
         try:
-            if protocol in _LOCAL:
+            self.local = protocol in _LOCAL
+            if self.local:
                 self.fs, root = url_to_fs(self.url, auto_mkdir=True)
+                root = str(real(Path(root)))
             else:
                 self.fs, root = url_to_fs(self.url)
         except ImportError as error:
@@ -77,6 +81,8 @@ class Objects:
         """Return all names, each with a text that changes when the object does."""
         with _said("cannot be listed"):
             self.fs.invalidate_cache()
+            if self.local:
+                check_tree(Path(self.root))
             try:
                 found = self.fs.find(self.root, detail=True)
             except FileNotFoundError:
@@ -140,7 +146,11 @@ class Objects:
                         self.fs.rm(left)
 
     def _path(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        path = f"{self.root}/{name}"
+        if self.local:
+            with suppress(FileNotFoundError):
+                check(Path(path))
+        return path
 
 
 def batches(names: Iterable[str]) -> Iterator[Sequence[str]]:
@@ -157,6 +167,8 @@ def _said(what: str) -> Iterator[None]:
         yield
     except RayfedError:
         raise
+    except NotRegular as error:
+        raise ScenarioError(str(error.filename), str(error.strerror)) from error
     except FileNotFoundError as error:
         raise Gone(f"{what} ({_why(error)})") from error
     except Exception as error:

@@ -225,3 +225,30 @@ def test_other_folders_are_left_alone(tmp_path):
     with mirror.owned(tmp_path, print), staging.returned(tmp_path):
         (tmp_path / "page.html").write_text("")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.guard
+@pytest.mark.parametrize("name", ["report.html", ".owner.json", f"{RUN}/log.txt"])
+def test_no_link_in_a_folder_of_this_machine_is_followed(tmp_path, name):
+    out, mine = tmp_path / "theirs", tmp_path / "mine.txt"
+    rayfed.run(STUDY, out=out, page=False)
+    mine.write_text("mine")
+    (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(mine)
+    url = out.as_uri()
+    for call in (lambda: staging.bring(url, print), lambda: rayfed.resume(url)):
+        with pytest.raises(ScenarioError, match=f"{name}: is a link, which is not followed"):
+            call()
+    with pytest.raises(RayfedError, match="is a link"):
+        Objects(url).write(name, b"theirs")
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("local", ["out", "link"])
+def test_a_folder_of_this_machine_may_itself_be_a_link(tmp_path, local):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    url = f"{(tmp_path / local).as_uri()}/study"
+    rayfed.run(STUDY, out=url)
+    assert rayfed.load(url).outcome == {RUN: "finished"}
+    assert (tmp_path / "out" / "study" / RUN / "run.json").is_file()
