@@ -20,7 +20,7 @@ CORES := $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(
 JOBS ?= $(shell expr $(CORES) + 1)
 PYTEST = $(BIN)/pytest --numprocesses=$(JOBS)
 
-.PHONY: help demo quick test slow durations kernels exports digests chaos lint docs bench matrix release clean
+.PHONY: help demo quick test slow durations kernels digests chaos lint docs bench matrix release clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
@@ -28,7 +28,6 @@ help:
 	@echo "make test   every test but the slow ones"
 	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
 	@echo "make kernels  the tests once under each way of computing; ONLY=Haswell,lowest TESTS=tests/numerics"
-	@echo "make exports  tell editors and mypy of plug-ins that were added"
 	@echo "make digests  write down anew what small scenarios record, bit for bit"
 	@echo "make chaos  N=100 random scenarios with random faults, fresh ones each time; SEED=123 repeats one"
 	@echo "make lint   ruff, mypy --strict and the layers of the tree"
@@ -59,9 +58,6 @@ durations: $(VENV)/installed-dev # which tests `make quick` and `make test` leav
 kernels: $(VENV)/installed-dev
 	$(BIN)/python -m scripts.kernels $(if $(ONLY),--only "$(ONLY)") $(if $(FIRST),--first $(FIRST)) \
 		$(if $(TESTS),-- $(TESTS))
-
-exports: $(VENV)/installed-dev
-	$(BIN)/python -m scripts.exports
 
 digests: $(VENV)/installed-dev
 	$(BIN)/python -m scripts.golden --write

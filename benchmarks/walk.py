@@ -25,13 +25,12 @@ from rayfed.core.arrays import Array
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import Gathered
 from rayfed.executors.serial import SerialExecutor
-from rayfed.topology import Graph, Graphs
+from rayfed.topology import Graph, Graphs, Metropolis, UniformWalk, Walk, Walker
 from rayfed.topology.base import Policy
 from rayfed.topology.chain import Chain
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import GaussMarkov, Mobility, Waypoint
-from rayfed.topology.rounds import Ring
-from rayfed.topology.walks import Metropolis, Uniform, Walk, Walker
+from rayfed.topology.shapes import Ring
 
 SIZES = (1_000, 10_000)
 STEPS = 100
@@ -164,7 +163,7 @@ def main() -> None:
     console.print(_table(title, (*named, "cold s", "lambda_2 s"), step_rows()))
     title = "A round of RWSADMM on the walk, local work aside"
     console.print(_table(title, (*named, "local work ms"), round_rows()))
-    ring = second_eigenvalue_s(Uniform(lazy=0.5), Graphs(Ring(), SIZES[-1], 0).of(0))
+    ring = second_eigenvalue_s(UniformWalk(lazy=0.5), Graphs(Ring(), SIZES[-1], 0).of(0))
     console.print(f"lambda_2 of a lazy ring of {SIZES[-1]:,}: {ring:.2f} s")
     console.print(f"memory: {psutil.Process().memory_info().rss / 1e9:.2f} GB")
 

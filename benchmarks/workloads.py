@@ -14,8 +14,8 @@ from benchmarks.data import Noise
 from benchmarks.large import Carried, Copied, Parabola, Sent
 from benchmarks.networks import NETWORKS, NetworkCase
 from rayfed.algorithms.base import Algorithm
-from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Source
+from rayfed.solvers import SGD
 
 Scenario: TypeAlias = Mapping[str, Any]
 Column: TypeAlias = Literal[

@@ -10,29 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rayfed.core import moved
+
 if TYPE_CHECKING:
-    from rayfed import aggregators as aggregators
     from rayfed import algorithms as algorithms
-    from rayfed import availability as availability
+    from rayfed import channel as channel
     from rayfed import datasets as datasets
-    from rayfed import delays as delays
-    from rayfed import drifts as drifts
-    from rayfed import faults as faults
     from rayfed import measures as measures
-    from rayfed import memories as memories
-    from rayfed import mixers as mixers
-    from rayfed import mobilities as mobilities
-    from rayfed import partitions as partitions
+    from rayfed import population as population
     from rayfed import problems as problems
-    from rayfed import schedules as schedules
-    from rayfed import selections as selections
+    from rayfed import selection as selection
     from rayfed import solvers as solvers
-    from rayfed import stages as stages
-    from rayfed import staleness as staleness
-    from rayfed import step_counts as step_counts
     from rayfed import study as study
-    from rayfed import topologies as topologies
-    from rayfed import walks as walks
+    from rayfed import topology as topology
     from rayfed.api import Result, extend, load, resume, run, stop, sweep
     from rayfed.iteration import Iteration, Row, iterate
     from rayfed.study import Study
@@ -52,27 +42,32 @@ __all__ = [
 ]
 
 
+_PACKAGES = (
+    "algorithms", "channel", "datasets", "measures", "population", "problems", "selection",
+    "solvers", "study", "topology",
+)  # fmt: skip
+"""Packages of the interface, whose classes studies are made of."""
+
+moved.install()
+
+
 def __dir__() -> list[str]:
     """Return the names of the interface, for completion in notebooks."""
-    from rayfed.core.plugins import KINDS
-
-    return [*__all__, "study", *KINDS]
+    return [*__all__, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     """Import the interface on first use: client actors import the package without it."""
+    from importlib import import_module
+
     if name == "__version__":
         from importlib.metadata import version
 
         return version("rayfed")
-    from importlib import import_module
-
-    if name not in __all__:
-        from rayfed.core.plugins import KINDS
-
-        if name not in (*KINDS, "study"):
-            raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
+    if name in _PACKAGES or f"rayfed.{name}" in moved.MODULES:
         return import_module(f"rayfed.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
     home = "study" if name == "Study" else "api"
     if name in ("Iteration", "Row", "iterate"):
         home = "iteration"

@@ -23,7 +23,6 @@ from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.result import Result
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.changes import adopt, check_all, check_same, extended
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked, usable
@@ -33,6 +32,7 @@ from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
 from rayfed.runs.modules import note_modules, noted_runs, of_study, sent_modules
 from rayfed.runs.ray import imported as on_ray
+from rayfed.runs.resume import adopt, check_all, check_same, extended
 from rayfed.study import Study, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make

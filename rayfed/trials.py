@@ -28,10 +28,10 @@ from rayfed.engine.run import Run
 from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
 from rayfed.runs.backend import ProgressDisplay, Report, RunProgress
-from rayfed.runs.changes import adopt, check_same
 from rayfed.runs.files.outcome import ended, reason, record
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
+from rayfed.runs.resume import adopt, check_same
 from rayfed.study import Study, plain
 from rayfed.study.plan.plan import Plan, Planner
 from rayfed.study.search import Recorded, Search, Trial

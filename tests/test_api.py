@@ -21,7 +21,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Upload
-from rayfed.problems.linear import LinearModel
+from rayfed.problems.logistic_regression import LinearModel
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files.outcome import damaged, differences
 from rayfed.runs.progress import Bars

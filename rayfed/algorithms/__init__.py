@@ -1,10 +1,10 @@
-"""Algorithms: one paper, one file."""
+"""Algorithms, one paper a file, and staleness rules."""
 
 from typing import TYPE_CHECKING
 
-from rayfed.core.plugins import exported
+from rayfed.core.plugins import lazy
 
-if TYPE_CHECKING:  # for editors: `make exports` writes it
+if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.apfl import APFL as APFL
     from rayfed.algorithms.asyncsgd import AsyncSGD as AsyncSGD
     from rayfed.algorithms.base import Algorithm as Algorithm
@@ -46,5 +46,9 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.algorithms.proxskip import ProxSkip as ProxSkip
     from rayfed.algorithms.rwsadmm.rwsadmm import RWSADMM as RWSADMM
     from rayfed.algorithms.scaffold import Scaffold as Scaffold
+    from rayfed.algorithms.staleness import ConstantStaleness as ConstantStaleness
+    from rayfed.algorithms.staleness import Hinge as Hinge
+    from rayfed.algorithms.staleness import Polynomial as Polynomial
+    from rayfed.algorithms.staleness import Staleness as Staleness
 else:
-    __getattr__, __dir__ = exported("algorithms")
+    __getattr__, __dir__ = lazy(__name__)

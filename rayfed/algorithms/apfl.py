@@ -16,10 +16,11 @@ from annotated_types import Interval
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints, copied, inner, namespace
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -53,7 +53,7 @@ class AsyncSGD(Asynchronous):
     A gradient that is 6 updates old, with 5 clients at work:
 
     >>> import numpy as np
-    >>> from rayfed.clients.solvers import SGD
+    >>> from rayfed.solvers import SGD
     >>> method = AsyncSGD(concurrency=5, smoothness=2.0, local=SGD(steps=1, lr=0.1))
     >>> method.discount(np.array([0, 5, 6])).round(6)
     array([1.      , 1.      , 0.208333])

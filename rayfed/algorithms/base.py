@@ -16,14 +16,15 @@ from annotated_types import Ge, MinLen
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import SomeOf
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
 from rayfed.selection.base import Selection
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -11,11 +11,12 @@ from annotated_types import Gt
 from rayfed.algorithms.base import Algorithm, Coded
 from rayfed.channel.base import Codec, Draws
 from rayfed.channel.codecs.sparsifiers import RandK
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, to_numpy
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.messages import Ask, Reply
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

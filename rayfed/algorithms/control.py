@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rayfed.algorithms.memory import Weighing
-from rayfed.clients.solvers import SGD, Local, Solver
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
+from rayfed.solvers import Local
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -16,10 +16,10 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import SERVER_LR
 from rayfed.algorithms.memory import Remembering
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
+from rayfed.solvers.base import Solver
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -15,10 +15,11 @@ from annotated_types import Interval
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import Remembering
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.clients.solvers import SGD, Solver
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,12 @@ import numpy as np
 
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import ByClient, Upload
 from rayfed.problems.base import Batch
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

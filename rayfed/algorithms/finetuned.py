@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

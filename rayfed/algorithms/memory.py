@@ -24,8 +24,8 @@ from rayfed.messages import Reply
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.clients.solvers import Solver
     from rayfed.datasets.shards import Shards
+    from rayfed.solvers.base import Solver
 
 Mirrors: TypeAlias = Mapping[str, tuple[str, Array | float]]
 """See `Upload.mirrors`."""

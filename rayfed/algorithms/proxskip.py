@@ -14,11 +14,12 @@ from annotated_types import Interval
 
 from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.algorithms.compressed import all_replied
-from rayfed.clients.solvers import SGD, Solver
-from rayfed.clients.step_counts import SharedCoin
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, State, Upload
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
+from rayfed.solvers.step_counts import SharedCoin
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

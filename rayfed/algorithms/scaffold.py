@@ -14,9 +14,9 @@ from annotated_types import Gt
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import Remembering
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
 from rayfed.messages import State, Upload
+from rayfed.solvers.base import Solver
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

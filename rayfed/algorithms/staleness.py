@@ -30,12 +30,12 @@ class Staleness:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant(Staleness):
+class ConstantStaleness(Staleness):
     """Every reply counts alike.
 
     Examples
     --------
-    >>> Constant().factor(np.array([0, 3])).tolist()
+    >>> ConstantStaleness().factor(np.array([0, 3])).tolist()
     [1.0, 1.0]
     """
 

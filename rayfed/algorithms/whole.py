@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.base import Aim, Algorithm
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Reply, State, Upload
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

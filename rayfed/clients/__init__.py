@@ -1,4 +1,4 @@
-"""Clients: what a client function sees, the host, stacks of rows, local solvers."""
+"""Clients: the view of a client function, the host, and stacks of rows."""
 
 from rayfed.clients.clients import Clients
 from rayfed.clients.stacks import Stacks

@@ -10,17 +10,17 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.clients import gram, sampling
+from rayfed.clients import gram
 from rayfed.clients.gram import GramSteps
-from rayfed.clients.sampling import Minibatch, Sampling, Subsample
-from rayfed.clients.solvers import Local, Solver, StepOracle
-from rayfed.clients.solvers.base import OnBatch
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
 from rayfed.core.rng import Draw, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Oracle, Problem, StepKey
 from rayfed.problems.objective import Objective
+from rayfed.solvers import Local, StepOracle, sampling
+from rayfed.solvers.base import OnBatch, Solver
+from rayfed.solvers.sampling import Minibatch, Sampling, Subsample
 
 GradientFn: TypeAlias = Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]
 """A gradient that stands for that of F_i in local steps.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rayfed.clients import Clients
-from rayfed.clients.solvers import SGD
 from rayfed.core.arrays import Floats, Ints
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.datasets.shards import Shards

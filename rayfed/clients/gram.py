@@ -16,12 +16,12 @@ from typing import TypeGuard
 
 import numpy as np
 
-from rayfed.clients.solvers import Descent, Solver, StepOracle
-from rayfed.clients.solvers.base import CACHE, says_last
-from rayfed.clients.solvers.descent import STEPPING
 from rayfed.core.arrays import Array
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Problem
+from rayfed.solvers import Descent, StepOracle
+from rayfed.solvers.base import CACHE, Solver, says_last
+from rayfed.solvers.descent import STEPPING
 
 FEWEST_NUMBERS = 256
 """Numbers p of a model below which a step costs its calls, not its arithmetic."""

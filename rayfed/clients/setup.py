@@ -9,12 +9,12 @@ from typing import Any
 from rayfed.channel.faulty import Faulty
 from rayfed.channel.uplink import Uplink
 from rayfed.clients.request import Owner
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array
 from rayfed.datasets.drifting import DriftingShards
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
+from rayfed.solvers.base import Solver
 
 
 def with_table(shards: Any, table: Any) -> Shards:

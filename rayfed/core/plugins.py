@@ -67,11 +67,11 @@ class SomeOf:
 KINDS = {
     "algorithms": Kind("rayfed.algorithms", "rayfed.algorithms.base:Algorithm"),
     "problems": Kind("rayfed.problems", "rayfed.problems.base:Problem"),
-    "solvers": Kind("rayfed.clients.solvers", "rayfed.clients.solvers.base:Solver"),
-    "schedules": Kind("rayfed.clients.schedules", "rayfed.clients.schedules:Schedule"),
+    "solvers": Kind("rayfed.solvers", "rayfed.solvers.base:Solver"),
+    "schedules": Kind("rayfed.solvers.schedules", "rayfed.solvers.schedules:Schedule"),
     "staleness": Kind("rayfed.algorithms.staleness", "rayfed.algorithms.staleness:Staleness"),
     "step_counts": Kind(
-        "rayfed.clients.step_counts", "rayfed.clients.step_counts:StepCount", unnamed="uniform"
+        "rayfed.solvers.step_counts", "rayfed.solvers.step_counts:StepCount", unnamed="uniform"
     ),
     "datasets": Kind("rayfed.datasets", "rayfed.datasets.base:Dataset"),
     "partitions": Kind("rayfed.datasets.partitions", "rayfed.datasets.partitions.base:Partition"),
@@ -89,7 +89,7 @@ KINDS = {
     "selections": Kind("rayfed.selection", "rayfed.selection.base:Selection"),
     "topologies": Kind("rayfed.topology", "rayfed.topology.base:Topology"),
     "mobilities": Kind("rayfed.topology.mobility", "rayfed.topology.mobility:Mobility"),
-    "walks": Kind("rayfed.topology.walks", "rayfed.topology.walks.base:Walk"),
+    "walks": Kind("rayfed.topology.walks", "rayfed.topology.walks.metropolis:Walk"),
 }
 """The kinds that scenarios are made of."""
 ALL_KINDS = KINDS | {"panels": Kind("rayfed.report.panels", "rayfed.report.panels.base:Panel")}
@@ -246,19 +246,31 @@ def classes(kind: str) -> dict[str, str]:
     return dict(sorted([*_definitions(kind).values(), (parent, module)]))
 
 
-def exported(kind: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a module that has the classes of a kind.
+def packaged(package: str) -> dict[str, str]:
+    """Return the modules of all plug-in classes of a package of rayfed, by class name.
 
-    What is dropped into the folder of the kind is among them. They are imported when they are asked
-    for.
+    Examples
+    --------
+    >>> packaged("rayfed.population")["Cyclic"]
+    'rayfed.population.availability.cyclic'
     """
+    kinds = (kind for kind in ALL_KINDS if f"{ALL_KINDS[kind].home}.".startswith(f"{package}."))
+    return {cls: module for kind in kinds for cls, module in classes(kind).items()}
+
+
+def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package, which import its plug-ins on first use.
+
+    New files in the folders of the kinds are included.
+    """
+    held = vars(sys.modules[package])
 
     def get(name: str) -> Any:
-        if name[:1].isupper() and name in classes(kind):
-            return getattr(importlib.import_module(classes(kind)[name]), name)
-        raise AttributeError(unknown(f"class of {kind}", name, classes(kind)))
+        if name[:1].isupper() and name in (found := packaged(package)):
+            return getattr(importlib.import_module(found[name]), name)
+        raise AttributeError(unknown(f"class of {package}", name, packaged(package)))
 
-    return get, lambda: list(classes(kind))
+    return get, lambda: sorted({*packaged(package), *held.get("__all__", ())})
 
 
 @cache

@@ -71,7 +71,7 @@ class Drift:
 
         Examples
         --------
-        >>> from rayfed.drifts import LabelsSwap
+        >>> from rayfed.datasets import LabelsSwap
         >>> gradual = LabelsSwap(at=3, over=2, recurs=3)
         >>> [gradual.level(round) for round in range(10)]
         [0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 0.5, 0.0, 0.0, 0.5]

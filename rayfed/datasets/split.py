@@ -11,7 +11,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Table
-from rayfed.datasets.partitions import IID, Partition
+from rayfed.datasets.partitions.base import Partition
+from rayfed.datasets.partitions.blocks import IID
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.rng import Draw
 from rayfed.engine.run import Run
 from rayfed.messages import Ask, Reply, State
+from rayfed.solvers import Descent
 
 MOST_BREAKS = 1000
 """Times that a client comes back to a piece of work; then it gives it up."""

@@ -23,7 +23,7 @@ from rayfed.measures.evaluation import (
     TOP,
     VALIDATION,
 )
-from rayfed.selection import Selection
+from rayfed.selection.base import Selection
 
 RUN = (
     Column("algorithm", about="Name of the algorithm.", dtype="string"),

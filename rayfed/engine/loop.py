@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rayfed.clients.solvers import Descent
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
@@ -28,6 +27,7 @@ from rayfed.engine.works import Ended
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.measures.evaluation import SCORES
+from rayfed.solvers import Descent
 
 NOT_FINITE = "is not finite"
 """What the reason of a run that diverged says."""

@@ -21,22 +21,24 @@ from rayfed.channel.privacy import Privacy
 from rayfed.channel.private_mean import PrivateMean
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
-from rayfed.clients.sampling import Subsample
 from rayfed.clients.setup import DataViews, Setup
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.core.shares import at_least
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.stopping import Pace, Stop
-from rayfed.measures import Measure, Need, Optimum
+from rayfed.measures import Need, Optimum
+from rayfed.measures.base import Measure
 from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.messages import Ask
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
-from rayfed.selection import Selection, Uniform
+from rayfed.selection.base import Selection
+from rayfed.selection.simple import UniformSelection
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sampling import Subsample
 
 if TYPE_CHECKING:
     from rayfed.topology import Graphs
@@ -161,7 +163,7 @@ class Participation:
     older: ClassVar[Mapping[str, str]] = {"too_few": "if_fewer"}
 
     cohort: Annotated[int, Ge(1)] | None = None
-    select: Selection = Uniform()
+    select: Selection = UniformSelection()
     over_select: Annotated[float, Interval(ge=1, le=2**31 - 1)] = 1.0
     deadline_s: Annotated[float, Gt(0)] | None = None
     timeout_s: Annotated[float, Gt(0)] | None = None

@@ -1,13 +1,19 @@
-"""Measures: what evaluated rows say about a run beside its losses and accuracies."""
+"""Measures: further columns of evaluated rows."""
 
 from typing import TYPE_CHECKING
 
-from rayfed.core.plugins import exported
-from rayfed.measures.base import Answer, Measure, MeasureView, Method, Need, Optimum
+from rayfed.core.plugins import lazy
+from rayfed.measures.base import Answer, MeasureView, Method, Need, Optimum
 
-__all__ = ["Answer", "Measure", "MeasureView", "Method", "Need", "Optimum"]
+__all__ = [
+    "Answer",
+    "MeasureView",
+    "Method",
+    "Need",
+    "Optimum",
+]
 
-if TYPE_CHECKING:  # for editors: `make exports` writes it
+if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.measures.appeal import Appeal as Appeal
     from rayfed.measures.base import Measure as Measure
     from rayfed.measures.fairness import Fairness as Fairness
@@ -19,4 +25,4 @@ if TYPE_CHECKING:  # for editors: `make exports` writes it
     from rayfed.measures.path import Path as Path
     from rayfed.measures.skew import Skew as Skew
 else:
-    __getattr__, __dir__ = exported("measures")
+    __getattr__, __dir__ = lazy(__name__)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 from rayfed.clients import setup
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
 from rayfed.population import Population
-from rayfed.population.availability import Availability
+from rayfed.population.availability.base import Availability
 from rayfed.problems.layers import Layer
 from rayfed.problems.objective import Objective
+from rayfed.solvers.base import Solver
 
 Need: TypeAlias = Literal[
     "accuracy", "cohort", "fixed rows", "optimum", "optimum if known", "optima if known"

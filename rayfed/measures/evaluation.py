@@ -13,13 +13,13 @@ import numpy as np
 
 from rayfed.clients import Clients
 from rayfed.clients.clients import once
-from rayfed.clients.sampling import Subsample
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
 from rayfed.core.columns import Column, names
 from rayfed.messages import State, Upload
 from rayfed.numerics.evenness import evenness
 from rayfed.problems.base import Batch
 from rayfed.problems.objective import Objective
+from rayfed.solvers.sampling import Subsample
 
 SCORES = (
     Column(

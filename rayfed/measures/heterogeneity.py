@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rayfed.clients.solvers import Descent
 from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.measures.local import LocalWork, coming_work, squares
 from rayfed.messages import Reply, State
-from rayfed.population.availability import Availability
+from rayfed.population.availability.base import Availability
 from rayfed.population.availability.cyclic import Cyclic
 from rayfed.problems.layers import Layer
+from rayfed.solvers import Descent
 
 BY_GROUP = (
     Column(

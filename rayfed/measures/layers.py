@@ -15,7 +15,7 @@ from rayfed.core.rng import Key
 from rayfed.measures.base import Measure, MeasureView, Need
 from rayfed.measures.local import LocalWork, coming_work
 from rayfed.messages import State
-from rayfed.population.availability import Availability
+from rayfed.population.availability.base import Availability
 from rayfed.problems.layers import Layer
 
 _PREFIX = "layer_drift."

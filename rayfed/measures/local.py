@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from rayfed.clients import Clients
-from rayfed.clients.solvers import SGD, Descent, Local
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
 from rayfed.measures.base import MeasureView
 from rayfed.messages import State, Upload
+from rayfed.solvers import Descent, Local
+from rayfed.solvers.sgd import SGD
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.shares import rounded
 from rayfed.population import correlated
-from rayfed.population.availability import Always, Availability, Need, PopulationInfo, Times
+from rayfed.population.availability.base import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.crash import TRIES, Crash, Crashes
-from rayfed.population.delay import Constant, Delay
+from rayfed.population.delay.base import Delay
+from rayfed.population.delay.distributions import ConstantDelay
 
 Part = TypeVar("Part")
 Scalar = TypeVar("Scalar", np.bool_, np.float64)
@@ -140,7 +141,7 @@ class Population:
 
     count: int
     seed: int
-    delay: Delay = field(default_factory=Constant)
+    delay: Delay = field(default_factory=ConstantDelay)
     stragglers: Stragglers = field(default_factory=Stragglers)
     network: Connection = field(default_factory=Connection)
     availability: Availability = field(default_factory=Always)

@@ -9,7 +9,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.problems.base import Batch, Oracle, gram
-from rayfed.problems.linear import LinearModel, scores
+from rayfed.problems.logistic_regression import LinearModel, scores
 from rayfed.problems.picture import Picture
 
 _SHORT = 64

@@ -27,7 +27,6 @@ from rayfed.engine.stopping import PRUNED
 from rayfed.executors.base import Executor, HostLost
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
-from rayfed.runs.changes import digests_of
 from rayfed.runs.files import stops
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
@@ -35,6 +34,7 @@ from rayfed.runs.files.run_json import status as write_status
 from rayfed.runs.files.summaries import Summaries, bands_of, finish
 from rayfed.runs.logger import log_round, logger
 from rayfed.runs.outputs import run_warnings, write_outputs
+from rayfed.runs.resume import digests_of
 
 _REPLAYS = 20  # without a checkpoint in between: the machine is dying, not an actor
 _LOOK_S = 0.5  # between two looks at whether somebody asked the run to stop

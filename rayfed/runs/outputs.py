@@ -20,17 +20,17 @@ from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
 from rayfed.engine.works import USED, Ended
 from rayfed.population import Population
-from rayfed.runs.changes import told
 from rayfed.runs.files import summaries
 from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.run_json import one_line
 from rayfed.runs.files.store import publish_npz
 from rayfed.runs.forecast import WHY_EMPTY, few_asked
+from rayfed.runs.resume import told
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
 if TYPE_CHECKING:
     from rayfed.topology import Graph, Graphs
-    from rayfed.topology.walks import Walk
+    from rayfed.topology.walks.metropolis import Walk
 
 
 AWAY_CLIENTS = 1000

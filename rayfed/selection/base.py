@@ -18,7 +18,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import RunFailed
 from rayfed.messages import Ask, Reply, State, Wait
 from rayfed.topology import Graphs
-from rayfed.topology.walks import Walk
+from rayfed.topology.walks.metropolis import Walk
 
 POSITION = "position"
 """The diagnostic of a walking selection that says where the server was."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.clients.sampling import Minibatch, Sampling
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
 from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import distinct, redrawn
-from rayfed.selection.simple import Uniform, equal_shares
+from rayfed.selection.simple import UniformSelection, equal_shares
+from rayfed.solvers.sampling import Minibatch, Sampling
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -72,7 +72,7 @@ class PowerOfD(Selection):
     def select(self, view: SelectionView, state: State) -> Choice:
         """Draw candidates, rank them by their losses and return the first ids, ascending."""
         if self.first == "draw" and view.round == 1:
-            ids, _ = yield from Uniform().select(view, {})
+            ids, _ = yield from UniformSelection().select(view, {})
             return ids, state
         drawn = distinct(view, self.candidates(view))
         if len(drawn) > view.wanted:

@@ -39,7 +39,7 @@ class All(Selection):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Selection):
+class UniformSelection(Selection):
     """Each set of available clients is equally likely; without replacement."""
 
     name: ClassVar[str] = "uniform"

@@ -16,7 +16,7 @@ from rayfed.core.names import numbered
 from rayfed.messages import State, Wait
 from rayfed.selection.base import CONNECTED, POSITION, REPAIRED, Choice, Selection, SelectionView
 from rayfed.topology.base import MOST_CHECKED
-from rayfed.topology.walks import Metropolis, Walk, Walker
+from rayfed.topology.walks.metropolis import Metropolis, Walk, Walker
 
 if TYPE_CHECKING:
     from rayfed.topology import Graphs

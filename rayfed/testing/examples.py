@@ -41,7 +41,7 @@ def example(cls: type[Any], folder: Path) -> Any:
 
     Examples
     --------
-    >>> from rayfed.clients.step_counts import UniformSteps
+    >>> from rayfed.solvers.step_counts import UniformSteps
     >>> example(UniformSteps, Path())
     UniformSteps(low=2, high=3)
     """
@@ -71,7 +71,7 @@ def examples(cls: type[Any], folder: Path) -> list[Any]:
 
     Examples
     --------
-    >>> from rayfed.availability import Bernoulli
+    >>> from rayfed.population import Bernoulli
     >>> examples(Bernoulli, Path())
     [Bernoulli(p=0.5, period_s=None), Bernoulli(p=0.5, period_s=0.5)]
     """

@@ -17,7 +17,7 @@ from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.outcome import reason
 from rayfed.runs.files.stops import STOPPED
-from rayfed.selection import All
+from rayfed.selection.simple import All
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.compare import assert_same_results
 

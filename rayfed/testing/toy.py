@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rayfed import api
 from rayfed.clients import Clients
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Ints
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
@@ -22,6 +21,8 @@ from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
 from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 TOY: Mapping[str, Any] = {
     "name": "toy",

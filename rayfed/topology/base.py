@@ -108,7 +108,7 @@ class Graphs:
 
     Examples
     --------
-    >>> from rayfed.topology.rounds import Ring
+    >>> from rayfed.topology.shapes import Ring
     >>> Graphs(Ring(), 5, seed=0).at(round=1).neighbours(0).tolist()
     [1, 4]
     """

@@ -16,7 +16,7 @@ from rayfed.topology.base import Graphs
 from rayfed.topology.chain import DENSE, Chain
 from rayfed.topology.connect import components_of
 from rayfed.topology.graph import Graph
-from rayfed.topology.walks import Walk
+from rayfed.topology.walks.metropolis import Walk
 
 _MANY = 100_000  # moves from which on numbers are shown in scientific notation
 DELTA = 0.25

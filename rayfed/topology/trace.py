@@ -26,7 +26,7 @@ _ENDS = ("u", "v")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace(Topology):
+class TopologyTrace(Topology):
     """Links over time, from a CSV file with the columns time, u and v.
 
     Rows with the same time are the links of the graph from that time until the next; the first
@@ -46,14 +46,14 @@ class Trace(Topology):
 
     _names: tuple[str, ...] = field(default=(), init=False, repr=False)
 
-    def named(self, names: Sequence[str]) -> Trace:
+    def named(self, names: Sequence[str]) -> TopologyTrace:
         """Return the topology of clients with these names."""
         bound = replace(self)
         object.__setattr__(bound, "_names", tuple(names))
         return bound
 
     @classmethod
-    def example(cls, folder: Path) -> Trace:
+    def example(cls, folder: Path) -> TopologyTrace:
         """Return a trace of two graphs of 12 clients, for checks; see `rayfed.testing.examples`."""
         rows = [f"{t},{i},{(i + 1 + t // 30) % 12}" for t in (0, 30) for i in range(12)]
         file = folder / "contacts.csv"

@@ -9,11 +9,11 @@ from rayfed.algorithms.marina import Marina
 from rayfed.algorithms.proxskip import ProxSkip
 from rayfed.channel.base import Draws
 from rayfed.channel.codecs.sparsifiers import RandK
-from rayfed.clients.step_counts import SharedCoin
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
+from rayfed.solvers.step_counts import SharedCoin
 
 LR = 0.05
 

@@ -11,13 +11,13 @@ import rayfed
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.memory import Weighing
-from rayfed.clients.solvers import SGD
-from rayfed.clients.solvers.adaptive import Adam
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.formulas import Quadratics
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
+from rayfed.solvers import SGD
+from rayfed.solvers.adaptive import Adam
 from rayfed.testing import points, reply
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import rayfed
 from rayfed.algorithms.feddyn import FedDyn
-from rayfed.clients.solvers import SGD
+from rayfed.solvers import SGD
 from rayfed.testing import answer, points, reply
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.fedexp import FedExP
-from rayfed.clients.solvers.adaptive import Adam
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers.adaptive import Adam
 from rayfed.testing import answer, reply
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms.fednova import FedNova
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers import SGD
 from rayfed.study import Study
 from rayfed.testing import answer, points, reply
 

@@ -1,7 +1,7 @@
 import pytest
 
 from rayfed.algorithms.fedprox import FedProx
-from rayfed.clients.solvers import SGD
+from rayfed.solvers import SGD
 
 
 def local(**more):

@@ -8,14 +8,14 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.algorithms.fedvarp import FedVARP
-from rayfed.clients.schedules import Step
-from rayfed.clients.solvers import SGD
-from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.formulas import Quadratics
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
+from rayfed.solvers import SGD
+from rayfed.solvers.schedules import Step
+from rayfed.solvers.step_counts import UniformSteps
 from rayfed.testing import answer, reply
 
 N, LR, STEPS = 50, 0.02, 5

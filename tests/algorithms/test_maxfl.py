@@ -7,9 +7,9 @@ import pytest
 
 from rayfed.algorithms.maxfl import MaxFL, slope
 from rayfed.clients.clients import loss_alone
-from rayfed.clients.solvers import SGD
 from rayfed.datasets.base import Table
-from rayfed.problems.linear import LogisticRegression
+from rayfed.problems.logistic_regression import LogisticRegression
+from rayfed.solvers import SGD
 from rayfed.testing.rounds import answer, reply
 from rayfed.testing.studies import LOCAL, mixed
 from rayfed.testing.toy import clients_of, points, tiny_run

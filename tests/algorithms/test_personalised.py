@@ -10,8 +10,8 @@ from rayfed.algorithms.apfl import APFL
 from rayfed.algorithms.perfedavg import PerFedAvg
 from rayfed.algorithms.pfedme import PFedMe
 from rayfed.clients import Clients
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers import SGD
 from rayfed.testing import points
 
 LOCAL = {"steps": 3, "batch": 4, "lr": 0.1, "momentum": 0.5}

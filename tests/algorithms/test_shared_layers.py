@@ -8,10 +8,10 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.fedper import FedPer
 from rayfed.algorithms.fedrep import FedRep
-from rayfed.clients.solvers import SGD
-from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.mlp import MLP
+from rayfed.solvers import SGD
+from rayfed.solvers.step_counts import UniformSteps
 
 SIZES = (6, 11, 4, 9)
 LR, STEPS, HEAD_STEPS, HIDDEN = 0.2, 3, 2, 5

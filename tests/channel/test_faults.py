@@ -21,8 +21,7 @@ from rayfed.channel.faults import (
 from rayfed.channel.faulty import faulty
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population import Population
-from rayfed.population.delay import Constant
+from rayfed.population import ConstantDelay, Population
 from rayfed.population.population import Group
 
 V = np.array([[1.0, -2.0], [3.0, 0.5]])
@@ -123,7 +122,7 @@ def test_the_first_direction_by_hand():
 
 def population(count=10, groups=()):
     names = ("a", "b") if count == 2 else ()
-    return Population(count, 0, Constant(), groups=groups, names=names)
+    return Population(count, 0, ConstantDelay(), groups=groups, names=names)
 
 
 def test_nobody_has_two_faults_and_named_ones_come_first():

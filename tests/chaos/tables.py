@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rayfed.clients.step_counts import STEP_SETTINGS
 from rayfed.core.plugins import find
+from rayfed.solvers.step_counts import STEP_SETTINGS
 from tests.chaos.dice import Dice
 
 SOLVERS = ("local", "tune", "head")

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.messages import Ask, Upload
-from rayfed.population.delay import Constant
+from rayfed.population import ConstantDelay
 """
 SIGN = '''
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def test_what_is_unsound_is_found(tested, body, failing, told):
 def test_other_kinds_are_checked_too(tested):
     body = '''
 @dataclass(frozen=True, kw_only=True)
-class Twice(Constant):
+class Twice(ConstantDelay):
     """Constant."""
     name: ClassVar[str] = "twice"
 '''

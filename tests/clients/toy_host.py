@@ -7,12 +7,12 @@ import numpy as np
 from rayfed.clients.host import Host
 from rayfed.clients.request import Request
 from rayfed.clients.setup import DataView, DataViews, Setup
-from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
 from rayfed.messages import Upload
 from rayfed.problems.objective import Objective
+from rayfed.solvers import SGD
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rayfed.clients import gram
-from rayfed.clients.solvers import Descent
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Table
+from rayfed.solvers import Descent
 from rayfed.testing.toy import clients_of
 
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 4}

@@ -13,7 +13,7 @@ from rayfed.core.dotted import (
     setting_name,
 )
 from rayfed.core.errors import ScenarioError
-from rayfed.delays import Exponential
+from rayfed.population import Exponential
 
 RAW = {"a": {"b": 1, "c": [{"d": 1}, {"d": 2, "e": 3}]}, "f": "name"}
 

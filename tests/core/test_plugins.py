@@ -16,7 +16,7 @@ import rayfed
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
-from rayfed.population.delay import Constant, Delay
+from rayfed.population import ConstantDelay, Delay
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +87,9 @@ def test_a_module_that_is_not_there():
 
 
 def test_names_of_our_own():
-    assert plugins.name_of(Constant(mean_s=2.0)) == plugins.name_of(Constant) == "constant"
+    assert (
+        plugins.name_of(ConstantDelay(mean_s=2.0)) == plugins.name_of(ConstantDelay) == "constant"
+    )
 
 
 def test_a_class_of_a_notebook_that_has_ended_is_named():
@@ -132,7 +134,7 @@ def test_whose_a_file_is(tmp_path):
 
 
 def local(mean):
-    class Slow(Constant):
+    class Slow(ConstantDelay):
         """Another delay at each call."""
 
         mean_s: float = mean
@@ -178,17 +180,36 @@ def test_a_name_that_a_module_lacks_gets_what_the_module_has(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("kind", plugins.KINDS)
-def test_the_module_of_a_kind_has_its_classes(kind):
-    module = getattr(rayfed, kind)
-    found = {cls.__name__: cls for cls in plugins.find(kind).values()}
-    assert {name: getattr(module, name) for name in found} == found
-    assert set(dir(module)) == {*found, plugins.base(kind).__name__}
+def test_classes_are_imported_from_the_package_they_live_in(kind):
+    package = importlib.import_module(".".join(plugins.KINDS[kind].home.split(".")[:2]))
+    found = {cls.__name__: cls for cls in (*plugins.find(kind).values(), plugins.base(kind))}
+    assert {name: getattr(package, name) for name in found} == found
+    assert {*found} <= {*dir(package)}
+
+
+PACKAGES = sorted({".".join(kind.home.split(".")[:2]) for kind in plugins.KINDS.values()})
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_classes_of_a_package_share_a_name(package):
+    kinds = [kind for kind, each in plugins.KINDS.items() if each.home.startswith(package)]
+    names = [cls for kind in kinds for cls in plugins.classes(kind)]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_editors_see_the_classes_that_are_found(package):
+    text = (ROOT / package.replace(".", "/") / "__init__.py").read_text("utf-8")
+    listed = re.findall(r"^    from (\S+) import (\w+) as \2$", text, re.M)
+    found = {(home, cls) for cls, home in plugins.packaged(package).items()}
+    wanted = "".join(f"    from {home} import {cls} as {cls}\n" for home, cls in sorted(found))
+    assert {*listed} == found, f"write under TYPE_CHECKING:\n{wanted}"
 
 
 @pytest.mark.parametrize(
     ("module", "name", "told"),
     [
-        (rayfed.partitions, "Dirchlet", "'Dirchlet'; did you mean 'Dirichlet'"),
+        (rayfed.datasets, "Dirchlet", "'Dirchlet'; did you mean 'Dirichlet'"),
         (rayfed, "partition", "has no attribute 'partition'"),
     ],
 )
@@ -200,9 +221,10 @@ def test_a_class_that_is_not_there(module, name, told):
 def test_classes_are_imported_when_they_are_asked_for():
     program = """if True:
         import sys, rayfed
-        assert [name for name in sys.modules if name.startswith("rayfed")] == ["rayfed"]
-        assert "partitions" in dir(rayfed)
-        from rayfed.schedules import Cosine
+        loaded = {name for name in sys.modules if name.startswith("rayfed")}
+        assert loaded == {"rayfed", "rayfed.core", "rayfed.core.moved"}
+        assert "population" in dir(rayfed)
+        from rayfed.solvers import Cosine
         assert "rayfed.algorithms.fedavg" not in sys.modules
         from rayfed.algorithms import FedExP
         assert FedExP.name == "fedexp"
@@ -220,9 +242,9 @@ def test_mypy_sees_classes_and_their_settings(tmp_path):
         "from rayfed.algorithms import FedAvg\n"
         "from rayfed.solvers import SGD\n"
         "FedAvg(local=SGD(steps=5), server_lr=1.0)\n"
-        "rayfed.partitions.Dirichlet(alpha=0.3)\n"
+        "rayfed.datasets.Dirichlet(alpha=0.3)\n"
         "FedAvg(serverlr=1.0)\n"
-        "rayfed.partitions.Dirchlet\n"
+        "rayfed.datasets.Dirchlet\n"
         "rayfed.Study(round=3)\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]

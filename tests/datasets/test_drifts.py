@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Arriving, ImagesTurn, LabelsSwap, Rotation
 from rayfed.datasets.base import Table
 from rayfed.datasets.drifting import DriftingShards
 from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
-from rayfed.drifts import Arriving, ImagesTurn, LabelsSwap, Rotation
 from rayfed.testing.checks.drifts import changed, check_pure
 
 EVERYBODY = np.arange(2)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.datasets import IID, Writers
 from rayfed.datasets.base import Source
 from rayfed.datasets.leaf import CHARACTERS, FEMNIST, Shakespeare
-from rayfed.datasets.partitions import IID
 from rayfed.datasets.split import split
-from rayfed.partitions import Writers
 from rayfed.testing import tiny_run
 
 LINE = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer woe"

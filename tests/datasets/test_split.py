@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import IID, Dirichlet, Sizes, Writers
 from rayfed.datasets.base import Table
-from rayfed.datasets.partitions import IID
 from rayfed.datasets.split import held_out, split
-from rayfed.partitions import Dirichlet, Sizes, Writers
 
 OWNED = Table(np.zeros((10, 1)), np.arange(10.0), client=np.array([1, 0, 1, 1, 0, 1, 1, 1, 2, 1]))
 PLAIN = Table(np.zeros((40, 1)), np.arange(40) % 2, classes=2)

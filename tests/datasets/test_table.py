@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rayfed.datasets import IID
 from rayfed.datasets.base import Table
-from rayfed.datasets.partitions import IID
 from rayfed.datasets.sizes import UniformSizes
 from rayfed.datasets.split import split
 from rayfed.datasets.synthetic import Linear

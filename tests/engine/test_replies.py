@@ -6,7 +6,6 @@ import pytest
 from rayfed.clients.host import Host
 from rayfed.clients.request import Failure, Request
 from rayfed.clients.setup import DataView, DataViews, Setup
-from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.core.tree import add
 from rayfed.datasets.split import ClientRows, Split
@@ -15,6 +14,7 @@ from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
 from rayfed.executors.base import gather
 from rayfed.messages import Upload
 from rayfed.problems.objective import Objective
+from rayfed.solvers import SGD
 
 GROUPS = np.array([2, 0, 2, 2, 7, 0, 7, 2])
 VALUES = np.array([[1e16, 1.0], [3.0, 5.0], [1.0, 2.0], [-1e16, 4.0],

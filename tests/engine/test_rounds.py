@@ -16,7 +16,7 @@ from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
-from rayfed.selection import Uniform
+from rayfed.selection import UniformSelection
 from tests.fakes.stepping import step
 
 
@@ -174,7 +174,7 @@ def test_a_cost_may_be_a_function_of_the_clients_and_their_rows(mixed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Polling(Uniform):
+class Polling(UniformSelection):
     """Asks its candidates something before it takes them all."""
 
     name: ClassVar[str] = "polling"

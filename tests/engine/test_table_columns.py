@@ -18,7 +18,7 @@ from rayfed.core.plugins import find
 from rayfed.engine import columns
 from rayfed.engine.columns import catalogue, diagnostics
 from rayfed.measures.evaluation import evaluated
-from rayfed.selection import Uniform
+from rayfed.selection import UniformSelection
 
 TABLES = {
     "rounds": columns.ROUNDS["every run"], "events": columns.EVENTS, "clients": columns.CLIENTS,
@@ -80,7 +80,7 @@ def test_a_run_writes_the_columns_that_are_declared(mixed, tmp_path):
 
 def test_own_columns_come_beside_the_tables(mixed):
     wait = Column("wait_s", "longest wait", "s")
-    assert diagnostics(moody(wait), Uniform()) == (wait,)
+    assert diagnostics(moody(wait), UniformSelection()) == (wait,)
     assert names(diagnostics(moody(wait), find("selections")["walk"]())) == (
         "position", "connected", "repaired", "wait_s",
     )  # fmt: skip
@@ -96,7 +96,7 @@ def test_own_columns_come_beside_the_tables(mixed):
 )
 def test_what_cannot_be_a_diagnostic_is_refused(declared, error, said):
     with pytest.raises(error, match=said):
-        diagnostics(moody(declared), Uniform())
+        diagnostics(moody(declared), UniformSelection())
 
 
 def test_frames_have_the_types_that_are_declared(mixed, tmp_path):

@@ -18,8 +18,7 @@ from rayfed.engine.stages import Transfers
 from rayfed.engine.timeline import Timeline, fate, fates
 from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
-from rayfed.population import Population
-from rayfed.population.delay import Constant
+from rayfed.population import ConstantDelay, Population
 from tests.fakes.stepping import step
 
 COUNT, ROUNDS = 6, 4
@@ -43,7 +42,7 @@ def test_one_work_ends_as_many_do(works):
 
 def test_what_is_broken_off_leaves_the_link():
     """Two uploads of 1,000 bytes share 1,000 bytes/s; at 1 s, 500 bytes of each are left."""
-    population = Population(2, 0, Constant(mean_s=1.0))
+    population = Population(2, 0, ConstantDelay(mean_s=1.0))
     line = Timeline(Transfers(Link(math.inf), Link(1000.0)))
     rows = [
         Work(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 0, 1000, 1.0, 0.0, 0.0, math.inf,

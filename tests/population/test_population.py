@@ -8,12 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rayfed.availability import Bernoulli, Cyclic
 from rayfed.core.errors import ScenarioError
-from rayfed.delays import Exponential
-from rayfed.population import Connection, Group, Population, Stragglers
-from rayfed.population.availability import Always
-from rayfed.population.delay import Constant
+from rayfed.population import (
+    Always,
+    Bernoulli,
+    Connection,
+    ConstantDelay,
+    Cyclic,
+    Exponential,
+    Group,
+    Population,
+    Stragglers,
+)
 
 
 def test_without_groups_everybody_is_in_group_zero():
@@ -94,7 +100,7 @@ def test_scaling_the_delay_keeps_the_draw():
 
 def test_a_group_has_its_own_delay():
     population = Population(
-        4, 0, Constant(mean_s=1.0), groups=(Group(ids=(1,), delay=Constant(mean_s=9.0)),)
+        4, 0, ConstantDelay(mean_s=1.0), groups=(Group(ids=(1,), delay=ConstantDelay(mean_s=9.0)),)
     )
     assert population.seconds_per_step([0, 1, 2], 1, 0).tolist() == [1.0, 9.0, 1.0]
     assert population.mean_seconds_per_step([1, 3]).tolist() == [9.0, 1.0]
@@ -151,7 +157,7 @@ def test_nobody_may_be_asked_about():
 def test_answers_do_not_depend_on_who_else_is_asked_about():
     population = Population(
         100, 3, Exponential(), Stragglers(0.2, 5.0), availability=Bernoulli(p=0.5, period_s=1.0),
-        groups=(Group(count=30, delay=Constant(mean_s=2.0)),),
+        groups=(Group(count=30, delay=ConstantDelay(mean_s=2.0)),),
     )  # fmt: skip
     ids = np.arange(100)
     whole = population.seconds_per_step(ids, 2, 0)
@@ -174,7 +180,7 @@ def test_it_is_frozen():
 
 
 def test_a_million_clients_cost_nothing_until_asked():
-    groups = (Group(count=300_000, delay=Constant(mean_s=2.0)), Group(ids=(5, 17)))
+    groups = (Group(count=300_000, delay=ConstantDelay(mean_s=2.0)), Group(ids=(5, 17)))
     tracemalloc.start()
     try:
         population = Population(

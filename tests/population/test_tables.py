@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.availability import Trace
 from rayfed.core.errors import DataMissing, ScenarioError
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import AvailabilityTrace, PopulationInfo
 from rayfed.population.tables import TraceFile, clients
 
 TABLE = "compute_s\n0.5\n"
@@ -69,7 +68,7 @@ def test_names_may_be_written_as_whole_numbers_with_a_point(tmp_path):
 
 def test_numbers_beyond_ids_are_names_until_the_data_are_read(tmp_path):
     (tmp_path / "it.csv").write_text(f"client,start_s,end_s\n{NAMES[3]},0,1\n1001,0,2\n")
-    trace = Trace(file=str(tmp_path / "it.csv"), repeat_s=5)
+    trace = AvailabilityTrace(file=str(tmp_path / "it.csv"), repeat_s=5)
     named, others = trace.named(NAMES), PopulationInfo(4, 0)
     assert named.available(np.arange(4), 0.5, 1, others).tolist() == [False, True, False, True]
     assert named.available(np.arange(4), 1.5, 1, others).tolist() == [False, True, False, False]

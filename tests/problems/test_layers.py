@@ -3,7 +3,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.layers import head, matching
-from rayfed.problems.linear import LogisticRegression
+from rayfed.problems.logistic_regression import LogisticRegression
 from rayfed.problems.mlp import MLP
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
@@ -15,6 +14,7 @@ from rayfed.problems.base import Batch, StepKey
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.runs.driver import Driver
+from rayfed.solvers import SGD
 from rayfed.testing.toy import clients_of
 
 

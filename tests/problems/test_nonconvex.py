@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rayfed.clients.gram import fewest
-from rayfed.clients.solvers import SGD
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Table
 from rayfed.problems import nonconvex
 from rayfed.problems.objective import Objective
+from rayfed.solvers import SGD
 from rayfed.testing import clients_of
 from rayfed.testing.checks.problems import KERNELS, case_of, differences
 

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.problems.circle import Circle
 from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.linear import LogisticRegression
+from rayfed.problems.logistic_regression import LogisticRegression
 from rayfed.problems.picture import Picture
 from rayfed.problems.quadratic import Quadratic
 

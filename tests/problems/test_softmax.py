@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed.problems.base import Batch
-from rayfed.problems.linear import LogisticRegression
+from rayfed.problems.logistic_regression import LogisticRegression
 from rayfed.problems.softmax import SoftmaxRegression
 
 PROBLEM = SoftmaxRegression(intercept=False)

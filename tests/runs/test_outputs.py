@@ -8,20 +8,17 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.availability import Cyclic, Diurnal, Markov, Outages
 from rayfed.executors.serial import SerialExecutor
-from rayfed.population import Population
-from rayfed.population.availability import Always
+from rayfed.population import Always, Cyclic, Diurnal, Markov, Outages, Population
 from rayfed.runs import outputs
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.outputs import MOST_INTERVALS, MOST_STEPS, WALK, WalkPath, away
 from rayfed.testing.toy import tiny_run, toy_scenario
-from rayfed.topology import Graphs
+from rayfed.topology import Graphs, Metropolis, UniformWalk
 from rayfed.topology.connect import components_of
 from rayfed.topology.geometric import Geometric
-from rayfed.topology.rounds import Complete, Random, Ring, Star
-from rayfed.topology.walks import Metropolis, Uniform
+from rayfed.topology.shapes import Complete, Random, Ring, Star
 
 
 def said(tmp_path, *algorithms, **changes):
@@ -172,12 +169,12 @@ def test_a_ring_is_recorded_once_with_its_second_eigenvalue():
 
 
 def test_the_law_of_uniform_moves_on_a_star_is_its_degrees():
-    found = outputs.walked(Graphs(Star(), 5, seed=0), Uniform(lazy=0.5), way([0]))
+    found = outputs.walked(Graphs(Star(), 5, seed=0), UniformWalk(lazy=0.5), way([0]))
     assert found["law"][0] == pytest.approx([1 / 2, 1 / 8, 1 / 8, 1 / 8, 1 / 8])
 
 
 def test_what_a_solver_may_round_otherwise_is_not_recorded():
-    found = outputs.walked(Graphs(Complete(), 7, seed=0), Uniform(lazy=0.5), way([0]))
+    found = outputs.walked(Graphs(Complete(), 7, seed=0), UniformWalk(lazy=0.5), way([0]))
     assert found["law"].tolist() == [[0.142857142857] * 7]
     assert found["lambda_2"].tolist() == [0.416666666667]  # 1/2 - 1/2 * 1/6
 

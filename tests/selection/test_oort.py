@@ -8,7 +8,7 @@ import pytest
 from rayfed import api
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import SelectionView, Uniform
+from rayfed.selection import SelectionView, UniformSelection
 from rayfed.selection.oort import Oort
 from rayfed.testing import choose, reply
 from tests.fakes.stepping import step
@@ -142,7 +142,7 @@ def test_the_pace_slackens_when_less_is_gained():
 def test_with_everybody_new_it_is_the_uniform_selection():
     for round in range(1, 6):
         new, _, _ = choose(Oort(explore=1.0, explore_decay=1.0), seen(5, round, count=50))
-        assert new.tolist() == choose(Uniform(), seen(5, round, count=50)).ids.tolist()
+        assert new.tolist() == choose(UniformSelection(), seen(5, round, count=50)).ids.tolist()
 
 
 def test_it_hears_how_long_work_took(mixed):

@@ -11,7 +11,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.engine.state import RoundStats
 from rayfed.executors.serial import SerialExecutor
-from rayfed.selection import SelectionView, Uniform
+from rayfed.selection import SelectionView, UniformSelection
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
     AdaptivePowerOfD,
@@ -67,7 +67,7 @@ def test_the_candidates_with_the_largest_losses_are_kept_or_the_smallest(towards
 @pytest.mark.parametrize("rule", [PowerOfD, ComputationEfficient, CommunicationEfficient])
 def test_the_first_cohort_may_be_drawn_uniformly_without_asking(rule):
     ids, _ = unasked(rule(d=8, first="draw"), seen(round=1))
-    uniform, _ = unasked(Uniform(), seen(round=1))
+    uniform, _ = unasked(UniformSelection(), seen(round=1))
     assert ids.tolist() == uniform.tolist()
     ask, _, _ = polled(PowerOfD(d=8, first="draw"), seen(round=2))
     assert len(ask.clients) == 8

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
-from rayfed.selection import All, Selection, SelectionView, Uniform, Weighted
+from rayfed.selection import All, Selection, SelectionView, UniformSelection, Weighted
 from rayfed.selection.power_of_choice import PowerOfD
 from rayfed.testing import choose
 
@@ -27,14 +27,14 @@ def drawn(selection: Selection, seen: SelectionView):
     return ids, state
 
 
-@pytest.mark.parametrize("selection", [All(), Uniform(), Weighted()], ids=lambda s: s.name)
+@pytest.mark.parametrize("selection", [All(), UniformSelection(), Weighted()], ids=lambda s: s.name)
 def test_state_passes_through_and_starts_empty(selection):
     _, state = drawn(selection, view())
     assert state["kept"].tolist() == [0, 1, 2]
     assert selection.init(5) == {}
 
 
-@pytest.mark.parametrize("selection", [All(), Uniform(), Weighted()], ids=lambda s: s.name)
+@pytest.mark.parametrize("selection", [All(), UniformSelection(), Weighted()], ids=lambda s: s.name)
 def test_nobody_available_gives_nobody(selection):
     ids, _ = drawn(selection, view(available=lambda ids: np.zeros(len(ids), dtype=bool)))
     assert ids.tolist() == []
@@ -48,21 +48,25 @@ def test_all_takes_every_available_client():
 
 def test_uniform_draws_distinct_available_clients():
     for round in range(1, 30):
-        ids, _ = drawn(Uniform(), view(count=50, round=round, available=lambda ids: ids % 2 == 1))
+        ids, _ = drawn(
+            UniformSelection(), view(count=50, round=round, available=lambda ids: ids % 2 == 1)
+        )
         assert len(set(ids.tolist())) == len(ids) == 4
         assert (ids % 2 == 1).all()
         assert (np.diff(ids) > 0).all()
 
 
 def test_uniform_returns_fewer_where_fewer_are_there():
-    ids, _ = drawn(Uniform(), view(count=500, available=lambda ids: np.isin(ids, [3, 477])))
+    ids, _ = drawn(
+        UniformSelection(), view(count=500, available=lambda ids: np.isin(ids, [3, 477]))
+    )
     assert ids.tolist() == [3, 477]
 
 
 def test_uniform_pairs_are_equally_likely():
     rounds = 3000
     pairs = Counter(
-        tuple(drawn(Uniform(), view(count=4, wanted=2, round=r))[0].tolist())
+        tuple(drawn(UniformSelection(), view(count=4, wanted=2, round=r))[0].tolist())
         for r in range(1, rounds + 1)
     )
     assert len(pairs) == 6
@@ -71,7 +75,10 @@ def test_uniform_pairs_are_equally_likely():
 
 def test_uniform_over_the_available_is_uniform():
     chosen = [
-        drawn(Uniform(), view(count=300, wanted=1, round=r, available=lambda ids: ids % 50 == 7))[0]
+        drawn(
+            UniformSelection(),
+            view(count=300, wanted=1, round=r, available=lambda ids: ids % 50 == 7),
+        )[0]
         for r in range(1, 1201)
     ]
     counts = np.bincount(np.concatenate(chosen) // 50, minlength=6)
@@ -86,10 +93,10 @@ def test_looking_at_many_walks_at_once_draws_the_same_client(there):
     for round in (1, 2, 3, 66, 67, 200, 65, 4):
         seen = view(50, 1, round, available=there, cache=cache)
         walk = Key(0, "cohort").permutation(50, round=round)(np.arange(50))
-        assert drawn(Uniform(), seen)[0].tolist() == [walk[there(walk)][0]]
+        assert drawn(UniformSelection(), seen)[0].tolist() == [walk[there(walk)][0]]
 
 
-@pytest.mark.parametrize("selection", [All(), Uniform()], ids=lambda s: s.name)
+@pytest.mark.parametrize("selection", [All(), UniformSelection()], ids=lambda s: s.name)
 @pytest.mark.parametrize("wanted", [2, 3, 5])
 def test_knowing_who_is_idle_changes_nobody(selection, wanted):
     idle = np.array([3, 17, 40])
@@ -108,7 +115,7 @@ def test_uniform_costs_the_cohort_and_not_the_population():
         asked.append(len(ids))
         return ids % 2 == 0
 
-    ids, _ = drawn(Uniform(), view(count=10**6, wanted=100, available=half))
+    ids, _ = drawn(UniformSelection(), view(count=10**6, wanted=100, available=half))
     assert len(ids) == 100
     assert sum(asked) <= 700
 
@@ -160,7 +167,7 @@ def test_weighted_makes_its_table_once_a_run():
     assert asked == [1000]
 
 
-@pytest.mark.parametrize("selection", [Uniform(), Weighted()], ids=lambda s: s.name)
+@pytest.mark.parametrize("selection", [UniformSelection(), Weighted()], ids=lambda s: s.name)
 def test_the_cohort_is_a_function_of_seed_and_round(selection):
     same = [drawn(selection, view(1000, 10, 3))[0].tolist() for _ in range(2)]
     assert same[0] == same[1]
@@ -169,7 +176,10 @@ def test_the_cohort_is_a_function_of_seed_and_round(selection):
 
 
 def test_who_is_drawn_at_once_and_that_others_ask_first():
-    assert Uniform().at_once(view(), {}).tolist() == drawn(Uniform(), view())[0].tolist()
+    assert (
+        UniformSelection().at_once(view(), {}).tolist()
+        == drawn(UniformSelection(), view())[0].tolist()
+    )
     with pytest.raises(RunFailed, match="'power-of-d' asks clients before it selects"):
         PowerOfD(d=6).at_once(view(), PowerOfD(d=6).init(10))
 
@@ -179,7 +189,7 @@ def test_the_next_of_a_walk_takes_the_place_of_one_that_failed():
     walk = Key(0, "cohort").permutation(10, round=1)(np.arange(10))
     asked = walk[:4]
     rest = view(wanted=1, available=lambda ids: ~np.isin(ids, asked))
-    assert Uniform().at_once(rest, {}).tolist() == [walk[4]]
+    assert UniformSelection().at_once(rest, {}).tolist() == [walk[4]]
 
 
 @pytest.mark.parametrize(("count", "wanted"), [(1000, 100), (70, 3), (10**6, 5000)])
@@ -189,7 +199,7 @@ def test_cohorts_that_are_drawn_ahead_are_those_of_their_rounds(count, wanted):
     for round in [1, 2, 3, 80, 81, 82, 200, 3]:
         there = lambda ids, r=round: (ids + r) % 3 > 0  # noqa: E731
         seen = {"count": count, "wanted": wanted, "round": round, "available": there}
-        ahead, _ = drawn(Uniform(), view(**seen, cache=cache))
-        alone, _ = drawn(Uniform(), view(**seen))
+        ahead, _ = drawn(UniformSelection(), view(**seen, cache=cache))
+        alone, _ = drawn(UniformSelection(), view(**seen))
         np.testing.assert_array_equal(ahead, alone)
     assert ("heads" in cache) == (wanted < 5000)

@@ -10,8 +10,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.files.outcome import reason
-from rayfed.topology import Graphs
-from rayfed.topology.walks import Metropolis
+from rayfed.topology import Graphs, Metropolis
 
 
 @pytest.fixture

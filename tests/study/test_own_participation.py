@@ -9,7 +9,7 @@ from rayfed.engine.run import Participation
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.told import SettingsPanel
 from rayfed.report.read.results import Results
-from rayfed.selection import All, Uniform
+from rayfed.selection import All, UniformSelection
 from rayfed.selection.power_of_choice import PowerOfD
 from rayfed.study import Study, expand
 
@@ -134,7 +134,7 @@ def test_it_is_written_back_and_shown(tmp_path):
     raw = study(fedavg(participation={"deadline_s": 4, "select": "uniform"}), fedavg("other"))
     made = Study.parse(raw)
     assert Study.parse(made.to_dict()) == made
-    assert made.algorithms[0].participation == {"deadline_s": 4.0, "select": Uniform()}
+    assert made.algorithms[0].participation == {"deadline_s": 4.0, "select": UniformSelection()}
     result = rayfed.run(made, out=tmp_path / "out", page=False)
     settings = dict(SettingsPanel(PageSource.of(Results.read(result.folder))).settings)
     assert "participation.deadline_s=4.0" in settings["fedavg"]

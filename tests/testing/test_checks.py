@@ -10,11 +10,10 @@ import pytest
 from annotated_types import Gt
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.availability import Bernoulli, Cyclic
-from rayfed.clients.solvers import SGD
-from rayfed.delays import Exponential, Lognormal
+from rayfed.population import Bernoulli, Cyclic, Exponential, Lognormal
 from rayfed.problems.least_squares import LeastSquares
-from rayfed.selection import Uniform
+from rayfed.selection import UniformSelection
+from rayfed.solvers import SGD
 from rayfed.testing.checks import (
     Skipped,
     checks,
@@ -22,8 +21,8 @@ from rayfed.testing.checks import (
     datasets,
 )
 from rayfed.testing.examples import example, examples
-from rayfed.topology.rounds import Ring
-from rayfed.topology.walks import Metropolis
+from rayfed.topology import Metropolis
+from rayfed.topology.shapes import Ring
 
 COUNTER = itertools.count()
 
@@ -130,7 +129,7 @@ class Stacked(FedAvg):
         return upload
 
 
-class Fixed(Uniform):
+class Fixed(UniformSelection):
     """Always names the first clients, who may be away."""
 
     def select(self, view, state):

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rayfed.topology import EdgeList, Graphs, chain
+from rayfed.topology import EdgeList, Graphs, Metropolis, UniformWalk, chain
 from rayfed.topology.chain import Chain
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
-from rayfed.topology.rounds import Complete, Grid, Random, Ring, SmallWorld, Star
-from rayfed.topology.walks import Metropolis, Uniform
+from rayfed.topology.shapes import Complete, Grid, Random, Ring, SmallWorld, Star
 
 
 def walked(topology, count, walk, seed=0):
@@ -25,16 +24,16 @@ def given(rows):
 
 ODD, EVEN = 11, 12
 EIGENVALUES = {
-    "odd ring": (Ring(), ODD, Uniform(), math.cos(math.pi / ODD)),  # of cos(2 pi k / n)
-    "lazy ring": (Ring(), EVEN, Uniform(lazy=0.5), 0.5 + 0.5 * math.cos(2 * math.pi / EVEN)),
-    "even ring": (Ring(), EVEN, Uniform(), 1.0),
-    "complete": (Complete(), 9, Uniform(), 1 / 8),
-    "lazy complete": (Complete(), 9, Uniform(lazy=0.5), 0.5 - 0.5 / 8),
-    "star": (Star(), 9, Uniform(), 1.0),
-    "lazy star": (Star(), 9, Uniform(lazy=0.5), 0.5),
+    "odd ring": (Ring(), ODD, UniformWalk(), math.cos(math.pi / ODD)),  # of cos(2 pi k / n)
+    "lazy ring": (Ring(), EVEN, UniformWalk(lazy=0.5), 0.5 + 0.5 * math.cos(2 * math.pi / EVEN)),
+    "even ring": (Ring(), EVEN, UniformWalk(), 1.0),
+    "complete": (Complete(), 9, UniformWalk(), 1 / 8),
+    "lazy complete": (Complete(), 9, UniformWalk(lazy=0.5), 0.5 - 0.5 / 8),
+    "star": (Star(), 9, UniformWalk(), 1.0),
+    "lazy star": (Star(), 9, UniformWalk(lazy=0.5), 0.5),
     "star, metropolis": (Star(), 9, Metropolis(), 1 - 1 / 8),
-    "two clients": (Ring(), 2, Uniform(lazy=0.3), 0.4),
-    "one client": (Ring(), 1, Uniform(), 0.0),
+    "two clients": (Ring(), 2, UniformWalk(lazy=0.3), 0.4),
+    "one client": (Ring(), 1, UniformWalk(), 0.0),
 }
 
 
@@ -47,7 +46,7 @@ def test_the_second_eigenvalue_in_closed_form(topology, count, walk, expected):
     assert walked(topology, count, walk).second_eigenvalue == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("walk", [Uniform(), Metropolis(), Uniform(lazy=0.5)], ids=str)
+@pytest.mark.parametrize("walk", [UniformWalk(), Metropolis(), UniformWalk(lazy=0.5)], ids=str)
 @pytest.mark.parametrize(
     ("topology", "count"),
     [(Random(p=0.2), 60), (SmallWorld(), 80), (Grid(columns=7), 77), (Ring(), 151)],
@@ -67,14 +66,14 @@ def test_sparse_is_dense(topology, count, walk, monkeypatch):
 
 
 def test_a_long_ring_in_closed_form():
-    eigenvalue = walked(Ring(), 3000, Uniform(lazy=0.5)).second_eigenvalue
+    eigenvalue = walked(Ring(), 3000, UniformWalk(lazy=0.5)).second_eigenvalue
     assert 1 - eigenvalue == pytest.approx(0.5 - 0.5 * math.cos(2 * math.pi / 3000), rel=1e-3)
 
 
 def test_the_stationary_laws():
     graph = Graphs(Random(p=0.3), 20, 0).of(0)
     degrees = graph.degrees(np.arange(20))
-    uniform, even = Chain(Uniform().matrix(graph)), Chain(Metropolis().matrix(graph))
+    uniform, even = Chain(UniformWalk().matrix(graph)), Chain(Metropolis().matrix(graph))
     np.testing.assert_allclose(uniform.stationary, degrees / degrees.sum(), atol=1e-15)
     np.testing.assert_allclose(even.stationary, 0.05, atol=1e-15)
     assert uniform.reversible
@@ -163,8 +162,8 @@ def exact_distances(rows, steps):
 EXACT = {
     "complete 4": (Complete(), Metropolis(lazy=0.5), lazy(complete(4))),
     "complete 7": (Complete(), Metropolis(), complete(7)),
-    "complete 10": (Complete(), Uniform(lazy=0.5), lazy(complete(10))),
-    "ring 5": (Ring(), Uniform(), ring(5)),
+    "complete 10": (Complete(), UniformWalk(lazy=0.5), lazy(complete(10))),
+    "ring 5": (Ring(), UniformWalk(), ring(5)),
     "ring 8": (Ring(), Metropolis(lazy=0.5), lazy(ring(8))),
     "star 6": (Star(), Metropolis(lazy=0.5), lazy(star(6))),
 }
@@ -188,10 +187,10 @@ def test_a_distance_of_exactly_delta_is_near(topology, walk, rows):
 @pytest.mark.parametrize(
     ("topology", "count", "walk"),
     [
-        (Ring(), 15, Uniform()),
-        (Complete(), 6, Uniform()),
+        (Ring(), 15, UniformWalk()),
+        (Complete(), 6, UniformWalk()),
         (Grid(), 12, Metropolis()),
-        (Random(p=0.4), 14, Uniform(lazy=0.2)),
+        (Random(p=0.4), 14, UniformWalk(lazy=0.2)),
     ],
 )
 def test_the_mixing_time_is_the_first_step_that_is_near(topology, count, walk, delta):
@@ -205,15 +204,15 @@ def test_the_mixing_time_is_the_first_step_that_is_near(topology, count, walk, d
 
 
 def test_hitting_times_in_closed_form():
-    complete = walked(Complete(), 7, Uniform()).hitting_times()
+    complete = walked(Complete(), 7, UniformWalk()).hitting_times()
     np.testing.assert_allclose(complete, 6 * (1 - np.eye(7)), atol=1e-10)
-    ring = walked(Ring(), 9, Uniform()).hitting_times()
+    ring = walked(Ring(), 9, UniformWalk()).hitting_times()
     gap = np.arange(9)
     np.testing.assert_allclose(ring[0], gap * (9 - gap), atol=1e-9)
-    star = walked(Star(), 6, Uniform()).hitting_times()  # 2 (n - 1) - 1 from the centre
+    star = walked(Star(), 6, UniformWalk()).hitting_times()  # 2 (n - 1) - 1 from the centre
     np.testing.assert_allclose(star[0, 1:], 9.0)
     np.testing.assert_allclose(star[1:, 0], 1.0)
-    np.testing.assert_allclose(walked(Ring(), 9, Uniform(lazy=0.5)).hitting_times(), 2 * ring)
+    np.testing.assert_allclose(walked(Ring(), 9, UniformWalk(lazy=0.5)).hitting_times(), 2 * ring)
 
 
 def test_hitting_times_of_one_are_those_of_all():
@@ -224,7 +223,7 @@ def test_hitting_times_of_one_are_those_of_all():
 def test_the_longest_hitting_time_of_a_large_graph_is_found_from_below(monkeypatch):
     for seed in range(3):
         graphs = Graphs(Geometric(range_m=150.0, mobility=Still()), 150, seed)
-        exact = Chain(Uniform(lazy=0.3).matrix(graphs.of(0)))
+        exact = Chain(UniformWalk(lazy=0.3).matrix(graphs.of(0)))
         longest = exact.hitting_times().max()
         assert exact.longest_hitting() == longest
         with monkeypatch.context() as patch:
@@ -236,7 +235,7 @@ def test_the_longest_hitting_time_of_a_large_graph_is_found_from_below(monkeypat
 def tree(*ends):
     """Return the uniform walk on a tree, by who comes before each client but the first."""
     links = np.stack([ends, np.arange(1, len(ends) + 1)], axis=1)
-    return Chain(Uniform().matrix(EdgeList(len(ends) + 1, links)))
+    return Chain(UniformWalk().matrix(EdgeList(len(ends) + 1, links)))
 
 
 @pytest.mark.parametrize(
@@ -257,16 +256,16 @@ def test_the_longest_hitting_time_is_looked_for(sweeps, ends, longest, monkeypat
 
 def test_cover_times_lie_within_their_bounds():
     """(n - 1)(1 + ... + 1/(n - 1)) for a complete graph, n (n - 1) / 2 for a ring."""
-    low, high = walked(Complete(), 6, Uniform()).cover_bounds()
+    low, high = walked(Complete(), 6, UniformWalk()).cover_bounds()
     assert low == pytest.approx(5 * (1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5))
     assert high == pytest.approx(low)
-    low, high = walked(Ring(), 9, Uniform()).cover_bounds()
+    low, high = walked(Ring(), 9, UniformWalk()).cover_bounds()
     assert low < 36 < high
 
 
 def test_large_chains_are_not_handled_whole(monkeypatch):
     monkeypatch.setattr(chain, "DENSE", 3)
-    found = walked(Ring(), 5, Uniform())
+    found = walked(Ring(), 5, UniformWalk())
     with pytest.raises(ValueError, match="the mixing time is computed for up to 3"):
         found.mixing_time()
     with pytest.raises(ValueError, match="all pairs are computed for up to 3"):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rayfed.topology import Graphs
-from rayfed.topology.rounds import Complete, Ring, Star, Targets
+from rayfed.topology import Graphs, Metropolis, UniformWalk
+from rayfed.topology.shapes import Complete, Ring, Star, Targets
 from rayfed.topology.summary import GraphSummary, WalkSummary, epoch_summaries, line, spaced, tables
-from rayfed.topology.walks import Metropolis, Uniform
 
 
 def shown(graphs, moments, own=()):
@@ -59,7 +58,7 @@ def test_the_tables_have_a_line_for_each_graph_and_walk():
 
 def test_a_study_s_own_walks_come_first_and_once():
     graphs = Graphs(Complete(), 4, 0)
-    own = [Metropolis(lazy=0.4), Uniform(hop_s=3.0), Metropolis(lazy=0.4, hop_s=1.0)]
+    own = [Metropolis(lazy=0.4), UniformWalk(hop_s=3.0), Metropolis(lazy=0.4, hop_s=1.0)]
     _, (_, *rows) = shown(graphs, [(1, 0.0)], own)
     names = [row[-7:-5] for row in rows]
     assert names == [["metropolis", "0.4"], ["uniform", "0"], ["metropolis", "0"]]
@@ -68,7 +67,7 @@ def test_a_study_s_own_walks_come_first_and_once():
 def test_what_a_walk_on_a_star_comes_to():
     # half of the visits are to the centre. Without laziness it is a move away from a leaf; from it
     # to one of 4 leaves it takes 2 * 4 - 1. A lazy walk takes twice as many.
-    walk = WalkSummary.of(Uniform(lazy=0.5), Graphs(Star(), 5, 0).of(0))
+    walk = WalkSummary.of(UniformWalk(lazy=0.5), Graphs(Star(), 5, 0).of(0))
     assert walk.visits == pytest.approx((1 / 8, 1 / 2))
     assert walk.hits == pytest.approx(16.0)
     harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
@@ -81,7 +80,7 @@ def test_of_one_client_there_is_nowhere_to_go():
 
 
 def test_the_mixing_time_of_a_large_graph_is_bounded():
-    walk = WalkSummary.of(Uniform(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
+    walk = WalkSummary.of(UniformWalk(lazy=0.5), Graphs(Ring(), 501, 0).of(0))
     assert not walk.exact
     assert walk.covers == (walk.hits, math.inf)
     assert replace(walk, hits=math.inf).hitting_text == "never"
@@ -90,7 +89,7 @@ def test_the_mixing_time_of_a_large_graph_is_bounded():
     assert row[-3:] == ["\N{GREATER-THAN OR EQUAL TO}", "62,750", "-"]  # 250 * 251 to the farthest
 
 
-class Around(Uniform):
+class Around(UniformWalk):
     def chances(self, graph, here, there):
         """Twice as often up as down a ring: not reversible, though all are visited alike."""
         return np.where((there - here) % graph.count == 1, 0.6, 0.3)

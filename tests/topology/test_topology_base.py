@@ -8,7 +8,7 @@ from rayfed.topology import Graphs, base
 from rayfed.topology.connect import components_of
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import GaussMarkov, Still
-from rayfed.topology.rounds import Complete, Random, Ring, Star, Targets
+from rayfed.topology.shapes import Complete, Random, Ring, Star, Targets
 
 CHANGING = {
     "drawn by rounds": Random(p=0.3, every=2, loss=0.2),

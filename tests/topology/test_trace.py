@@ -4,7 +4,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
-from rayfed.topology.trace import Trace
+from rayfed.topology.trace import TopologyTrace
 
 ROWS = "time,u,v\n10,0,2\n0,0,1\n0,1,2\n10,2,1\n25.5,1,0\n25.5,0,2\n"
 
@@ -16,7 +16,7 @@ def trace(tmp_path):
     def make(text, **settings):
         path = tmp_path / "contacts.csv"
         path.write_text(text)
-        return Graphs(Trace(path=str(path), **settings), 3, 0)
+        return Graphs(TopologyTrace(path=str(path), **settings), 3, 0)
 
     return make
 
@@ -92,12 +92,12 @@ def test_a_file_that_is_no_trace(trace, text, line):
 
 def test_a_missing_file():
     with pytest.raises(ScenarioError, match=r"nowhere.csv: cannot be read: No such file"):
-        Graphs(Trace(path="nowhere.csv"), 3, 0).at(1)
+        Graphs(TopologyTrace(path="nowhere.csv"), 3, 0).at(1)
 
 
 def test_names_keep_their_zeros(tmp_path):
     """Client 1001, not 01001, meets NA."""
     path = tmp_path / "contacts.csv"
     path.write_text("time,u,v\n0,01001,1001\n0,1001,NA\n")
-    trace = Trace(path=str(path)).named(("01001", "1001", "NA"))
+    trace = TopologyTrace(path=str(path)).named(("01001", "1001", "NA"))
     assert Graphs(trace, 3, 0).at(1, 0.0).links.tolist() == [[0, 1], [1, 2]]

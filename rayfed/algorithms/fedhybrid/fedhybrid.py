@@ -25,15 +25,16 @@ from rayfed.algorithms.fedhybrid.newton import (
 )
 from rayfed.algorithms.fedhybrid.theorem import Merit, Theorem
 from rayfed.algorithms.memory import refuse_sizes
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Floats, Ints, copied, like, to_numpy
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -15,7 +15,8 @@ from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards
-from rayfed.measures import Measure, MeasureView, Need
+from rayfed.measures import MeasureView, Need
+from rayfed.measures.base import Measure
 from rayfed.messages import State, Upload
 from rayfed.numerics.minimise import minimise
 from rayfed.problems.objective import Objective

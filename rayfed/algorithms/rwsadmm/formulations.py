@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rayfed.algorithms.rwsadmm.tolerance import nearest, pull, widths
-from rayfed.clients.solvers import SGD, Local
 from rayfed.core.arrays import Array, Bools, Ints, copied, inner, like, namespace, to_numpy
 from rayfed.messages import Reply, State, Upload
 from rayfed.problems.base import Batch
+from rayfed.solvers import Local
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients

@@ -30,20 +30,21 @@ from rayfed.algorithms.rwsadmm.formulations import (
 )
 from rayfed.algorithms.rwsadmm.theory import Lagrangian, Penalty
 from rayfed.algorithms.rwsadmm.tolerance import widths
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.selection.walk import Walking
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.datasets.shards import Shards
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
-    from rayfed.selection import Selection
+    from rayfed.selection.base import Selection
     from rayfed.topology import Graphs
 
 Tokens = Literal["one", "neighbourhood"]

@@ -13,7 +13,8 @@ from rayfed.algorithms.rwsadmm.tolerance import pull, widths
 from rayfed.clients.curvature import curvature, smoothness
 from rayfed.core.arrays import Array, inner, to_numpy
 from rayfed.core.columns import Column, names
-from rayfed.measures import Measure, MeasureView
+from rayfed.measures import MeasureView
+from rayfed.measures.base import Measure
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:

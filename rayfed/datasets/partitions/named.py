@@ -56,7 +56,7 @@ class Writers(_ByValue):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column(_ByValue):
+class ByColumn(_ByValue):
     """One client for each value of a feature, in the order of the values.
 
     The column remains a feature. (A column ``client`` of a user's file is not a feature and needs

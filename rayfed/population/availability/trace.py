@@ -195,7 +195,7 @@ _FILE = "clients.availability.file"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace(Availability):
+class AvailabilityTrace(Availability):
     """Clients are available in the intervals of a file.
 
     The file has a row for each interval, with ``start_s``, ``end_s`` (not included) and ``client``,
@@ -237,14 +237,14 @@ class Trace(Availability):
             raise ScenarioError("shift_s", text)
 
     @classmethod
-    def example(cls, folder: Path) -> Trace:
+    def example(cls, folder: Path) -> AvailabilityTrace:
         """Return a trace of three devices that repeats, for checks."""
         rows = ["device,start_s,end_s", "a,0,50", "a,70,100", "b,10,60.5", "c,90,100", "c,0,3"]
         file = folder / "intervals.csv"
         file.write_text("\n".join(rows), encoding="utf-8")
         return cls(file=str(file), repeat_s=100.0)
 
-    def named(self, names: Sequence[str]) -> Trace:
+    def named(self, names: Sequence[str]) -> AvailabilityTrace:
         """Return the availability of clients with these names; see `Availability.named`."""
         held = self._intervals
         if held.clients is None or not (names or held.by_name):

@@ -15,7 +15,7 @@ from rayfed.population.delay.base import Delay, DelayOfMean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant(Delay):
+class ConstantDelay(Delay):
     """Every step takes the same time.
 
     Parameters
@@ -39,7 +39,7 @@ class Constant(Delay):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(DelayOfMean):
+class UniformDelay(DelayOfMean):
     """Seconds per step uniform on ``mean_s * [1 - spread, 1 + spread]``.
 
     Parameters
@@ -52,7 +52,7 @@ class Uniform(DelayOfMean):
     Examples
     --------
     >>> import numpy as np
-    >>> Uniform(mean_s=2.0, spread=0.5).quantile(np.array([0.25, 0.5]))
+    >>> UniformDelay(mean_s=2.0, spread=0.5).quantile(np.array([0.25, 0.5]))
     array([1.5, 2. ])
     """
 

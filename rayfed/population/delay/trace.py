@@ -22,7 +22,7 @@ _WATTS = "watts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trace(Delay):
+class DelayTrace(Delay):
     """Every client has a device of a table, drawn by the seed, with its speed and its bandwidths.
 
     The file has a row for each device and the columns ``compute_s``, seconds of computing for one
@@ -59,7 +59,7 @@ class Trace(Delay):
 
     _names: tuple[str, ...] | None = field(default=None, init=False, repr=False)
 
-    def named(self, names: Sequence[str]) -> Trace:
+    def named(self, names: Sequence[str]) -> DelayTrace:
         """Return the delay of clients with these names; see `Delay.named`."""
         if self._own is None:
             return self  # the file names nobody, and is read once for all seeds
@@ -69,7 +69,7 @@ class Trace(Delay):
         return bound
 
     @classmethod
-    def example(cls, folder: Path) -> Trace:
+    def example(cls, folder: Path) -> DelayTrace:
         """Return a trace of four devices, for checks; see `rayfed.testing.examples`."""
         rows = ["compute_s,down_mbps,up_mbps", "0.5,8,4", "0.25,20,5", "2,4,1", "0.25,50,10"]
         file = folder / "devices.csv"

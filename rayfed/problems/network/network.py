@@ -1,51 +1,20 @@
-"""The settings of a neural network; torch is imported when a network meets its data."""
+"""Neural networks as problems; torch is imported when a network meets its data."""
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Self
 
-from annotated_types import Ge, Lt
-
-from rayfed.core.errors import LibraryMissing, ScenarioError, clipped, unknown
-from rayfed.core.own import Untrusted, admit
+from rayfed.core.errors import LibraryMissing
 from rayfed.core.rng import Key
-from rayfed.problems.base import Problem, Start
-
-Predicted: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
-LOSSES: Mapping[str, Predicted] = {
-    "cross-entropy": "multiclass",
-    "squared-error": "regression",
-    "binary-cross-entropy": "binary",
-}
-"""The losses that have a name, and what they predict."""
-_PREDICTED: Mapping[str, Predicted] = {"classes": "multiclass", "numbers": "regression"}
-MODELS = "rayfed.problems.network.models"
-"""Package of the built-in models, one a file."""
+from rayfed.problems.base import Problem
+from rayfed.problems.network.settings import NetworkSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augment:
-    """How images are changed in local steps, drawn by client, round and step.
-
-    Parameters
-    ----------
-    crop : int
-        Pixels by which an image may be shifted in each direction; zeros come in at the edge.
-    flip : bool
-        Whether half of the images are mirrored, left to right.
-    """
-
-    crop: Annotated[int, Ge(0)] = 0
-    flip: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network(Problem):
+class Network(NetworkSettings):
     """Neural network: a PyTorch module as the model.
 
     The model x (p,) holds the trained parameters in the order of
@@ -98,80 +67,6 @@ class Network(Problem):
     """
 
     name: ClassVar[str] = "network"
-    convex: ClassVar[bool] = False
-    has_hessian: ClassVar[bool] = False
-    has_representation: ClassVar[bool] = True
-    has_products: ClassVar[bool] = True
-    libraries: ClassVar[tuple[str, ...]] = ("torch",)
-    default_init: ClassVar[Start] = "torch"
-    starts: ClassVar[tuple[Start, ...]] = ("torch",)
-    named_losses: ClassVar[Mapping[str, str]] = LOSSES
-
-    model: Any
-    loss: Any = "cross-entropy"
-    predicts: Literal["classes", "numbers"] | None = None
-    label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0
-    shape: tuple[Annotated[int, Ge(1)], ...] = ()
-    frozen: tuple[str, ...] = ()
-    init_layers: tuple[str, ...] = ()
-    augment: Augment | None = None
-    precision: Literal["full", "bfloat16"] = "full"
-    intercept: bool = False
-
-    def __post_init__(self) -> None:
-        if self.intercept:
-            text = "a network has biases of its own; leave it out"
-            raise ScenarioError("intercept", text)
-        if not (callable(self.loss) or self.loss in LOSSES or ":" in str(self.loss)):
-            text = f"{unknown('loss', str(self.loss), LOSSES)} (or package.module:function)"
-            raise ScenarioError("loss", text)
-        if self.label_smoothing and self.loss != "cross-entropy":
-            text = f"found {self.label_smoothing:g} with another loss than cross-entropy"
-            raise ScenarioError("label_smoothing", f"{text}; leave it out")
-        if self.predicts is not None and self.task != _PREDICTED[self.predicts]:
-            text = f"found {self.predicts}, but the loss '{self.loss}' is of another kind"
-            raise ScenarioError("predicts", f"{text}; it is for a loss of your own")
-        self._check_model()
-        self._check_modules()
-
-    def _check_model(self) -> None:
-        """Refuse what cannot name a model."""
-        name, _ = self.choice
-        if isinstance(name, str) and ":" not in name and name not in built_in():
-            text = f"{unknown('model', name, built_in())} (or package.module:Class)"
-            raise ScenarioError("model", text)
-        if not (isinstance(name, str) or callable(name)):
-            found = f"found {clipped(name, 60)}"
-            raise ScenarioError("model", f"{found}; give a name, package.module:Class or a class")
-
-    def _check_modules(self) -> None:
-        """Refuse modules that scenarios may not name, before the data are read."""
-        for key, name in (("model", self.choice[0]), ("loss", self.loss)):
-            if isinstance(name, str) and ":" in name:
-                try:
-                    admit(name)
-                except Untrusted:
-                    raise
-                except ScenarioError as error:
-                    raise ScenarioError(key, str(error)) from error
-
-    @property
-    def choice(self) -> tuple[Any, dict[str, Any]]:
-        """The name, class or function of the model, and arguments of its constructor."""
-        if not isinstance(self.model, Mapping):
-            return self.model, {}
-        settings = dict(self.model)
-        if "name" not in settings:
-            text = "the name is missing; give a name and arguments of the constructor"
-            raise ScenarioError("model", text)
-        return settings.pop("name"), settings
-
-    @property
-    def task(self) -> Predicted:  # type: ignore[override]
-        """The target, which the loss decides; that of a function of the user's is "own"."""
-        if isinstance(self.loss, str) and self.loss in LOSSES:
-            return LOSSES[self.loss]
-        return "own" if self.predicts is None else _PREDICTED[self.predicts]
 
     def bound(
         self, shape: tuple[int, ...], classes: int, key: Key, init: Path | None = None
@@ -192,12 +87,6 @@ class Network(Problem):
     def example(cls, folder: Path) -> Self:
         """Return a small network, for the checks of plug-ins."""
         return cls(model="rayfed.testing.modules:Small")
-
-
-def built_in() -> list[str]:
-    """Return the names of the built-in models; nothing is imported."""
-    folder = Path(__file__).parent / "models"
-    return sorted(e.name for e in pkgutil.iter_modules([str(folder)]) if e.name != "base")
 
 
 def need_torch() -> None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from rayfed.algorithms.base import Coded
-from rayfed.algorithms.staleness import Constant
+from rayfed.algorithms.staleness import ConstantStaleness
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Memory, Stage
 from rayfed.channel.faults import Collusion, UploadFault
@@ -223,7 +223,7 @@ def _rule(run: Run, rule: Aggregator, ask: Ask | None) -> str:
 def _alike(run: Run, rule: Aggregator) -> str:
     """Return why vectors do not count alike where a rule needs that; empty if they do."""
     participation, select = run.participation, run.participation.select
-    discounts = not isinstance(participation.staleness, Constant)
+    discounts = not isinstance(participation.staleness, ConstantStaleness)
     if rule.weighs and rule.before is None:
         return ""
     if participation.late == "stale" and discounts:

@@ -9,7 +9,6 @@ from dataclasses import fields
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.clients.solvers import Solver
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import MOST_BREAKS, StepCounter
@@ -17,6 +16,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.stopping import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population
+from rayfed.solvers.base import Solver
 from rayfed.study.forecast.channel import Refusals, first, may_fail, of_channel
 
 MOST_STEPS = 10**8

@@ -15,7 +15,6 @@ import numpy as np
 
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.faulty import Faulty
-from rayfed.clients.sampling import Subsample
 from rayfed.clients.setup import DataView, DataViews, with_table
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError, under, unknown
@@ -29,7 +28,7 @@ from rayfed.datasets.drift import Drift
 from rayfed.datasets.drifting import DriftingShards
 from rayfed.datasets.fetch import SCHEME
 from rayfed.datasets.gather import is_many
-from rayfed.datasets.partitions import Partition
+from rayfed.datasets.partitions.base import Partition
 from rayfed.datasets.shards import PARTS, Shards
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test, some_of
@@ -39,6 +38,7 @@ from rayfed.measures.evaluation import Scored
 from rayfed.population import Population
 from rayfed.problems.base import Problem
 from rayfed.problems.objective import Objective
+from rayfed.solvers.sampling import Subsample
 from rayfed.study.plan.notices import of_table
 from rayfed.study.plan.shared import Shared
 

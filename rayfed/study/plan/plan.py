@@ -12,7 +12,6 @@ import numpy as np
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Algorithm, Weights
 from rayfed.channel.faulty import faulty
-from rayfed.clients.solvers import Descent, block
 from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, under
@@ -32,13 +31,15 @@ from rayfed.engine.run import (
     Run,
     Training,
 )
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
-from rayfed.population.availability import Always
+from rayfed.population.availability.base import Always
 from rayfed.problems.base import STARTS, Problem
-from rayfed.runs.changes import Identities
 from rayfed.runs.modules import source_digests
-from rayfed.selection import All, Selection
+from rayfed.runs.resume import Identities
+from rayfed.selection.base import Selection
+from rayfed.selection.simple import All
+from rayfed.solvers import Descent, block
 from rayfed.study import Study, plain
 from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
@@ -60,7 +61,7 @@ from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import ExecutorSection
 from rayfed.study.scenario.study import OF_CHANNEL
 from rayfed.topology import Graphs
-from rayfed.topology.walks import Walk
+from rayfed.topology.walks.metropolis import Walk
 
 EVALUATE_ALL = 10_000
 """Up to so many clients, ``evaluate.clients: auto`` means all."""

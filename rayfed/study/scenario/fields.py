@@ -31,11 +31,11 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from rayfed.clients.solvers import override
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, listed
 from rayfed.core.own import Untrusted
 from rayfed.datasets.fetch import SCHEME
+from rayfed.solvers import override
 from rayfed.study.scenario.invalid import short
 from rayfed.study.scenario.settings import Settings, fail, mistyped, plain, settings_of
 

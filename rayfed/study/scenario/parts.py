@@ -27,10 +27,11 @@ from rayfed.core.plugins import name_of
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Dataset
 from rayfed.engine.stopping import Stop
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.population import Connection, Crash, Group, Population, Stragglers
-from rayfed.population.availability import Always, Availability
-from rayfed.population.delay import Constant, Delay
+from rayfed.population.availability.base import Always, Availability
+from rayfed.population.delay.base import Delay
+from rayfed.population.delay.distributions import ConstantDelay
 from rayfed.problems.base import STARTS, Problem
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, SettingsOf, Whole
@@ -380,7 +381,7 @@ class ClientsSection(Settings):
     """
 
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
-    delay: Annotated[Delay, Plugin("delays")] = Constant()
+    delay: Annotated[Delay, Plugin("delays")] = ConstantDelay()
     stragglers: Annotated[Stragglers, SettingsOf(Stragglers)] = Stragglers()
     network: Annotated[Connection, SettingsOf(Connection)] = Connection()
     availability: Annotated[Availability, Plugin("availability")] = Always()

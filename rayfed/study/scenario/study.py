@@ -17,17 +17,19 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
-from rayfed.clients.solvers import SGD, Solver, override
 from rayfed.core.columns import names
 from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.yamlfile import check_values
 from rayfed.datasets.drift import Drift
-from rayfed.datasets.partitions import Partition
+from rayfed.datasets.partitions.base import Partition
 from rayfed.engine.run import Participation
 from rayfed.engine.stopping import Stop
 from rayfed.population import Server
-from rayfed.selection import All
+from rayfed.selection.simple import All
+from rayfed.solvers import override
+from rayfed.solvers.base import Solver
+from rayfed.solvers.sgd import SGD
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.fields import Count, Plugin, Seed, SettingsOf
 from rayfed.study.scenario.invalid import complaint, errors_of, short
@@ -67,7 +69,7 @@ class Study(Settings):
     """What a scenario file holds.
 
     Its parts may be mappings, as in a file, or values: plug-ins of `rayfed.algorithms`,
-    `rayfed.partitions` and so on, and the parts of `rayfed.study`.
+    `rayfed.datasets` and so on, and the parts of `rayfed.study`.
 
     Parameters
     ----------

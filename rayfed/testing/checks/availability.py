@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rayfed.population.availability import Availability, PopulationInfo
+from rayfed.population.availability.base import Availability, PopulationInfo
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import COUNT
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.population.delay import Delay
+from rayfed.population.delay.base import Delay
 from rayfed.testing.checks.common import require, require_equal
 
 _TOLERANCE = 1e-6

@@ -10,7 +10,7 @@ from rayfed import api
 from rayfed.core.columns import Column
 from rayfed.core.parquet import read, values
 from rayfed.engine.columns import TAKEN
-from rayfed.measures import Measure
+from rayfed.measures.base import Measure
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import require, require_unchanged
 from rayfed.testing.examples import example

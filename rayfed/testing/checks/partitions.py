@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rayfed.datasets.base import Table
-from rayfed.datasets.partitions import Partition
+from rayfed.datasets.partitions.base import Partition
 from rayfed.datasets.split import Split, split
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import COUNT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rayfed.clients.schedules import Schedule
+from rayfed.solvers.schedules import Schedule
 from rayfed.testing.checks.common import require
 
 ROUNDS = (1, 2, 3, 10, 99, 1000)

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.clients import Clients
-from rayfed.clients.solvers import Solver
 from rayfed.datasets.base import Table
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.solvers.base import Solver
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.toy import clients_of
 

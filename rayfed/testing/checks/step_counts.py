@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.clients.step_counts import StepCount
+from rayfed.solvers.step_counts import StepCount
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 from rayfed.testing.examples import COUNT
 

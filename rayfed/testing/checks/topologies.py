@@ -13,7 +13,8 @@ import numpy as np
 from rayfed.core.errors import ScenarioError
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import COUNT, examples
-from rayfed.topology import Graphs, Topology
+from rayfed.topology import Graphs
+from rayfed.topology.base import Topology
 
 Moment: TypeAlias = tuple[int, float]
 """A round, from 1, and a virtual second."""

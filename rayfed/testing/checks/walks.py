@@ -11,8 +11,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.testing.checks.common import require, require_equal
 from rayfed.testing.examples import COUNT, examples
 from rayfed.topology import Graphs
-from rayfed.topology.rounds import Ring
-from rayfed.topology.walks import Walk, Walker
+from rayfed.topology.shapes import Ring
+from rayfed.topology.walks.metropolis import Walk, Walker
 
 _ROUNDING = 1e-12
 _STEPS = 3000

@@ -15,7 +15,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.files import check_room, read_arrays, reading
 from rayfed.core.plugins import FilePath
 from rayfed.topology.graph import Graph
-from rayfed.topology.walks.base import Walk
+from rayfed.topology.walks.metropolis import Walk
 
 if TYPE_CHECKING:
     from scipy.sparse import coo_array, csr_array

@@ -7,8 +7,7 @@ import pytest
 
 from rayfed.algorithms.fedhybrid.newton import newton_clients
 from rayfed.core.errors import ScenarioError
-from rayfed.population import Group, Population, Stragglers
-from rayfed.population.delay import Constant
+from rayfed.population import ConstantDelay, Group, Population, Stragglers
 
 N = 20
 CROWD = Population(N, seed=3)
@@ -34,7 +33,7 @@ def test_ids_are_taken_as_they_are():
 
 
 def test_the_fastest_have_the_shortest_steps_and_ties_go_to_low_ids():
-    fast = Group(ids=(7, 11), delay=Constant(mean_s=0.1))
+    fast = Group(ids=(7, 11), delay=ConstantDelay(mean_s=0.1))
     crowd = replace(CROWD, groups=(fast,))
     assert newton_clients("fastest 2", crowd) == (7, 11)
     assert newton_clients("fastest 20%", crowd) == (0, 1, 7, 11)

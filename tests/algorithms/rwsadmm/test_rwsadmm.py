@@ -11,8 +11,8 @@ import rayfed
 from rayfed import api
 from rayfed.algorithms.rwsadmm import RWSADMM, theory
 from rayfed.algorithms.rwsadmm.tolerance import nearest
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers import SGD
 from rayfed.testing import answer, points, reply
 
 ONE = {"steps": 1, "batch": "full"}

@@ -3,16 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
-from rayfed.datasets.base import Table
-from rayfed.datasets.mnist import FashionMNIST
-from rayfed.datasets.partitions import IID
-from rayfed.datasets.partitions.base import by_class
-from rayfed.datasets.split import split
-from rayfed.partitions import (
-    Column,
+from rayfed.datasets import (
+    IID,
+    ByColumn,
     Contiguous,
     Dirichlet,
     DirichletEqual,
@@ -22,6 +17,11 @@ from rayfed.partitions import (
     Sorted,
     Writers,
 )
+from rayfed.datasets.base import Table
+from rayfed.datasets.mnist import FashionMNIST
+from rayfed.datasets.partitions.base import by_class
+from rayfed.datasets.split import split
+from rayfed.solvers import SGD
 
 
 def table(n=120, classes=3):
@@ -291,11 +291,11 @@ def test_one_client_for_each_value_of_a_column():
     data = Table(
         np.array([[3.5, 0], [1.0, 0], [3.5, 1], [-2.0, 1]]), np.zeros(4), names=("region", "b")
     )
-    partition = Column(column="region")
+    partition = ByColumn(column="region")
     assert partition.count(data) == 3
     assert partition.assign(data, 3, 0).tolist() == [2, 1, 2, 0]
     with pytest.raises(ScenarioError, match="unknown feature 'regoin'; did you mean 'region'"):
-        Column(column="regoin").count(data)
+        ByColumn(column="regoin").count(data)
 
 
 def test_the_first_writers():

@@ -10,7 +10,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedasync import FedAsync
-from rayfed.algorithms.staleness import Constant
+from rayfed.algorithms.staleness import ConstantStaleness
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
@@ -307,7 +307,7 @@ class Counting(FedAsync):
 def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
     """Single vectors, some works lost: only those that arrive count, and each counts once."""
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [])
-    made["algorithms"] = [Counting(mixing=1.0, staleness=Constant())]
+    made["algorithms"] = [Counting(mixing=1.0, staleness=ConstantStaleness())]
     made["clients"]["network"] = {"loss": 0.3}
     plan = api.prepare(api.read(made))
     executor = SerialExecutor(plan.tables)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rayfed import api
-from rayfed.availability import Trace
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import AvailabilityTrace, PopulationInfo
 from rayfed.population.availability.trace import alternating
 from rayfed.testing.checks.availability import changes_when_it_says
 
@@ -48,7 +47,7 @@ def test_who_is_there_and_until_when_by_a_search_through_the_list(rows, repeat, 
 
 
 def test_clients_of_the_file_and_the_others(tmp_path):
-    trace = Trace(file=written(tmp_path, "client,start_s,end_s\n2,10,20\n0,0,5\n"))
+    trace = AvailabilityTrace(file=written(tmp_path, "client,start_s,end_s\n2,10,20\n0,0,5\n"))
     population, ids = PopulationInfo(5, 0), np.arange(5)
     assert np.flatnonzero(trace.available(ids, 12.0, 1, population)).tolist() == [2]
     assert trace.next_change(ids, 4.0, population).tolist() == [5.0, np.inf, 10.0, np.inf, np.inf]
@@ -56,7 +55,10 @@ def test_clients_of_the_file_and_the_others(tmp_path):
 
 def test_intervals_that_meet_over_the_end_of_the_trace_are_one(tmp_path):
     text = "client,start_s,end_s\n0,0,10\n0,90,100\n1,0,60\n1,60,100\n"
-    trace, population = Trace(file=written(tmp_path, text), repeat_s=100), PopulationInfo(2, 0)
+    trace, population = (
+        AvailabilityTrace(file=written(tmp_path, text), repeat_s=100),
+        PopulationInfo(2, 0),
+    )
     assert trace.next_change(np.arange(2), 95.0, population).tolist() == [110.0, np.inf]
     assert trace.available(np.arange(2), 100.0, 1, population).all()
 
@@ -64,7 +66,7 @@ def test_intervals_that_meet_over_the_end_of_the_trace_are_one(tmp_path):
 def test_devices_are_dealt_once_each_and_again_at_another_place(tmp_path):
     text = "device,start_s,end_s\n" + "".join(f"d{k},{k},{k + 1}\n" for k in range(10))
     few, many = PopulationInfo(10, 3), PopulationInfo(10_000, 3)
-    trace = Trace(file=written(tmp_path, text), repeat_s=20)
+    trace = AvailabilityTrace(file=written(tmp_path, text), repeat_s=20)
     first = trace.next_change(np.arange(10), 0.0, few)
     there = trace.available(np.arange(10), 0.0, 1, few)
     assert sorted(first.tolist()) == [1, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -77,7 +79,7 @@ def test_devices_are_dealt_once_each_and_again_at_another_place(tmp_path):
 
 def test_shifts_may_be_multiples(tmp_path):
     text = "device,start_s,end_s\na,3,4\n"
-    trace = Trace(file=written(tmp_path, text), repeat_s=20, shift_s=5)
+    trace = AvailabilityTrace(file=written(tmp_path, text), repeat_s=20, shift_s=5)
     population = PopulationInfo(1000, 0)
     change = trace.next_change(np.arange(1000), 0.0, population)
     numbers = [int((change == s).sum()) for s in (3, 8, 13, 18)]
@@ -89,7 +91,7 @@ def test_phones_of_flash(traces):
     file = traces / "flash_availability_100.csv"
     table = pd.read_csv(file)
     population, ids = PopulationInfo(5000, 0), np.arange(5000)
-    trace = Trace(file=str(file), repeat_s=864_000)
+    trace = AvailabilityTrace(file=str(file), repeat_s=864_000)
     share = (table["end_s"] - table["start_s"]).sum() / table["device"].nunique() / 864_000
     there = np.array([trace.available(ids, 86_400.7 * k, 1, population) for k in range(20)])
     assert there.mean() == pytest.approx(share, rel=0.1)
@@ -111,12 +113,12 @@ def test_phones_of_flash(traces):
 @given(st.floats(0, 1e6))
 def test_changes_are_exact_where_the_trace_repeats_and_is_shifted(tmp_path_factory, time_s):
     file = written(tmp_path_factory.mktemp("trace"), "device,start_s,end_s\na,1.1,3.3\nb,0,5.7\n")
-    changes_when_it_says(Trace(file=file, repeat_s=7.7), time_s, 1)
+    changes_when_it_says(AvailabilityTrace(file=file, repeat_s=7.7), time_s, 1)
 
 
 def test_milliseconds(tmp_path):
     """The interval from 1.5 to 3 s."""
-    trace = Trace(file=written(tmp_path, "client,start_ms,end_ms\n0,1500,3000\n"))
+    trace = AvailabilityTrace(file=written(tmp_path, "client,start_ms,end_ms\n0,1500,3000\n"))
     alone, first = PopulationInfo(1, 0), np.array([0])
     assert [bool(trace.available(first, t, 1, alone)[0]) for t in (1.4, 1.5, 2.9, 3.0)] == [
         False, True, True, False,
@@ -127,7 +129,7 @@ def test_milliseconds(tmp_path):
 def test_a_trace_of_years_says_that_it_repeats(tmp_path):
     file = written(tmp_path, "client,start_s,end_s\n0,0,40000000\n")
     alone = PopulationInfo(1, 0)
-    trace = Trace(file=file, repeat_s=50_000_000)
+    trace = AvailabilityTrace(file=file, repeat_s=50_000_000)
     assert trace.available(np.array([0]), 3.9e7, 1, alone).tolist() == [True]
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rayfed import api
-from rayfed.availability import Bernoulli
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import Always, PopulationInfo
+from rayfed.population import Always, Bernoulli, PopulationInfo
 from rayfed.population.availability.bernoulli import Chance
 from rayfed.testing.checks.availability import POPULATION, changes_when_it_says, check_pure
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import PopulationInfo
 from rayfed.population.availability.bernoulli import Bernoulli, Chance
 from rayfed.population.availability.cyclic import Cyclic
 from rayfed.population.availability.diurnal import Diurnal

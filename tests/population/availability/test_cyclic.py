@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.availability import Cyclic
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import Cyclic, PopulationInfo
 
 SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)

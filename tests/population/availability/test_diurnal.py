@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rayfed import api
-from rayfed.availability import Cyclic, Diurnal
 from rayfed.core.errors import ScenarioError
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import Cyclic, Diurnal, PopulationInfo
 from rayfed.population.availability.diurnal import Zone
 
 H = 3600.0

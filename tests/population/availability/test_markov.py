@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rayfed.availability import Markov, Outages
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population.availability import PopulationInfo
+from rayfed.population import Markov, Outages, PopulationInfo
 from rayfed.population.availability.points import Points
 from rayfed.testing.checks.availability import changes_when_it_says, check_pure
 

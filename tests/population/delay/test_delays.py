@@ -8,21 +8,21 @@ from scipy import stats
 from scipy.integrate import quad
 
 from rayfed.core.errors import ScenarioError
-from rayfed.delays import (
+from rayfed.population import (
     Bimodal,
+    ConstantDelay,
     Exponential,
     Gamma,
     Lognormal,
     Pareto,
+    Population,
     ShiftedExponential,
-    Uniform,
+    UniformDelay,
     Weibull,
 )
-from rayfed.population import Population
-from rayfed.population.delay import Constant
 
 SCIPY = {
-    Uniform(mean_s=2.0, spread=0.25): stats.uniform(1.5, 1.0),
+    UniformDelay(mean_s=2.0, spread=0.25): stats.uniform(1.5, 1.0),
     Exponential(mean_s=5.0): stats.expon(scale=5.0),
     Lognormal(mean_s=1.5, sigma=0.7): stats.lognorm(0.7, scale=1.5 * math.exp(-0.245)),
     Pareto(mean_s=3.0, shape=2.5): stats.pareto(2.5, scale=1.8),
@@ -31,16 +31,16 @@ SCIPY = {
     ShiftedExponential(mean_s=3.0, floor_s=1.0): stats.expon(1.0, scale=2.0),
 }
 """Delays, and the same distributions from scipy with parameters worked out by hand."""
-DELAYS = [Constant(mean_s=3.0), Bimodal(mean_s=1.0, slow=0.25, factor=4.0), *SCIPY]
+DELAYS = [ConstantDelay(mean_s=3.0), Bimodal(mean_s=1.0, slow=0.25, factor=4.0), *SCIPY]
 each_delay = pytest.mark.parametrize("delay", DELAYS, ids=lambda delay: delay.name)
 
 
 def test_constant_has_one_value():
-    assert Constant(mean_s=3.0).quantile(np.array([0.001, 0.999])).tolist() == [3.0, 3.0]
+    assert ConstantDelay(mean_s=3.0).quantile(np.array([0.001, 0.999])).tolist() == [3.0, 3.0]
 
 
 def test_uniform_is_linear_between_its_ends():
-    seconds = Uniform(mean_s=2.0, spread=0.25).quantile(np.array([0.0, 0.25, 0.5, 1.0]))
+    seconds = UniformDelay(mean_s=2.0, spread=0.25).quantile(np.array([0.0, 0.25, 0.5, 1.0]))
     np.testing.assert_allclose(seconds, [1.5, 1.75, 2.0, 2.5])
 
 

@@ -7,10 +7,8 @@ from scipy import stats
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.delays import Trace
 from rayfed.engine.clock import Clock, StepCounter
-from rayfed.population import Connection, Group, Population
-from rayfed.population.delay import Constant
+from rayfed.population import Connection, ConstantDelay, DelayTrace, Group, Population
 
 DEVICES = pd.DataFrame({"compute_s": [0.5, 0.1], "down_mbps": [8.0, 16.0], "up_mbps": [4.0, 8.0]})
 
@@ -23,7 +21,7 @@ def file(tmp_path):
 
 
 def test_a_client_has_the_speed_and_the_bandwidths_of_one_device(file):
-    ids, population = np.arange(2000), Population(2000, 0, Trace(file=file))
+    ids, population = np.arange(2000), Population(2000, 0, DelayTrace(file=file))
     seconds = population.seconds_per_step(ids, 1, 0)
     down, up = population.transfer_s(ids, 1_000_000, 500_000)  # 8 and 4 Mbit
     slow = seconds == 0.5
@@ -36,8 +34,11 @@ def test_a_client_has_the_speed_and_the_bandwidths_of_one_device(file):
 
 
 def test_a_network_of_the_scenario_comes_before_that_of_the_devices(file):
-    groups = (Group(ids=(1,), network=Connection(up_mbps=1.0)), Group(ids=(2,), delay=Constant()))
-    population = Population(3, 0, Trace(file=file), groups=groups)
+    groups = (
+        Group(ids=(1,), network=Connection(up_mbps=1.0)),
+        Group(ids=(2,), delay=ConstantDelay()),
+    )
+    population = Population(3, 0, DelayTrace(file=file), groups=groups)
     own_down, _ = population.transfer_s([1], 1_000_000, 0)
     down, up = population.transfer_s([0, 1, 2], 1_000_000, 1_000_000)
     assert up[1] == 8.0
@@ -46,9 +47,9 @@ def test_a_network_of_the_scenario_comes_before_that_of_the_devices(file):
 
 
 def test_scaled_to_a_mean_the_seconds_are_those_of_a_step(file):
-    scaled = Trace(file=file, mean_s=3.0)
+    scaled = DelayTrace(file=file, mean_s=3.0)
     assert scaled.quantile(np.array([0.25, 0.75])).tolist() == pytest.approx([1.0, 5.0])
-    assert (scaled.by_sample, Trace(file=file).by_sample) == (False, True)
+    assert (scaled.by_sample, DelayTrace(file=file).by_sample) == (False, True)
 
 
 def test_a_step_takes_the_seconds_of_its_batch_or_of_all_rows(file, mixed):
@@ -72,21 +73,21 @@ def test_a_step_takes_the_seconds_of_its_batch_or_of_all_rows(file, mixed):
 def test_clients_of_the_file_have_their_own_devices_and_others_draw_one(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("client,compute_s,up_mbps\n4,0.5,4\n0,0.1,8\n2,0.3,2\n")
-    population = Population(6, 3, Trace(file=str(path)))
+    population = Population(6, 3, DelayTrace(file=str(path)))
     seconds = population.seconds_per_step(np.arange(6), 1, 0)
     assert seconds[[4, 0, 2]].tolist() == [0.5, 0.1, 0.3]
     assert set(seconds[[1, 3, 5]].tolist()) <= {0.1, 0.3, 0.5}
     assert population.transfer_s([4, 0, 2], 0, 1_000_000)[1].tolist() == [2.0, 1.0, 4.0]
     without = tmp_path / "without.csv"
     without.write_text("compute_s,up_mbps\n0.5,4\n0.1,8\n0.3,2\n")
-    drawn = Population(6, 3, Trace(file=str(without))).seconds_per_step([1, 3, 5], 1, 0)
+    drawn = Population(6, 3, DelayTrace(file=str(without))).seconds_per_step([1, 3, 5], 1, 0)
     assert seconds[[1, 3, 5]].tolist() == drawn.tolist()  # their luck is that without the column
 
 
 def test_parquet_without_bandwidths(tmp_path):
     path = tmp_path / "devices.parquet"
     DEVICES[["compute_s"]].to_parquet(path)
-    population = Population(5, 0, Trace(file=str(path)))
+    population = Population(5, 0, DelayTrace(file=str(path)))
     down, up = population.transfer_s(np.arange(5), 1e9, 1e9)
     assert down.tolist() == up.tolist() == [0.0] * 5
 
@@ -94,7 +95,7 @@ def test_parquet_without_bandwidths(tmp_path):
 def test_capacities_of_fedscale(traces):
     """The quartiles of the file are 24, 41 and 148 ms; training takes three times as long."""
     file = traces / "client_device_capacity_ul_dl.csv"
-    delay = Trace(file=str(file))
+    delay = DelayTrace(file=str(file))
     middle = delay.quantile(np.array([0.25, 0.5, 0.75]) + 1e-9)
     np.testing.assert_allclose(middle, 3e-3 * np.array([24.0, 41.0, 148.0]))
     table = pd.read_csv(file)
@@ -111,7 +112,7 @@ def test_units_in_the_names_of_columns(tmp_path):
     """Half a second for a sample, and 8 and 4 Mbit/s."""
     file = tmp_path / "devices.csv"
     file.write_text("compute_ms,down_kbps,up_kbps\n500,8000,4000\n")
-    population = Population(1, 0, Trace(file=str(file)))
+    population = Population(1, 0, DelayTrace(file=str(file)))
     assert population.seconds_per_step([0], 1, 0).tolist() == [0.5]
     down, up = population.transfer_s([0], 1_000_000, 1_000_000)
     assert (down[0], up[0]) == (1.0, 2.0)
@@ -145,7 +146,7 @@ def test_wrong_files_are_one_line_at_their_key(tmp_path, mixed, message):
 
 
 def test_a_wrong_file_of_a_group_is_named_there(tmp_path):
-    groups = (Group(ids=(0,)), Group(ids=(1,), delay=Trace(file=str(tmp_path / "none.csv"))))
+    groups = (Group(ids=(0,)), Group(ids=(1,), delay=DelayTrace(file=str(tmp_path / "none.csv"))))
     with pytest.raises(ScenarioError, match=r"none\.csv: cannot be read: No such file") as caught:
         Population(3, 0, groups=groups)
     assert caught.value.place == "clients.groups.1.delay.file"
@@ -154,8 +155,8 @@ def test_a_wrong_file_of_a_group_is_named_there(tmp_path):
 def test_the_power_is_that_of_the_clients_device(tmp_path, file):
     path = tmp_path / "powered.csv"
     DEVICES.assign(watts=[2.5, 0.0]).to_csv(path, index=False)
-    groups = (Group(ids=(1,), delay=Constant()),)
-    population = Population(50, 0, Trace(file=str(path)), groups=groups)
+    groups = (Group(ids=(1,), delay=ConstantDelay()),)
+    population = Population(50, 0, DelayTrace(file=str(path)), groups=groups)
     ids = np.arange(50)
     watts, seconds = population.watts(ids), population.seconds_per_step(ids, 1, 0)
     assert np.isnan(watts[1])
@@ -164,7 +165,7 @@ def test_the_power_is_that_of_the_clients_device(tmp_path, file):
     assert set(watts[others].tolist()) == {0.0, 2.5}
     assert population.watts([7]).tolist() == [watts[7]]
     # Without the column nothing is known, and who has which device does not depend on it.
-    plain = Population(50, 0, Trace(file=file), groups=groups)
+    plain = Population(50, 0, DelayTrace(file=file), groups=groups)
     assert plain.watts(ids) is None
     assert plain.seconds_per_step(ids, 1, 0).tolist() == seconds.tolist()
 
@@ -175,4 +176,4 @@ def test_a_power_below_zero_is_refused(tmp_path):
     with pytest.raises(
         ScenarioError, match=r"row 2: watts is .-1\.0.; give a number of at least 0"
     ):
-        Population(2, 0, Trace(file=str(path)))
+        Population(2, 0, DelayTrace(file=str(path)))

@@ -136,7 +136,8 @@ def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypat
     ("scenario", "text"), ("scenario", {"algorithms": [1]}), ("scenario", {"algorithms": 3}),
     ("warnings", 3), ("warnings", [3]), ("classes", 3), ("label", 3), ("status", []),
     pytest.param("seed", 10**400, id="seed of 400 digits"), ("seed", 2**63), ("clients", -(2**63)),
-    ("rounds", float("inf")), ("wall_s", float("nan")), ("wall_s", 2**99), ("label", "half a character: \ud800"),
+    ("rounds", float("inf")), ("wall_s", float("nan")), ("wall_s", 2**99),
+    ("label", "half a character: \ud800"),
     ("versions", []), ("files", []), ("files", {"model.npz": "text"}), ("changes", ["text"]),
     ("scenario", {"problem": "text"}), ("scenario", {"clients": []}), ("scenario", {"evaluate": 3}),
 ])  # fmt: skip

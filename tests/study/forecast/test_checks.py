@@ -9,10 +9,10 @@ import pytest
 
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
-from rayfed.clients.solvers import SGD
-from rayfed.clients.step_counts import UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask
+from rayfed.solvers import SGD
+from rayfed.solvers.step_counts import UniformSteps
 from rayfed.study.forecast.checks import MOST_STEPS, of_steps
 
 NOW_AND_THEN = {"name": "markov", "mean_on_s": 1e-3, "mean_off_s": 1e-3}

@@ -9,7 +9,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.forecast import MeasuredRound
-from rayfed.selection.simple import Uniform
+from rayfed.selection.simple import UniformSelection
 from rayfed.study import Study
 from rayfed.study.forecast import placing
 from rayfed.study.forecast.cost import Cost
@@ -188,7 +188,7 @@ def test_a_round_is_measured_with_one_thread_as_runs_have(plan, monkeypatch):
 
 def test_workers_must_find_the_plug_ins(takes):
     @dataclass(frozen=True, kw_only=True)
-    class Mine(Uniform):
+    class Mine(UniformSelection):
         name = "mine"
 
     own = api.prepare(api.read(SCENARIO | {"participation": {"cohort": 4, "select": Mine()}}))

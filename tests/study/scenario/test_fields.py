@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from rayfed import api
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
-from rayfed.population.delay import Constant, Delay
+from rayfed.population import ConstantDelay, Delay
 from rayfed.study import Study, apply_overrides
 from rayfed.study.scenario.fields import (
     LARGEST,
@@ -75,19 +75,24 @@ def test_entries_of_lists_are_checked():
 
 
 def test_settings_and_changes_of_a_value():
-    assert settings_of(Constant(mean_s=3.0)) == {"correlation": 0.0, "mean_s": 3.0}
-    assert changes_of(Constant(mean_s=3.0)) == {"mean_s": 3.0}
-    assert changes_of(Constant()) == {}
+    assert settings_of(ConstantDelay(mean_s=3.0)) == {"correlation": 0.0, "mean_s": 3.0}
+    assert changes_of(ConstantDelay(mean_s=3.0)) == {"mean_s": 3.0}
+    assert changes_of(ConstantDelay()) == {}
 
 
 def test_plain_values():
-    value = {"a": (1, np.float64(0.5)), "b": Constant(mean_s=2.0), "c": Path("x"), 3: np.arange(2)}
+    value = {
+        "a": (1, np.float64(0.5)),
+        "b": ConstantDelay(mean_s=2.0),
+        "c": Path("x"),
+        3: np.arange(2),
+    }
     assert plain(value) == {
         "a": [1, 0.5], "b": {"name": "constant", "correlation": 0.0, "mean_s": 2.0}, "c": "x",
         "3": [0, 1],
     }  # fmt: skip
     assert type(plain(np.float64(0.5))) is float
-    assert plain(Constant) == "constant"
+    assert plain(ConstantDelay) == "constant"
 
 
 def test_how_clients_behave_needs_no_pydantic():

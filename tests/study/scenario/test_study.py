@@ -10,13 +10,11 @@ import yaml
 
 import rayfed
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.availability import Cyclic
-from rayfed.clients.solvers import SGD, Solver
 from rayfed.core.errors import ScenarioError
-from rayfed.delays import Lognormal
-from rayfed.population.delay import Constant
-from rayfed.problems.linear import LogisticRegression
+from rayfed.population import ConstantDelay, Cyclic, Lognormal
+from rayfed.problems.logistic_regression import LogisticRegression
 from rayfed.selection import Weighted
+from rayfed.solvers import SGD, Solver
 from rayfed.study import (
     ClientsSection,
     Different,
@@ -100,7 +98,7 @@ class TestValues:
         )
         assert study.seeds == (0,)
         assert study.participation.cohort is None
-        assert study.clients.delay == Constant(mean_s=1.0)
+        assert study.clients.delay == ConstantDelay(mean_s=1.0)
         assert study.algorithms == (FedAvg(),)
         assert study.partition is None
         assert study.problem.dataset is None
@@ -115,7 +113,7 @@ class TestValues:
         )  # fmt: skip
         assert study.participation.select == Weighted()
         assert (study.clock.name, study.executor.name) == ("virtual", "serial")
-        assert study.clients.delay == Constant()
+        assert study.clients.delay == ConstantDelay()
 
     @pytest.mark.parametrize("keys", [["if_fewer"], ["too_few"], ["if_fewer", "too_few"]])
     def test_what_a_round_does_if_fewer_are_there_has_an_older_name(self, keys):
@@ -142,25 +140,25 @@ class TestValues:
     def test_python_passes_classes_and_values(self):
         raw = scenario()
         raw["algorithms"] = [FedAvg, FedAvg(label="slow", server_lr=0.5)]
-        raw["clients"]["delay"] = Constant(mean_s=4)
+        raw["clients"]["delay"] = ConstantDelay(mean_s=4)
         raw["problem"] = {"name": LogisticRegression, "dataset": "mushroom", "l2": 0.5}
         study = Study.parse(raw)
         assert study.algorithms == (FedAvg(), FedAvg(label="slow", server_lr=0.5))
-        assert study.clients.delay == Constant(mean_s=4.0)
+        assert study.clients.delay == ConstantDelay(mean_s=4.0)
         assert study.problem.kernels == LogisticRegression(l2=0.5)
         assert study.problem.dataset.name == "mushroom"
 
     def test_values_passed_in_are_checked_too(self):
         raw = scenario()
-        raw["clients"]["delay"] = Constant(mean_s=-4.0)
+        raw["clients"]["delay"] = ConstantDelay(mean_s=-4.0)
         with pytest.raises(ScenarioError, match=r"^clients.delay.mean_s: found -4.0; it should"):
             Study.parse(raw)
 
     def test_a_class_named_by_its_module(self):
         study = Study.parse(
-            scenario("clients.delay={name: rayfed.population.delay:Constant, mean_s: 2}")
+            scenario("clients.delay={name: rayfed.population.delay:ConstantDelay, mean_s: 2}")
         )
-        assert study.clients.delay == Constant(mean_s=2.0)
+        assert study.clients.delay == ConstantDelay(mean_s=2.0)
 
     def test_numbers_that_yaml_reads_as_text(self):
         assert yaml.safe_load("1e-3") == "1e-3"
@@ -208,7 +206,7 @@ class TestObjects:
             **{
                 "rounds": 5,
                 "problem": task,
-                "partition": rayfed.partitions.Dirichlet(alpha=0.3),
+                "partition": rayfed.datasets.Dirichlet(alpha=0.3),
                 "clients": clients,
                 "participation": Participation(cohort=3, select=Weighted()),
                 "algorithms": algorithms,
@@ -364,7 +362,7 @@ class TestGroups:
         grid = {"clients.delay": [{"name": "lognormal", "sigma": 1}, {"name": "constant"}]}
         made = expand(study.given() | {"grid": grid})
         delays = [one.clients.population(seed=4).groups[0].delay for _, one in made]
-        assert delays == [Lognormal(mean_s=5.0, sigma=1.0), Constant(mean_s=5.0)]
+        assert delays == [Lognormal(mean_s=5.0, sigma=1.0), ConstantDelay(mean_s=5.0)]
 
     def test_with_a_name_it_stands_by_itself(self):
         raw = scenario("clients.groups=[{ids: [3], delay: {name: lognormal, mean_s: 5}}]")

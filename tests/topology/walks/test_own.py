@@ -6,7 +6,7 @@ from scipy import sparse
 
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import EdgeList, Graphs
-from rayfed.topology.rounds import Random, Ring
+from rayfed.topology.shapes import Random, Ring
 from rayfed.topology.walks.own import Matrix
 
 P = np.array(

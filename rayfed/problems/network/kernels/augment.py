@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from rayfed.core.arrays import Ints
 from rayfed.problems.base import StepKey
-from rayfed.problems.network.network import Augment
+from rayfed.problems.network.settings import Augment
 
 
 def drawn(how: Augment, key: StepKey, rows: int) -> Ints:

@@ -33,7 +33,7 @@ from rayfed.problems.network.kernels.module import (
 )
 from rayfed.problems.network.kernels.stacked import device_of, stacked
 from rayfed.problems.network.kernels.weights import with_file
-from rayfed.problems.network.network import Network, Predicted
+from rayfed.problems.network.settings import NetworkSettings, Predicted
 
 Tensors: TypeAlias = Any
 """A tensor where the base class has NumPy arrays."""
@@ -43,7 +43,7 @@ ROWS = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundNetwork(Network):
+class BoundNetwork(NetworkSettings):
     """A network that knows the rows, which it needs to make its module.
 
     Parameters
@@ -74,10 +74,15 @@ class BoundNetwork(Network):
 
     @classmethod
     def of(
-        cls, network: Network, shape: tuple[int, ...], classes: int, key: Key, init: Path | None
+        cls,
+        network: NetworkSettings,
+        shape: tuple[int, ...],
+        classes: int,
+        key: Key,
+        init: Path | None,
     ) -> Self:
         """Return a network on rows of a shape; see `Problem.bound`."""
-        settings = {f.name: getattr(network, f.name) for f in fields(Network)}
+        settings = {f.name: getattr(network, f.name) for f in fields(NetworkSettings)}
         settings["model"] = loaded(network)
         bound = cls(**settings, rows=_shape(network, shape), classes=classes)
         module = make(bound, bound.rows, bound.outputs, key).to(torch.get_default_dtype())
@@ -449,7 +454,7 @@ class BoundNetwork(Network):
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-def _shape(network: Network, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _shape(network: NetworkSettings, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of a row as the module gets it.
 
     Raises

@@ -13,13 +13,13 @@ from torch.nn import functional
 
 from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.problems.network.network import Network
+from rayfed.problems.network.settings import NetworkSettings
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 """Maps outputs (B, outputs) and targets (B,) to losses (B,)."""
 
 
-def loss_of(network: Network) -> Loss:
+def loss_of(network: NetworkSettings) -> Loss:
     """Return the loss of a network."""
     smoothing = network.label_smoothing
     named: dict[str, Loss] = {

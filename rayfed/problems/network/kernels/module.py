@@ -16,13 +16,13 @@ from torch.nn.parameter import is_lazy
 from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.rng import Key
-from rayfed.problems.network.network import MODELS, Network
+from rayfed.problems.network.settings import MODELS, NetworkSettings
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _PLACE = "problem.model"
 
 
-def loaded(network: Network) -> Any:
+def loaded(network: NetworkSettings) -> Any:
     """Return the model of a network with the class or function in place of its name.
 
     A user's class then travels to client actors with the problem.
@@ -72,12 +72,12 @@ def _returns_module(function: Any) -> bool:
     return isinstance(returned, type) and issubclass(returned, nn.Module)
 
 
-def make(network: Network, shape: tuple[int, ...], outputs: int, key: Key) -> nn.Module:
+def make(network: NetworkSettings, shape: tuple[int, ...], outputs: int, key: Key) -> nn.Module:
     """Return the module of a network in its own initialisation, which the key decides.
 
     Parameters
     ----------
-    network : Network
+    network : NetworkSettings
         With a class or function as its model; see `loaded`.
 
     Raises
@@ -126,7 +126,7 @@ def _initialise(module: nn.Module, shape: tuple[int, ...]) -> None:
     module.train()
 
 
-def _check_numbers(network: Network, module: nn.Module) -> None:
+def _check_numbers(network: NetworkSettings, module: nn.Module) -> None:
     """Refuse parameters that are no real numbers of full precision."""
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.is_complex():
@@ -138,7 +138,7 @@ def _check_numbers(network: Network, module: nn.Module) -> None:
             raise ScenarioError(_PLACE, f"{text} or float64; give problem.precision: bfloat16")
 
 
-def _check_batch_norm(network: Network, module: nn.Module) -> None:
+def _check_batch_norm(network: NetworkSettings, module: nn.Module) -> None:
     """Refuse BatchNorm that no client could keep; the others need an algorithm that does so."""
     for name, part in module.named_modules():
         if isinstance(part, _BATCH_NORM):
@@ -150,7 +150,7 @@ def _check_batch_norm(network: Network, module: nn.Module) -> None:
                 raise ScenarioError("problem.l2", f"{text}; give local.weight_decay in its place")
 
 
-def takes_integers(network: Network, module: nn.Module, shape: tuple[int, ...]) -> bool:
+def takes_integers(network: NetworkSettings, module: nn.Module, shape: tuple[int, ...]) -> bool:
     """Return whether a module takes rows of integers and none of floats, as embeddings do."""
     try:
         _scores(network, module, shape, 2)
@@ -163,7 +163,9 @@ def takes_integers(network: Network, module: nn.Module, shape: tuple[int, ...]) 
     return False
 
 
-def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outputs: int) -> bool:
+def check_rows(
+    network: NetworkSettings, module: nn.Module, shape: tuple[int, ...], outputs: int
+) -> bool:
     """Run rows of zeros through a module, and return whether training draws random numbers.
 
     Raises
@@ -191,7 +193,7 @@ def check_rows(network: Network, module: nn.Module, shape: tuple[int, ...], outp
     return random
 
 
-def check_writes(network: Network, module: nn.Module, shape: tuple[int, ...]) -> bool:
+def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, ...]) -> bool:
     """Run rows of zeros through a module, and return whether it writes to its own parameters.
 
     So do embeddings with a largest norm. Their values, which decide whether there is anything to
@@ -221,7 +223,7 @@ def check_writes(network: Network, module: nn.Module, shape: tuple[int, ...]) ->
 
 
 def _scores(
-    network: Network,
+    network: NetworkSettings,
     module: nn.Module,
     shape: tuple[int, ...],
     rows: int,
@@ -244,7 +246,7 @@ def _scores(
 
 
 def _check_scores(
-    network: Network, scores: Any, shape: tuple[int, ...], outputs: int, rows: int
+    network: NetworkSettings, scores: Any, shape: tuple[int, ...], outputs: int, rows: int
 ) -> None:
     """Refuse scores of another shape than the loss needs."""
     fits = [(rows, outputs)] if outputs > 1 else [(rows, 1), (rows,)]
@@ -258,7 +260,7 @@ def _check_scores(
         raise ScenarioError(_PLACE, f"{text}; {loss} of this data needs {fits[0]}")
 
 
-def shown(network: Network) -> str:
+def shown(network: NetworkSettings) -> str:
     """Return what the model is called, for messages."""
     found = network.choice[0]
     name = found if isinstance(found, str) else getattr(found, "__qualname__", repr(found))

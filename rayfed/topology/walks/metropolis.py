@@ -129,7 +129,7 @@ class Walk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Walk):
+class UniformWalk(Walk):
     """Simple random walk: all neighbours are equally likely.
 
     The stationary law is proportional to the degrees.
@@ -174,8 +174,8 @@ class Walker:
 
     Examples
     --------
-    >>> from rayfed.topology.rounds import Ring
-    >>> from rayfed.topology.walks import Metropolis
+    >>> from rayfed.topology.shapes import Ring
+    >>> from rayfed.topology.walks.metropolis import Metropolis
     >>> walker = Walker(Graphs(Ring(), 5, seed=0), Metropolis(lazy=0.2))
     >>> walker.neighbours(0, round=1).tolist()
     [0, 1, 4]

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from rayfed.clients.schedules import Constant, Cosine, Decay, Step
-from rayfed.clients.solvers import SGD
 from rayfed.core.errors import ScenarioError
+from rayfed.solvers import SGD
+from rayfed.solvers.schedules import ConstantRate, Cosine, Decay, Step
 from rayfed.study import Study
 
 
 def test_constant():
-    assert [Constant(start=0.3).at(r) for r in (1, 2, 900)] == [0.3, 0.3, 0.3]
+    assert [ConstantRate(start=0.3).at(r) for r in (1, 2, 900)] == [0.3, 0.3, 0.3]
 
 
 def test_step_is_ten_times_smaller_from_round_50_and_again_from_75():

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from rayfed.clients.sampling import Minibatch
-from rayfed.clients.step_counts import STEP_SETTINGS, State, StepCount
 from rayfed.core.arrays import Array, Floats, Ints, namespace
 from rayfed.core.machine import caches
 from rayfed.core.rng import Draw
 from rayfed.problems.base import Batch, Oracle, Problem
+from rayfed.solvers.sampling import Minibatch
+from rayfed.solvers.step_counts import STEP_SETTINGS, State, StepCount
 
 CACHE = 2 * caches().own
 """Bytes that a stack's local step should stay within; see `block`."""

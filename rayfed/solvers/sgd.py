@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Interval
 
-from rayfed.clients.solvers.descent import Descent
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.solvers.descent import Descent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant(Schedule):
+class ConstantRate(Schedule):
     """The same number in every round; a plain number says the same.
 
     Parameters
@@ -33,7 +33,7 @@ class Constant(Schedule):
 
     Examples
     --------
-    >>> Constant(start=0.1).at(7)
+    >>> ConstantRate(start=0.1).at(7)
     0.1
     """
 

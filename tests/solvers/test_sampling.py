@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rayfed.clients import sampling
-from rayfed.clients.sampling import Subsample
 from rayfed.core.rng import Key
+from rayfed.solvers import sampling
+from rayfed.solvers.sampling import Subsample
 
 IDS = np.array([3, 8, 5])
 SIZES = np.array([7, 4, 1])

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import Graphs
-from rayfed.topology.rounds import Complete, Grid, Random, Ring, SmallWorld, Star, Targets, _pairs
+from rayfed.topology.shapes import Complete, Grid, Random, Ring, SmallWorld, Star, Targets, _pairs
 
 
 def grid(rows, columns):

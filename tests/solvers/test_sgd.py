@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed.clients.schedules import Step
-from rayfed.clients.solvers import SGD
+from rayfed.solvers import SGD
+from rayfed.solvers.schedules import Step
 
 STEPS = np.array([7, 1, 3])
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rayfed
-from rayfed.clients.solvers import SGD
-from rayfed.clients.step_counts import AdaComm, UniformSteps
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RunState
 from rayfed.runs.files.records import Records
+from rayfed.solvers import SGD
+from rayfed.solvers.step_counts import AdaComm, UniformSteps
 from rayfed.study import Study
 
 IDS = np.arange(4000)

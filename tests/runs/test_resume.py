@@ -10,12 +10,12 @@ from rayfed.core.entries import Damaged
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
 from rayfed.executors.serial import SerialExecutor
-from rayfed.runs.changes import Identities, adopt, check_same
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.checkpoints import Checkpoints
 from rayfed.runs.files.outcome import damage, record
 from rayfed.runs.files.run_json import status
 from rayfed.runs.files.stops import STOPPED
+from rayfed.runs.resume import Identities, adopt, check_same
 
 pytestmark = pytest.mark.guard
 

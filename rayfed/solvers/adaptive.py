@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Gt, Interval
 
-from rayfed.clients.solvers.descent import Descent
 from rayfed.core.arrays import Array, namespace
+from rayfed.solvers.descent import Descent
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.clients.sampling import How, Minibatch
-from rayfed.clients.schedules import Schedule
-from rayfed.clients.solvers.base import (
+from rayfed.core.arrays import Array, Floats, Ints, copied, inner, namespace, to_numpy
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Draw
+from rayfed.solvers.base import (
     CACHE,
     AfterStep,
     Local,
@@ -20,10 +21,9 @@ from rayfed.clients.solvers.base import (
     StepOracle,
     says_last,
 )
-from rayfed.clients.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
-from rayfed.core.arrays import Array, Floats, Ints, copied, inner, namespace, to_numpy
-from rayfed.core.errors import ScenarioError
-from rayfed.core.rng import Draw
+from rayfed.solvers.sampling import How, Minibatch
+from rayfed.solvers.schedules import Schedule
+from rayfed.solvers.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
 
 _LINE = 64  # bytes
 _STEPS = 10  # where nothing says how long

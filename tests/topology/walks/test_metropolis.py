@@ -13,24 +13,23 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import EdgeList, Graphs, Near
+from rayfed.topology import EdgeList, Graphs, Metropolis, Near, UniformWalk, Walker
 from rayfed.topology.chain import Chain
 from rayfed.topology.geometric import Geometric
 from rayfed.topology.mobility import Still
-from rayfed.topology.rounds import Grid, Random, Ring, Star, Targets
-from rayfed.topology.walks import Metropolis, Uniform, Walker
+from rayfed.topology.shapes import Grid, Random, Ring, Star, Targets
 
 RULES = pytest.mark.parametrize(
-    "walk", [Uniform(), Metropolis(), Uniform(lazy=0.3), Metropolis(lazy=0.5)], ids=str
+    "walk", [UniformWalk(), Metropolis(), UniformWalk(lazy=0.3), Metropolis(lazy=0.5)], ids=str
 )
 PAW = EdgeList(5, [[0, 1], [1, 2], [2, 0], [2, 3]])  # a triangle with a tail, and client 4 alone
 
 
 def test_uniform_moves_by_hand():
-    assert [part.tolist() for part in Uniform().moves(PAW, 2)] == [
+    assert [part.tolist() for part in UniformWalk().moves(PAW, 2)] == [
         [0, 1, 2, 3], pytest.approx([1 / 3, 1 / 3, 0, 1 / 3]),
     ]  # fmt: skip
-    chances = Uniform(lazy=0.4).moves(PAW, 2)[1]
+    chances = UniformWalk(lazy=0.4).moves(PAW, 2)[1]
     assert chances.tolist() == pytest.approx([0.2, 0.2, 0.4, 0.2])
 
 
@@ -60,7 +59,7 @@ def test_the_matrix_holds_the_moves(walk):
 def test_rows_sum_to_one_and_the_laws_are_kept_on_any_graph(pairs):
     graph = EdgeList(8, np.array(pairs, dtype=np.int64))
     degrees = graph.degrees(np.arange(8))
-    for walk, law in [(Uniform(), np.maximum(degrees, 1)), (Metropolis(lazy=0.1), np.ones(8))]:
+    for walk, law in [(UniformWalk(), np.maximum(degrees, 1)), (Metropolis(lazy=0.1), np.ones(8))]:
         matrix = walk.matrix(graph).toarray()
         assert (matrix >= 0).all()
         np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
@@ -71,7 +70,7 @@ def test_rows_sum_to_one_and_the_laws_are_kept_on_any_graph(pairs):
 def test_one_neighbourhood_is_all_that_a_move_asks_for():
     positions = np.random.default_rng(0).random((300, 2)) * 100
     near, listed = Near(positions, 10.0), Near(positions, 10.0).listed()
-    for walk in (Uniform(), Metropolis()):
+    for walk in (UniformWalk(), Metropolis()):
         for client in range(0, 300, 17):
             few, all_ = walk.moves(near, client), walk.moves(listed, client)
             np.testing.assert_array_equal(few[0], all_[0])
@@ -84,13 +83,13 @@ PERIODIC = [(Ring(), 6), (Star(), 5), (Grid(), 9)]
 
 @pytest.mark.parametrize(("topology", "count"), PERIODIC)
 def test_a_walk_with_a_period_is_made_lazy(topology, count):
-    assert Uniform().resolved(Graphs(topology, count, 0)).lazy == 0.5
+    assert UniformWalk().resolved(Graphs(topology, count, 0)).lazy == 0.5
 
 
 @pytest.mark.parametrize(("topology", "count"), PERIODIC)
 def test_a_walk_with_a_period_is_refused_where_asked(topology, count):
     with pytest.raises(ScenarioError) as refused:
-        Uniform(periodic="refuse").resolved(Graphs(topology, count, 0))
+        UniformWalk(periodic="refuse").resolved(Graphs(topology, count, 0))
     assert str(refused.value) == (
         "'uniform' comes back only every 2 moves and never mixes; set lazy, or periodic to lazy"
     )
@@ -99,10 +98,10 @@ def test_a_walk_with_a_period_is_refused_where_asked(topology, count):
 @pytest.mark.parametrize(
     ("walk", "topology", "count"),
     [
-        (Uniform(), Ring(), 5),
+        (UniformWalk(), Ring(), 5),
         (Metropolis(), Star(), 5),
-        (Uniform(lazy=0.1), Ring(), 6),
-        (Uniform(), Random(p=0.5), 12),
+        (UniformWalk(lazy=0.1), Ring(), 6),
+        (UniformWalk(), Random(p=0.5), 12),
     ],
 )
 def test_a_walk_without_a_period_stays_as_it_is(walk, topology, count):
@@ -110,24 +109,24 @@ def test_a_walk_without_a_period_stays_as_it_is(walk, topology, count):
 
 
 def test_a_move_takes_seconds_and_staying_none():
-    walk = Uniform(hop_s=2.5)
+    walk = UniformWalk(hop_s=2.5)
     assert [walk.seconds(PAW, 0, 1), walk.seconds(PAW, 1, 1)] == [2.5, 0.0]
     graph = Near(np.array([[0.0, 0.0], [30.0, 40.0]]), 60.0)
-    assert Uniform(hop_s=2.5, speed_m_s=10.0).seconds(graph, 0, 1) == 5.0
+    assert UniformWalk(hop_s=2.5, speed_m_s=10.0).seconds(graph, 0, 1) == 5.0
 
 
 def test_a_speed_needs_positions():
     with pytest.raises(ScenarioError, match=r"^speed_m_s: found 10, but the clients have no"):
-        Uniform(speed_m_s=10.0).resolved(Graphs(Ring(), 5, 0))
+        UniformWalk(speed_m_s=10.0).resolved(Graphs(Ring(), 5, 0))
     still = Geometric(range_m=900.0, mobility=Still())
-    assert Uniform(speed_m_s=10.0).resolved(Graphs(still, 5, 0)).speed_m_s == 10.0
+    assert UniformWalk(speed_m_s=10.0).resolved(Graphs(still, 5, 0)).speed_m_s == 10.0
 
 
 @pytest.mark.parametrize("count", range(3, 14))
 def test_a_star_of_any_size_has_a_period_of_two(count):
     graph = Graphs(Star(), count, 0).of(0)
-    assert Chain(Uniform().matrix(graph)).period == 2
-    np.testing.assert_allclose(Uniform().matrix(graph).sum(axis=1), 1.0, rtol=1e-15)
+    assert Chain(UniformWalk().matrix(graph)).period == 2
+    np.testing.assert_allclose(UniformWalk().matrix(graph).sum(axis=1), 1.0, rtol=1e-15)
 
 
 def way(walker, steps):
@@ -143,7 +142,7 @@ def visits(walker, samples, apart):
     return np.bincount(way(walker, samples * apart)[apart - 1 :: apart], minlength=8)
 
 
-@pytest.mark.parametrize("walk", [Uniform(), Metropolis()], ids=["uniform", "metropolis"])
+@pytest.mark.parametrize("walk", [UniformWalk(), Metropolis()], ids=["uniform", "metropolis"])
 def test_on_a_graph_that_stays_visits_follow_the_stationary_law(walk):
     graphs = Graphs(Random(p=0.45), 8, 1)
     chain = Chain(walk.resolved(graphs).matrix(graphs.of(0)))
@@ -177,13 +176,13 @@ def test_on_graphs_that_change_metropolis_visits_stay_uniform(topology, apart):
 
 
 def test_uniform_moves_on_a_star_prefer_its_centre():
-    seen = way(Walker(Graphs(Star(), 8, 0), Uniform()), 600)
+    seen = way(Walker(Graphs(Star(), 8, 0), UniformWalk()), 600)
     assert (seen == 0).mean() == pytest.approx(0.5, abs=0.06)
 
 
 def test_a_walker_follows_links_alone():
     graphs = Graphs(Random(p=0.3, every=2, loss=0.1), 15, 0)
-    walker = Walker(graphs, Uniform())
+    walker = Walker(graphs, UniformWalk())
     seen = [walker.first(), *way(walker, 150)]
     for round, (here, there) in enumerate(pairwise(seen), start=1):
         assert there in graphs.at(round).neighbours(here)
@@ -203,20 +202,20 @@ def test_a_walk_can_be_taken_up_anywhere():
 
 
 def test_moves_are_keyed():
-    ways = [way(Walker(Graphs(Grid(), 16, seed), Uniform()), 20).tolist() for seed in (0, 0, 1)]
+    ways = [way(Walker(Graphs(Grid(), 16, seed), UniformWalk()), 20).tolist() for seed in (0, 0, 1)]
     assert ways[0] == ways[1] != ways[2]
-    walker = Walker(Graphs(Ring(), 9, 0), Uniform())
+    walker = Walker(Graphs(Ring(), 9, 0), UniformWalk())
     assert {walker.step(4, 1, ask=ask) for ask in range(20)} == {3, 5}
 
 
 def test_every_client_may_be_the_first():
-    firsts = [Walker(Graphs(Ring(), 5, seed), Uniform()).first() for seed in range(500)]
+    firsts = [Walker(Graphs(Ring(), 5, seed), UniformWalk()).first() for seed in range(500)]
     assert chisquare(np.bincount(firsts, minlength=5)).pvalue > 1e-3
 
 
 def test_seconds_are_those_of_the_graph_of_the_moment():
     graphs = Graphs(Geometric(range_m=2000.0, every_s=10.0), 5, 0)
-    walker = Walker(graphs, Uniform(speed_m_s=4.0))
+    walker = Walker(graphs, UniformWalk(speed_m_s=4.0))
     for time_s in (0.0, 500.0):
         way_m = graphs.at(1, time_s).distance(1, 3)
         assert walker.seconds(1, 3, 1, time_s) == pytest.approx(way_m / 4.0)
