@@ -146,8 +146,8 @@ class Algorithm:
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
     evaluate_last: Annotated[int, Ge(1)] = 1
-    participation: Annotated[Mapping[str, Any], SomeOf("rayfed.engine.run:Participation")] = field(
-        default_factory=dict
+    participation: Annotated[Mapping[str, Any], SomeOf("rayfed.engine.settings:Participation")] = (
+        field(default_factory=dict)
     )
     select: Selection | None = None
     local: Solver = field(default_factory=SGD)

@@ -5,70 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.arrays import Array
-from rayfed.core.columns import names
-from rayfed.engine import columns
-
-AT_MOST = ("loss", "loss_gap", "loss_change", "model_change")
-CHANGES = names(columns.CHANGES)
-"""Columns that rows have only where a rule asks for them."""
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Rules that end a run early; the first that is met does.
-
-    Parameters
-    ----------
-    time_s : float, optional
-        Simulated seconds.
-    client_updates : int, optional
-        Replies of clients that have been used, in all rounds together.
-    loss_gap : float, optional
-        Loss above the optimum at most this.
-    accuracy : float, optional
-        Accuracy at least this.
-    loss : float, optional
-        Loss at most this.
-    loss_change : float, optional
-        Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
-    model_change : float, optional
-        Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
-    """
-
-    time_s: Annotated[float, Gt(0)] | None = None
-    client_updates: Annotated[int, Ge(1)] | None = None
-    loss_gap: Annotated[float, Gt(0)] | None = None
-    accuracy: Annotated[float, Interval(ge=0, le=1)] | None = None
-    loss: float | None = None
-    loss_change: Annotated[float, Ge(0)] | None = None
-    model_change: Annotated[float, Ge(0)] | None = None
-
-    def rule(self, row: Mapping[str, Any], updates: int) -> str | None:
-        """Return the name of the rule that a row meets, after so many updates, or None."""
-        if self.time_s is not None and row["time_s"] >= self.time_s:
-            return "time_s"
-        if self.client_updates is not None and updates >= self.client_updates:
-            return "client_updates"
-        for name in AT_MOST:
-            bound = getattr(self, name)
-            if bound is not None and row[name] <= bound:
-                return name
-        if self.accuracy is not None and row["accuracy"] >= self.accuracy:
-            return "accuracy"
-        return None
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of rows that only these rules need."""
-        return tuple(name for name in CHANGES if getattr(self, name) is not None)
-
 
 PRUNED = "pruned"
 """The rule that ends a run which is behind others."""

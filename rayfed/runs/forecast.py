@@ -23,7 +23,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.threads import one_thread
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Stop
 from rayfed.engine.works import columns_of
 from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile

@@ -5,8 +5,7 @@ which gets their values, starts without it.
 """
 
 from rayfed.core.dotted import apply_overrides
-from rayfed.engine.run import Participation
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Participation, Stop
 from rayfed.population import Connection, Crash, Server, Stragglers
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.files import load

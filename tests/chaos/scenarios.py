@@ -10,7 +10,7 @@ from typing import Any
 
 from rayfed.channel import Codec
 from rayfed.core import plugins
-from rayfed.engine.run import Participation
+from rayfed.engine.settings import Participation
 from rayfed.population import Connection, Crash, Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario.fields import model_of

@@ -8,7 +8,8 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.stopping import LastEvaluation, Stop
+from rayfed.engine.settings import Stop
+from rayfed.engine.stopping import LastEvaluation
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED

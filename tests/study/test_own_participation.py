@@ -5,7 +5,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.run import Participation
+from rayfed.engine.settings import Participation
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.told import SettingsPanel
 from rayfed.report.read.results import Results

@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import MOST_BREAKS, StepCounter
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population
 from rayfed.solvers.base import Solver

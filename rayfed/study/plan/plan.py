@@ -21,16 +21,8 @@ from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
 from rayfed.datasets.tabular import Tabular
 from rayfed.engine.columns import TAKEN
-from rayfed.engine.run import (
-    ENDLESS,
-    Channel,
-    Ending,
-    Federation,
-    Measuring,
-    Participation,
-    Run,
-    Training,
-)
+from rayfed.engine.run import ENDLESS, Channel, Ending, Federation, Measuring, Run, Training
+from rayfed.engine.settings import Participation
 from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability.base import Always

@@ -26,7 +26,7 @@ from rayfed.core.names import numbered
 from rayfed.core.plugins import name_of
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Dataset
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Stop
 from rayfed.measures.base import Measure
 from rayfed.population import Connection, Crash, Group, Population, Stragglers
 from rayfed.population.availability.base import Always, Availability

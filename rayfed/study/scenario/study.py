@@ -23,8 +23,7 @@ from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.yamlfile import check_values
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions.base import Partition
-from rayfed.engine.run import Participation
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Participation, Stop
 from rayfed.population import Server
 from rayfed.selection.simple import All
 from rayfed.solvers import override

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.stopping import Stop
+from rayfed.engine.settings import Stop
 from rayfed.population import Connection, Group, Stragglers
 from rayfed.study.scenario.fields import make
 from rayfed.study.scenario.parts import (
