@@ -21,7 +21,8 @@ from rayfed.problems.network import network
 from rayfed.problems.network.kernels import bound as kernels
 from rayfed.problems.network.kernels.augment import augmented, drawn
 from rayfed.problems.network.kernels.bound import BoundNetwork
-from rayfed.problems.network.network import Augment, Network
+from rayfed.problems.network.network import Network
+from rayfed.problems.network.settings import Augment
 from rayfed.testing.modules import Small
 
 KEY = Key(0, "init")

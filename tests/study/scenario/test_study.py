@@ -156,7 +156,7 @@ class TestValues:
 
     def test_a_class_named_by_its_module(self):
         study = Study.parse(
-            scenario("clients.delay={name: rayfed.population.delay:ConstantDelay, mean_s: 2}")
+            scenario("clients.delay={name: rayfed.population:ConstantDelay, mean_s: 2}")
         )
         assert study.clients.delay == ConstantDelay(mean_s=2.0)
 

@@ -64,6 +64,8 @@ class BoundNetwork(NetworkSettings):
         Parameters that are frozen, and buffers, by name.
     """
 
+    name = "network"  # of the plug-in, which is in network.py
+
     rows: tuple[int, ...]
     classes: int
     random: bool = False
