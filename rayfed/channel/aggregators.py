@@ -1,4 +1,4 @@
-"""Robust rules: what the server makes of vectors in place of their mean, each with its paper."""
+"""Robust aggregation rules, each with its paper."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Aggregator:
         return self.before is None or self.before.sees_vectors
 
     def least(self) -> int:
-        """Return the number of vectors from which on the rule does what it says."""
+        """Return the smallest number of vectors for which the rule's guarantee holds."""
         return 1
 
     def init(self, p: int) -> State:
-        """Return what the server keeps from round to round, before the first; nothing by default.
+        """Return the server state of the rule before the first round; empty by default.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class Aggregator:
         return {}
 
     def aggregate(self, vectors: Array, weights: Floats, state: State) -> tuple[Array, State]:
-        """Return what takes the place of the mean (p,), and what the server keeps.
+        """Return the aggregate (p,) and the next server state.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Aggregator:
 
 
 def at_most(f: int, count: int) -> int:
-    """Return how many of so many vectors may be faulty: f, but fewer than half of them.
+    """Return the number of tolerated faulty vectors: f, but fewer than half of all.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What plug-ins of the channel are: stages, codecs, and memories of what codecs leave out.
+"""Base classes of the channel: stages, codecs and error memories.
 
 A vector (p,) of every client of a stack is a row of an array (K, p). Rows never see one another: a
 row has the same bits alone and in any stack.
@@ -95,7 +95,7 @@ def _uniform(words: Sequence[Any], which: slice, out: Floats) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Base of what vectors go through at the client, or at the server before a download.
+    """Base of transformations of vectors at the client, or at the server before a download.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Base of what makes up for what a codec leaves out, with state at clients and server.
+    """Base of error compensation for codecs, with state at clients and server.
 
     The client sends c_i of the vector v_i of its upload; w_i are the weights of the
     algorithm's mean, over all clients.
@@ -150,7 +150,7 @@ class Memory:
 
     @property
     def step(self) -> float:
-        """By how much of a sent vector the memory changes, where the server has one as well."""
+        """Memory step size on the sent vector, where the server keeps a memory as well."""
         return 1.0
 
     def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
@@ -158,7 +158,7 @@ class Memory:
         return ""
 
     def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
-        """Client: return what the server decodes (K, p) and what is kept (K, p), zeros at first.
+        """Client: return the decoded vectors (K, p) and the next memory (K, p), zeros at first.
 
         Parameters
         ----------
@@ -171,11 +171,11 @@ class Memory:
         raise NotImplementedError
 
     def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
-        """Return what is left out of vectors (K, p) that were sent, with what was kept before."""
+        """Return the coding error of vectors (K, p) given the previous memory."""
         return v - kept - sent
 
     def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
-        """Server: return the mean (p,) that the algorithm gets, and what is kept (p,).
+        """Server: return the algorithm's mean (p,) and the next memory (p,).
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Codec(Stage):
-    """Base of codecs: what the receiver decodes, and how many bits that took.
+    """Base of codecs: decoded vectors and their number of bits.
 
     Parameters
     ----------
@@ -255,15 +255,15 @@ class Codec(Stage):
         raise NotImplementedError
 
     def coded(self, v: Array, draw: Draws) -> Array:
-        """Return what the receiver decodes of one piece (K, p), (K, p) in the type of v."""
+        """Return the decoded vectors of one piece (K, p), in the type of v."""
         raise NotImplementedError
 
     def first(self, shape: Shape) -> Kept:
-        """Return the first row of what a client keeps for a piece; nothing by default."""
+        """Return the first row of a client's codec state for a piece; empty by default."""
         return {}
 
     def stepped(self, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
-        """Return what the receiver decodes of a piece, and what the clients keep from now on."""
+        """Return the decoded vectors of a piece and the next client state."""
         return self.coded(v, draw), kept
 
 

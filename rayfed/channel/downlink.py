@@ -1,4 +1,4 @@
-"""The downlink: what the server sends, coded once for all who download."""
+"""The downlink: server messages, coded once for all recipients."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Downlink:
     def sent(
         self, send: Mapping[str, Array], kept: Mapping[str, Array], round: int, ask: int
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return what clients decode, and what the server keeps.
+        """Return the vectors that clients decode, and the next server state.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Downlink:
         return self.layout.coded(self.codec, row, draw, {})[0]
 
     def _remembered(self, row: Array, had: Array | None, draw: Draws) -> Array:
-        """Return what clients have (1, n) after a message."""
+        """Return the clients' copy (1, n) after a message."""
         memory = self.codec.memory
         assert memory is not None
         first = np.full(1, had is None and memory.whole_first)

@@ -1,4 +1,4 @@
-"""Faults: what faulty clients send in place of what they should, alone or knowing the honest."""
+"""Client faults: corrupted uploads, independent or colluding."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Fault:
         return cls(count=2)
 
     def chosen(self, pool: int) -> int:
-        """Return how many of so many clients are faulty."""
+        """Return the number of faulty clients in a population of a given size."""
         if self.count is not None:
             return self.count
         return pool if self.fraction is None else rounded(self.fraction, pool)
@@ -69,13 +69,13 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class UploadFault(Fault):
-    """Base of faults that a client can commit alone, on what it would have sent."""
+    """Base of independent faults, which change a client's own upload."""
 
     keeps: ClassVar[bool] = False
     """Whether `first` is kept at the client for each vector."""
 
     def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
-        """Return what faulty clients send, and what they keep.
+        """Return the faulty uploads and the next client state.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class UploadFault(Fault):
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What colluding clients know of the honest replies of a round.
+    """Knowledge of colluding clients about the honest replies of a round.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Collusion(Fault):
     """Whether sums over the honest are not enough."""
 
     def init(self, p: int, uniforms: Floats) -> Kept:
-        """Return what they remember from round to round, before the first; nothing by default.
+        """Return the colluding clients' state before the first round; empty by default.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Collusion(Fault):
         return {}
 
     def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, Kept]:
-        """Return what all of them send (p,), and what they remember."""
+        """Return the common upload (p,) of all colluding clients, and their next state."""
         raise NotImplementedError
 
 
@@ -201,7 +201,7 @@ class Noise(UploadFault):
 
 @dataclass(frozen=True, kw_only=True)
 class NotANumber(UploadFault):
-    """Sends NaN, as a client does whose training diverged."""
+    """Uploads of NaN, as from diverged training."""
 
     name: ClassVar[str] = "not-a-number"
 
@@ -212,7 +212,7 @@ class NotANumber(UploadFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Replay(UploadFault):
-    """Sends what it sent last before the fault began, again and again.
+    """Repeated upload of the last honest vector before the fault began.
 
     A client that has sent nothing before then goes on with the first that it sends.
     """
@@ -221,7 +221,7 @@ class Replay(UploadFault):
     keeps: ClassVar[bool] = True
 
     def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
-        """Return what was kept (K, p); before the fault begins v, which is kept."""
+        """Return the stored upload (K, p); before the fault begins v, which is stored."""
         if round < self.start:
             return v, v
         new = np.isnan(kept).all(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Who of a population is faulty, and what hosts make of their uploads."""
+"""Faulty clients of a population, and their effect on uploads at hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Faulty:
     number: int
 
     def among(self, ids: Ints, round: int | None = None) -> Bools:
-        """Return who of clients (K,) is faulty: in a round, or at any time."""
+        """Return a mask (K,) of faulty clients: in a round, or at any time."""
         if round is not None and round < self.fault.start:
             return np.zeros(len(ids), np.bool_)
         return np.isin(ids, self.clients)
@@ -49,7 +49,7 @@ class Faulty:
         return f"{PREFIX}{self.number}.{name}"
 
     def initial(self, up: Mapping[str, int], dtype: np.dtype[np.floating]) -> dict[str, Array]:
-        """Return the first rows of what clients keep for what they upload: NaN."""
+        """Return the first rows of stored uploads: NaN."""
         if not isinstance(self.fault, UploadFault) or not self.fault.keeps:
             return {}
         return {self.kept_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
@@ -79,7 +79,7 @@ def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...
 
 
 def honest(every: Sequence[Faulty], ids: Ints) -> Bools:
-    """Return who of clients (K,) is never faulty."""
+    """Return a mask (K,) of clients that are never faulty."""
     wrong = np.concatenate([np.empty(0, dtype=np.int64), *(each.clients for each in every)])
     return ~np.isin(ids, wrong)
 
@@ -114,7 +114,7 @@ def _members(fault: Fault, number: int, population: Population, taken: Ints) -> 
 
 
 def _group(fault: Fault, population: Population) -> Ints:
-    """Return the clients of whom some have a fault."""
+    """Return the clients with a share of faulty ones."""
     everyone = np.arange(population.count)
     if fault.group is None:
         return everyone
@@ -132,7 +132,7 @@ def sent(
     draws: Draws,
     round: int,
 ) -> Iterator[tuple[Ints, dict[str, Array], dict[str, Array]]]:
-    """Yield the places of faulty clients of a stack, what they send, and what they keep.
+    """Yield the places of faulty clients of a stack, their uploads and their next state.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Layout:
         return self.shapes if codec.by == "layer" and n == self.p else ((n,),)
 
     def coded(self, codec: Codec, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
-        """Return what the receiver decodes of vectors (K, n), and what codecs keep.
+        """Return the decoded vectors (K, n) and the next codec state.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Layout:
         return out, now
 
     def first(self, codec: Codec, n: int) -> Iterator[tuple[str, Array]]:
-        """Yield the first rows of what codecs keep, under the names of `coded`."""
+        """Yield the first rows of codec state, under the names of `coded`."""
         for k, shape in enumerate(self.pieces(codec, n)):
             for name, row in codec.first(shape).items():
                 yield f"{k}.{name}", row

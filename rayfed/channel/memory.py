@@ -1,4 +1,4 @@
-"""Memories: what makes up for what codecs leave out.
+"""Error memories, which compensate the errors of codecs.
 
 A client keeps a vector for each vector that it uploads. What the server keeps takes the weights w_i
 of all clients, undiscounted, whoever takes part and however late: the sum of what all clients keep
@@ -20,7 +20,7 @@ from rayfed.core.arrays import Array, Bools
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorFeedback(Memory):
-    """Send C(e + v), keep what that left out: e <- e + v - C(e + v) (Seide et al. 2014).
+    """Send C(e + v), keep the error: e <- e + v - C(e + v) (Seide et al. 2014).
 
     Seide, Fu, Droppo, Li, Yu, "1-bit stochastic gradient descent and its application to
     data-parallel distributed training of speech DNNs", Interspeech 2014. With any codec.
@@ -41,7 +41,8 @@ class ErrorFeedback(Memory):
 
 @dataclass(frozen=True, kw_only=True)
 class EF21(Memory):
-    """Send what an estimate lacks: c_i = C(v_i - g_i), g_i <- g_i + c_i (Richtarik et al. 2021).
+    """Send coded differences to an estimate: c_i = C(v_i - g_i), g_i <- g_i + c_i (Richtarik et al.
+    2021).
 
     Richtarik, Sokolov, Fatkhullin, "EF21: A New, Simpler, Theoretically Better, and Practically
     Faster Error Feedback", NeurIPS 2021, https://arxiv.org/abs/2106.05203, Algorithm 2. The server
@@ -66,7 +67,7 @@ class EF21(Memory):
         return self.start == "full"
 
     def misfit(self, codec: Codec, shapes: Sequence[Shape]) -> str:
-        """Refuse codecs whose error may exceed what they code."""
+        """Refuse codecs with errors that may exceed the norm of the vector."""
         if all(codec.error(shape) < 1 for shape in shapes):
             return ""
         hint = (
@@ -75,7 +76,7 @@ class EF21(Memory):
         return f"needs a contractive codec{hint}"
 
     def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
-        """Return C(v - g), and g + C(v - g); those who send for the first time send v itself."""
+        """Return C(v - g), and g + C(v - g); a client's first upload is v itself."""
         lacking = v - kept
         sent = code(lacking)
         if first.any():
@@ -90,7 +91,7 @@ class EF21(Memory):
 
 @dataclass(frozen=True, kw_only=True)
 class EF21Plus(EF21):
-    """EF21 whose clients send C(v_i) where that is nearer to v_i (Richtarik et al. 2021).
+    """EF21 with C(v_i) in place of the estimate where it is nearer to v_i (Richtarik et al. 2021).
 
     Algorithm 3 of the paper: g_i becomes C(v_i) or g_i + C(v_i - g_i), whichever is nearer to v_i;
     one bit more says which. As C(v_i) replaces g_i, the server must know each g_i.
@@ -101,7 +102,7 @@ class EF21Plus(EF21):
     bits: ClassVar[int] = 1
 
     def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
-        """Return what g changes by, and the new g."""
+        """Return the change of g, and the next g."""
         lacking = v - kept
         moved, plain = code(lacking), code(v)
         nearer = _square(plain - v) < _square(moved - lacking)
@@ -114,7 +115,7 @@ class EF21Plus(EF21):
 
 @dataclass(frozen=True, kw_only=True)
 class DIANA(Memory):
-    """Send what a shift lacks: C_i = C(v_i - h_i), h_i <- h_i + alpha C_i (Mishchenko et al. 2019).
+    """Send C_i = C(v_i - h_i), update h_i <- h_i + alpha C_i (Mishchenko et al. 2019).
 
     Mishchenko, Gorbunov, Takac, Richtarik, "Distributed Learning with Compressed Gradient
     Differences", https://arxiv.org/abs/1901.09269, Algorithm 1. The server keeps h = sum_i w_i h_i;

@@ -1,4 +1,4 @@
-"""Mixers: what is made of vectors before a robust rule sees them."""
+"""Mixers, which combine vectors before a robust rule."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Mixer:
         return None
 
     def mixed(self, vectors: Array) -> Array:
-        """Return what the rule sees (L, p) of vectors (K, p)."""
+        """Return the mixed vectors (L, p) of vectors (K, p)."""
         return vectors
 
     def together(self, clients: int) -> int:
-        """Return how many of so many clients are in a group at most: all, where there is none."""
+        """Return the largest group size for a number of clients: all of them without groups."""
         return clients
 
     def count(self, clients: int) -> int:
-        """Return the number L of what the rule sees if so many clients reply."""
+        """Return the number L of mixed vectors for a number of replies."""
         return clients
 
 

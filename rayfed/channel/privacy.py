@@ -146,12 +146,12 @@ class Tree(Privacy):
         return tree_epsilon(self.noise, *self._counted(rounds), self.delta)
 
     def _counted(self, rounds: int) -> tuple[int, int]:
-        """Return the rounds of a tree, and in how many trees a client may be."""
+        """Return the rounds of a tree, and the number of trees that a client may take part in."""
         return min(self.length, rounds), -(-rounds // self.separation)
 
 
 def missing() -> str:
-    """Return what to install if the accountant is not there; empty if it is."""
+    """Return the package to install for the accountant; empty if it is installed."""
     if find_spec("dp_accounting") is not None:
         return ""
     return "needs dp-accounting; install it with: pip install 'rayfed[privacy]'"
@@ -260,7 +260,7 @@ def _guess() -> Any:
 
 
 def _no_noise() -> type[Exception]:
-    """Return what the library raises where its search finds nothing."""
+    """Return the exception type of the library for a search without a result."""
     from dp_accounting.mechanism_calibration import NoBracketIntervalFoundError
 
     error: type[Exception] = NoBracketIntervalFoundError
@@ -288,7 +288,7 @@ def _spent(counted: _Counted, event: Any, delta: float) -> float:
 
 
 def _fresh(counted: _Counted) -> Callable[[], Any]:
-    """Return what makes an accountant that has seen nothing."""
+    """Return a factory of empty accountants."""
     logging.getLogger("absl").setLevel(logging.ERROR)  # it tells of each order that it leaves out
     if counted == "pld":
         from dp_accounting.pld import PLDAccountant as Chosen

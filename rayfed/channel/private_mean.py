@@ -1,4 +1,4 @@
-"""Private means: noise in place of knowing who took part."""
+"""Private means with a noise level that does not depend on the cohort."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PrivateMean:
 
     @property
     def tree(self) -> Tree | None:
-        """The tree whose nodes are the noise; None if each round has its own."""
+        """The tree of the noise; None if the noise of rounds is independent."""
         return self.privacy if isinstance(self.privacy, Tree) else None
 
     @property
@@ -68,14 +68,14 @@ class PrivateMean:
 
     @property
     def counted_noise(self) -> float:
-        """Standard deviation of the noise on how many uploads were no longer than the norm."""
+        """Standard deviation of the noise on the count of unclipped uploads."""
         adaptive = self.clip.adaptive
         assert adaptive is not None
         return self.cohort / 20 if adaptive.noise is None else adaptive.noise
 
     @property
     def multiplier(self) -> float:
-        """Noise multiplier of vectors; with what the count has it makes that of the accountant.
+        """Noise multiplier of vectors; with that of the count it gives the accountant's.
 
         Andrew et al. 2021, theorem 1: both together are one Gaussian mechanism, whose count changes
         by 1/2 with a client. It is not a number where the count alone spends more.
@@ -88,7 +88,7 @@ class PrivateMean:
             return float(np.float64(self.privacy.noise**-2 - count**2) ** -0.5)
 
     def epsilon(self, rounds: int) -> float:
-        """Return what so many rounds have spent."""
+        """Return the epsilon spent in a number of rounds."""
         return self.privacy.spent(self.cohort / self.clients, rounds)
 
     # -- state -----------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class PrivateMean:
         return state
 
     def norm(self, state: State) -> float:
-        """Return what uploads of the next round are clipped to."""
+        """Return the clipping norm of the next round's uploads."""
         return self.clip.start if self.clip.adaptive is None else float(state[_NORM][0])
 
     def deviation(self, norm: float) -> float:
@@ -111,13 +111,13 @@ class PrivateMean:
         return self.multiplier * (norm + self.rounding[0]) / self.cohort
 
     def sent(self, ask: Ask, state: State) -> Ask:
-        """Return an Ask of the algorithm with what clients have to know."""
+        """Return an Ask of the algorithm with the clipping norm for clients."""
         if self.clip.adaptive is None:
             return ask
         return replace(ask, send={**ask.send, NORM: np.array(self.norm(state))})
 
     def at_rest(self, state: State, round: int) -> Ints:
-        """Return all who may not take part in a round yet, ascending."""
+        """Return the clients that may not take part in a round yet, ascending."""
         if self.tree is None:
             return _NONE
         return np.sort(state[_CLIENTS][state[_ROUNDS] + self.tree.separation > round])
@@ -190,7 +190,7 @@ class PrivateMean:
 
 
 def _added(key: Key, tree: Tree, round: int, last: int, n: int) -> Floats:
-    """Return by how much a round changes the noise of the sum since round `last`, (n,)."""
+    """Return the change of the noise of the sum since round `last`, (n,)."""
     which, at = tree.place(round)
     noise = _prefix(key, which, at, n)
     before, was = tree.place(last) if last else (-1, 0)

@@ -1,4 +1,4 @@
-"""Stages that are no codecs: what bounds an upload, and what hides it in a sum."""
+"""Stages other than codecs: clipping and secure sums."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Clip(Stage):
 
     @property
     def adaptive(self) -> Quantile | None:
-        """How the norm changes; None if it does not."""
+        """Adaptation of the norm; None for a fixed norm."""
         return self.norm if isinstance(self.norm, Quantile) else None
 
     @property
@@ -137,7 +137,7 @@ class SecureSum(Stage):
     neighbours: Annotated[int, Ge(1)] | None = None
 
     def unit(self, cohort: int) -> float:
-        """Return what the last bit counts for, of weighted vectors whose mean weight is 1."""
+        """Return the value of the last bit, for weighted vectors of mean weight 1."""
         return float(self.range * 2.0 ** (bits_for(cohort) - (self.bits - 1)))
 
     def fixed(self, rows: Array, factors: Floats, draw: Draws) -> npt.NDArray[np.int64]:
@@ -149,7 +149,7 @@ class SecureSum(Stage):
         return np.clip(rounded, -(2.0**52), 2.0**52).astype(np.int64)
 
     def opened(self, total: npt.NDArray[np.int64], unit: float) -> tuple[Floats, int]:
-        """Return what the server finds in a sum, and how many coordinates have wrapped around."""
+        """Return the decoded sum at the server, and the number of wrapped coordinates."""
         half = np.int64(1 << (self.bits - 1))
         found = ((total + half) & np.int64((1 << self.bits) - 1)) - half
         return found.astype(np.float64) * unit, int(np.count_nonzero(found != total))

@@ -1,4 +1,4 @@
-"""The uplink: what vectors go through at clients, and what the server makes of their sums."""
+"""The uplink: stages of vectors at clients, and decoding of their sums at the server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def total_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Who is added up in a secure sum.
+    """Members of a secure sum.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Crowd:
     count: int
 
     def factor(self, weights: WeightKind) -> float:
-        """Return what weights of a kind are divided by, so that they are 1 on average."""
+        """Return the divisor of weights that makes their average 1."""
         return {"raw": self.weight, "plain": 1.0, "shares": 1.0 / self.count}[weights]
 
 
@@ -124,7 +124,7 @@ class Uplink:
 
     @property
     def beside(self) -> Mapping[str, int]:
-        """What clients upload beside what the algorithm declares, with the number of elements."""
+        """Further vectors that the channel uploads, with the number of elements."""
         return {INSIDE: 1} if self.clip is not None and self.clip.adaptive else {}
 
     @property
@@ -134,7 +134,7 @@ class Uplink:
 
     @cached_property
     def initial(self) -> dict[str, Array]:
-        """First rows of what clients keep."""
+        """First rows of the client state of stages."""
         rows: dict[str, Array] = {}
         if self.codec is None:
             return rows
@@ -160,7 +160,7 @@ class Uplink:
 
     @property
     def bytes_down(self) -> int:
-        """Bytes that each client downloads beside what the algorithm sends."""
+        """Bytes that the channel adds to each client's download."""
         if self.secure is None or self.crowd is None:
             return 0
         return self.secure.beside(self.crowd.cohort)[0]
@@ -182,7 +182,7 @@ class Uplink:
         first: Bools,
         norm: float | None = None,
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return what the server decodes of an upload, and what the clients keep.
+        """Return the decoded vectors of an upload at the server, and the next client state.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class Uplink:
     def opened(
         self, sums: Mapping[str, Array], plain: tuple[str, ...]
     ) -> tuple[dict[str, Array], int]:
-        """Return secure sums by name as the server finds them, and what has wrapped around."""
+        """Return opened secure sums by name, and the number of wrapped coordinates."""
         assert self.secure is not None
         out, wrapped = dict(sums), 0
         for name, total in sums.items():
@@ -259,12 +259,12 @@ class Uplink:
 
     @property
     def rounding(self) -> float:
-        """By how much rounding may change a number of an upload, at most."""
+        """Largest change of an uploaded number by rounding."""
         return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
 
     @property
     def lengthening(self) -> float:
-        """By how much rounding may lengthen an upload, at most."""
+        """Largest increase of an upload's norm by rounding."""
         return self.rounding * math.sqrt(sum(self.up.values()))
 
     @property
@@ -287,7 +287,7 @@ class Uplink:
 
     @property
     def deviations(self) -> float:
-        """For how many deviations of its noise a secure sum has room, at least.
+        """Number of standard deviations of its noise that a secure sum has room for, at least.
 
         That is when all clients send the norm in one coordinate: K of them take K times it of the
         range, and their noise has the root of K times the deviation of one.
@@ -297,7 +297,7 @@ class Uplink:
 
     @property
     def largest(self) -> float:
-        """How large a number of all uploads may be so that no sum wraps around.
+        """Largest absolute value in all uploads without wrap-around of a sum.
 
         K numbers of C are rounded to at most K (C + unit), and K units of half the modulus are the
         range: two units of each are left to rounding.

@@ -111,7 +111,7 @@ class ArrivalPolicy:
         profile.watch(self, "_reply", "adding up")
 
     def _advance(self, before: RunState) -> Closed:
-        """Run the clock on to the next row, and return what it brought."""
+        """Run the clock on to the next row and return the finished tasks."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         if self.line is not line:
@@ -191,7 +191,7 @@ class ArrivalPolicy:
         return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
 
     def _request(self, works: Works, weights: Floats) -> tuple[Request, Send]:
-        """Return the request for works of distinct clients, ascending, and what they download."""
+        """Return the request for tasks of distinct clients, ascending, and their download."""
         line, of_each = self.places.line, works.version.tolist()
         versions = sorted(set(of_each))
         request = self.exchange.request(self.places.asked, works, works.draw, weights)
@@ -240,7 +240,7 @@ class ArrivalPolicy:
     # -- counts ----------------------------------------------------------------------------
 
     def _count(self, closed: Closed, losses: dict[int, float], stats: RoundStats) -> None:
-        """Add what has come and ended since the row before to the counts and events of a row."""
+        """Add arrived and ended tasks since the previous row to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:
             stats.counts["bytes_up"] += closed.sent

@@ -1,4 +1,4 @@
-"""The server's end of the channel: what is sent and charged, and what is made of replies.
+"""The server's end of the channel: coding and charging of messages, decoding of replies.
 
 Memories, secure sums and robust rules are at this end; noise is in `rayfed.channel.private_mean`.
 """
@@ -70,7 +70,7 @@ class ServerEnd:
     # -- on the way down -------------------------------------------------------------------
 
     def sent(self, ask: Ask, state: State, round: int, number: int = 0) -> tuple[Ask, State]:
-        """Return an Ask of the algorithm with what clients decode, and the state after it."""
+        """Return an Ask of the algorithm with the decoded vectors, and the next state."""
         if self.downlink is None:
             return ask, state
         kept = under(state, "down.")
@@ -124,7 +124,7 @@ class ServerEnd:
         return np.asarray(self.correction.raw(ids) / self.correction.total)
 
     def first(self, ask: Ask, up_bytes: Ints) -> Bools | None:
-        """Return who (K,) sends its first vectors as they are: who is charged for that."""
+        """Return a mask (K,) of clients charged for an uncoded first upload."""
         if self.uplink is None or not self.whole_first:
             return None
         return np.asarray(up_bytes > self.uplink.bytes_up(ask))
@@ -132,7 +132,7 @@ class ServerEnd:
     def opened(
         self, answers: Sequence[WorkAnswer], plain: tuple[str, ...]
     ) -> tuple[list[WorkAnswer], int]:
-        """Return answers with secure sums opened, and how many coordinates have wrapped around."""
+        """Return answers with secure sums opened, and the number of wrapped coordinates."""
         if self.uplink is None or self.secure is None:
             return list(answers), 0
         out, wrapped = [], 0
@@ -200,7 +200,7 @@ class ServerEnd:
     def _remembered(
         reply: Reply, answers: Sequence[WorkAnswer], state: State, uplink: Uplink, memory: Memory
     ) -> tuple[Reply, State]:
-        """Return what a memory at the server makes of a reply, and the state after it."""
+        """Return a reply after the server's error memory, and the next state."""
         mean, now = dict(reply.mean), dict(state)
         for name, n in uplink.up.items():
             totals = [answer.gathered.sums[total_name(name)] for answer in answers]
@@ -218,7 +218,7 @@ class ServerEnd:
         return {"clients": clients, "versions": newest}
 
     def check(self, ask: Ask, again: bool) -> None:
-        """Refuse a second Ask of a round where what is kept is for one.
+        """Refuse a second Ask of a round where memories allow one.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ServerEnd:
 
 
 class ServerRule:
-    """The robust rule of one run; without one, replies stay what they are.
+    """The robust rule of one run; without one, replies pass unchanged.
 
     All vectors of a reply are one: a rule that chooses clients chooses the same ones for each. Its
     state is that of the rule, ``rule.<client function>.<name>``.
@@ -263,7 +263,7 @@ class ServerRule:
         return replace(ask, vectors=True) if self.rule and self.rule.sees_vectors else ask
 
     def groups(self, clients: Ints, round: int, number: int) -> tuple[Ints, Ints] | None:
-        """Return the clients of works (K,), and whose sums they enter; None where there is one sum.
+        """Return the clients of tasks (K,) and their groups; None where there is one sum.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ def _times(factors: Floats, rows: Array) -> Array:
 
 
 def _buckets(answer: WorkAnswer, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
-    """Return the means of the buckets (G, ...) by name, and what their clients count for (G,)."""
+    """Return bucket means (G, ...) by name and bucket weights for (G,)."""
     assert answer.labels is not None
     labels, place = np.unique(answer.labels, return_inverse=True)
     weights = np.bincount(place, answer.weights)

@@ -1,4 +1,4 @@
-"""The virtual clock: how many local steps the work of an Ask has, and what it takes each client.
+"""The virtual clock: local steps of an Ask and durations of client tasks.
 
 Times are those of clients that have the link to themselves. Nothing here depends on a number that
 a client computes, and nothing decides what becomes of work.
@@ -23,7 +23,7 @@ MOST_BREAKS = 1000
 
 
 class StepCounter:
-    """Counts local steps, and what numbers that change over rounds learn from their losses.
+    """Counts of local steps, and the state of counts that adapt to losses.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class StepCounter:
         return rows.astype(np.float64)
 
     def learn(self, state: State, reply: Reply, round: int, time_s: float) -> State:
-        """Return the state after local steps of a round, whose losses are in the reply."""
+        """Return the state after local steps of a round with the losses of its reply."""
         learnt = dict(state)
         groups = self.population.group_of(reply.ids)
         for k, rule in enumerate(self.rules):
@@ -133,7 +133,7 @@ class Duration(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What works (K,) take their clients, each as if it had the server for itself; see `Work`.
+    """Durations of tasks (K,) on an unshared server connection; see `Work`.
 
     `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
     where work stands still then and `gone_s` says only when it is lost.
@@ -189,7 +189,7 @@ class Clock:
     def duration(
         self, ask: Ask, traffic: Traffic, ids: Ints, pace: Floats, steps: Ints
     ) -> Duration:
-        """Return how long clients work: download, computing and upload.
+        """Return the total duration of tasks: download, computing and upload.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class Clock:
         self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,
         step_state: Mapping[str, Array], ahead: Mapping[str, Array], fit_s: float = math.inf,
     ) -> Times:  # fmt: skip
-        """Return what works of a round take clients (K,) who are asked now.
+        """Return the durations of tasks that clients (K,) start now in a round.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class Clock:
         return Times(duration, start_s, end_s, end_s, gone_s, away_s)
 
     def ahead(self, ids: Ints, asked_s: Floats, ahead: Mapping[str, Array]) -> Floats:
-        """Return since when clients (K,) compute that need not wait for what they are sent.
+        """Return the start times of computing for clients (K,) that need not wait for downloads.
 
         It is the time at which they are asked, unless their last reply was used and they have been
         there ever since.
@@ -313,7 +313,7 @@ class Clock:
     def mishaps(
         self, ids: Ints, duration: Duration, draw: Draw, ask: int = 0
     ) -> tuple[Duration, Floats | None]:
-        """Return how long work takes with its crashes, and after which share of that it is lost.
+        """Return durations of tasks with crashes, and the share of each after which it is lost.
 
         `draw` and `ask` are as for `pace`. The share (K,), infinite if work is not lost, is None if
         none ever is.
@@ -333,7 +333,7 @@ class Clock:
         return longer, until if lost is None else np.minimum(lost, until)
 
     def resumed(self, ids: Ints, end_s: Floats, gone_s: Floats) -> tuple[Floats, Floats]:
-        """Return when works (K,) end that stand still while clients are away, and who leaves.
+        """Return ends of tasks (K,) that pause while clients are away, and a mask of lost tasks.
 
         A client that does not come back, or comes back `MOST_BREAKS` times and is not done, leaves
         for good when it leaves for the last time.
@@ -371,7 +371,7 @@ class Clock:
 
 
 def undone(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
-    """Return when works (K,) end, so that who is away when they begin has not done them at once.
+    """Return ends of tasks (K,), later than their start for clients unavailable at the start.
 
     Work that takes no time would otherwise be over in the moment in which its client is gone.
     """

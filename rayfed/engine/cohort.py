@@ -37,7 +37,7 @@ _BY_ATTEMPT = attrgetter("attempt", "client")
 
 
 class Cohort(NamedTuple):
-    """Who is asked in a round, and how long the server waits.
+    """The cohort of a round and the server's waiting rules.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Waiting:
     def run(
         self, ids: Ints, drawn: Ints, begin: Begin, successors: Successors, retries: int
     ) -> None:
-        """Let clients (K,) begin, and wait; what fails is begun again, so many times at most.
+        """Start clients (K,) and wait; failed tasks start again up to a maximum number of retries.
 
         At the moment of a failure another attempt begins in its place, unless it was the last or
         the server has stopped waiting.
@@ -118,7 +118,7 @@ class Waiting:
         return works.part(np.lexsort((works.client, works.attempt, works.start_s)))
 
     def break_off(self) -> None:
-        """Stop waiting for what is under way.
+        """Stop all unfinished tasks.
 
         On paper it ends when it would have ended if nobody else had been asked.
         """
@@ -135,7 +135,7 @@ class Waiting:
         self.left += len(rows)
 
     def _failed(self) -> list[Work]:
-        """Move on to the next moment; return what has failed then and may be asked for again."""
+        """Advance to the next event and return the failed tasks that may be retried."""
         line = self.line
         failed: list[Work] = []
         line.advance(max(line.next_s, line.now_s))
@@ -167,7 +167,7 @@ class Cohorts:
         self.known = not (self.rule.retries or self.server.limited)  # all ends, when works begin
 
     def timeline(self, known: Timeline | None = None) -> Timeline:
-        """Return a timeline on which nothing is under way, or one of its own with what is known."""
+        """Return an empty timeline, or one of tasks with known ends."""
         population = self.population if self.rule.interrupted == "resume" else None
         if known is None:
             limited = self.server.limited
@@ -190,7 +190,7 @@ class Cohorts:
         first: int | None = None,
         others: Others | None = None,
     ) -> Reply:
-        """Answer an Ask of a round, whose clock moves on to when the server stops waiting.
+        """Answer an Ask of a round and advance the clock to the end of the server's wait.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Cohorts:
         return reply
 
     def _opened(self, asked: Asked, ids: Ints, works: Works, status: Ints) -> Works:
-        """Return works with what becomes of them, those in secure sums that are lost included."""
+        """Return tasks with their fates, including tasks lost in secure sums."""
         if asked.coded and self.exchange.channel.secure is not None:
             there = np.flatnonzero(status == USED)
             lost = self.exchange.lost(asked, ids, works.client[there])
@@ -305,7 +305,7 @@ class Cohorts:
     # -- waiting ---------------------------------------------------------------------------
 
     def _waited(self, cohort: Cohort, stays: bool) -> tuple[Works, Ints, float, Bools]:
-        """Return the works of a cohort, what becomes of them, and when the server stops waiting.
+        """Return the tasks of a cohort, their fates, and the end of the server's wait.
 
         Last come those that go on; the works themselves say what becomes of them by themselves.
         """
@@ -326,7 +326,7 @@ class Cohorts:
     def _begun(
         self, cohort: Cohort, ids: Ints, drawn: Ints, now_s: float, attempt: int, serial: int
     ) -> tuple[Works, Times]:
-        """Return the works that clients (K,) begin now, and what they take.
+        """Return the tasks that clients (K,) start now, and their durations.
 
         Where the server's bandwidth is shared no end is known yet.
         """

@@ -1,4 +1,4 @@
-"""Importance weights that correct for who is there and who is drawn (``participation.correct``).
+"""Importance weights for availability and selection (``participation.correct``).
 
 The mean over all N clients, sum_j w_j v_j / sum_j w_j, is estimated by a sum over those that reply,
 each divided by the probability that it does (Horvitz and Thompson 1952).
@@ -53,7 +53,7 @@ class Correction:
         return self._total[1]
 
     def raw(self, ids: Ints) -> Floats:
-        """Return what clients (K,) count for in F, by which a mean over all is weighted."""
+        """Return the weights of clients (K,) in F before normalisation."""
         return self.shards.mass(ids) if self.by_size else np.ones(len(ids))
 
     def init(self) -> State:

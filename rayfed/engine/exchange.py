@@ -1,4 +1,4 @@
-"""The exchange: works are requested from hosts, and what comes back becomes a reply.
+"""The exchange: requests of tasks to hosts, and replies from their answers.
 
 It knows no policy. A policy says which works enter an update; only those are computed. Clients that
 collude make two exchanges of one: the honest are asked first.
@@ -49,7 +49,7 @@ class NobodyToAsk(NoReply):
 
 
 class Asked(NamedTuple):
-    """An Ask, and who asks it.
+    """An Ask and its sender.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Exchange:
         self, round_number: int, time_s: float, wanted: int, available: Callable[[Ints], Bools],
         **more: Any,
     ) -> SelectionView:  # fmt: skip
-        """Return what a selection sees of a moment; `more` are further fields of the view."""
+        """Return the view of a selection at a moment; `more` are further fields of the view."""
         federation = self.run.federation
         return SelectionView(
             federation.population.count, round_number, time_s, wanted, self.run.seed, available,
@@ -203,7 +203,7 @@ class Exchange:
             raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
 
     def sleep_s(self, works: Works) -> Floats | None:
-        """Return how long the actors sleep under ``clock: wall``; it decides nothing."""
+        """Return the sleep of actors in seconds under ``clock: wall``; it decides nothing."""
         if self.run.wall_scale is None:
             return None
         unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
@@ -267,7 +267,7 @@ class Exchange:
         return Asked(self.channel.rule.asked(ask), owner)
 
     def grouped(self, asked: Asked, clients: Ints, stats: RoundStats) -> Asked:
-        """Return what was asked, with the groups that the clients of its works were put into."""
+        """Return the request with the groups of its clients."""
         rule = self.channel.rule
         groups = rule.groups(clients, stats.round, stats.ask) if asked.coded else None
         return asked if groups is None else asked._replace(groups=groups)
@@ -285,7 +285,7 @@ class Exchange:
         return private is not None and not private.in_shares
 
     def silent(self, asked: Asked, ids: Ints, round: int) -> Bools:
-        """Return which clients (K,) will not send what they are asked for."""
+        """Return a mask (K,) of clients that will not upload."""
         silent = np.zeros(len(ids), np.bool_)
         for faulty in self.run.faults if asked.coded else ():
             if faulty.fault.silent:
@@ -398,7 +398,7 @@ class Colluders:
         return [Gathered(*answer) for answer in answers], now
 
     def _liars(self, request: Request) -> list[Ints]:
-        """Return the places in a request of those who collude, fault by fault."""
+        """Return the places of colluding clients in a request, by fault."""
         ids, round = request.ids, request.round
         return [np.flatnonzero(faulty.among(ids, round)) for faulty in self.known]
 
@@ -406,7 +406,7 @@ class Colluders:
         self, requests: Sequence[Request], answers: Sequence[_Answer], known: _Heard, number: int,
         places: Sequence[Ints], state: State,
     ) -> dict[str, Array]:  # fmt: skip
-        """Add what the colluding clients of a fault send to answers; return what they remember.
+        """Add uploads of the colluding clients of a fault to answers; return their next state.
 
         `places` are theirs in each request.
         """
@@ -434,7 +434,7 @@ class Colluders:
 
 
 class _Heard:
-    """What colluding clients have heard of an update.
+    """Knowledge of colluding clients about an update.
 
     Parameters
     ----------
@@ -456,7 +456,7 @@ class _Heard:
         self.ids = ids[self.order]
 
     def vectors(self, up: Mapping[str, int]) -> list[str]:
-        """Return the names of the vectors among what clients upload."""
+        """Return the names of the vectors in client uploads."""
         return [name for name in up if f"{name}^2" in self.found[0].sums]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -464,7 +464,7 @@ class _Heard:
         return self.found[0].sums[f"{name}^1"].shape
 
     def knowledge(self, name: str, faulty: int) -> Knowledge:
-        """Return what so many colluding clients know of a vector."""
+        """Return the knowledge of a number of colluding clients about a vector."""
         mean, square = (self._mean(f"{name}^{power}") for power in (1, 2))
         vectors = None
         if name in self.found[0].each:
@@ -478,7 +478,7 @@ class _Heard:
 
 
 def _together(places: Sequence[Ints]) -> Ints:
-    """Return places of several faults, whose clients differ, as one array, ascending."""
+    """Return places of several faults with distinct clients as one array, ascending."""
     return np.sort(np.concatenate(places))
 
 

@@ -41,7 +41,7 @@ class Transfer:
 
 
 class Link:
-    """A link whose capacity transfers share max-min fairly (processor sharing).
+    """A shared link with max-min fair transfers (processor sharing).
 
     Each of m transfers has the rate ``min(cap, level)``, with the level at which the rates add up
     to the capacity (water filling). In the order of their caps the first transfers are limited by
@@ -130,7 +130,7 @@ class Link:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Link:
-        """Return what `arrays` returned as a link again."""
+        """Return a link from the result of `arrays`."""
         capacity, *clock = arrays["link"].tolist()
         link = cls(capacity)
         link.now_s, link.served, link.used = clock
@@ -166,7 +166,7 @@ class Link:
         return self.now_s + (mark - self.served) * sharers / (self.capacity - self.used)
 
     def _over(self, now_s: float) -> set[int]:
-        """Return who ends until a time; one that changed sides and back may be in a heap twice."""
+        """Return the transfers that end by a time; one that changed sides may be held twice."""
         over = set()
         for shares in (False, True):
             while self._first_s(shares=shares) <= now_s:

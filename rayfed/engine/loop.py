@@ -76,7 +76,7 @@ class RowMaker:
     def row(
         self, run_state: RunState, stats: RoundStats, values: Mapping[str, float], due: bool
     ) -> tuple[Row, RunState]:
-        """Return a row, and the state with what an evaluation leaves in it.
+        """Return a row, and the state after an evaluation.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class RowMaker:
         return self.evaluated(row, run_state) if due else (row, run_state)
 
     def evaluated(self, row: Row, run_state: RunState) -> tuple[Row, RunState]:
-        """Return a row with what an evaluation says, and the state with what it leaves there."""
+        """Return a row with its evaluated columns, and the next state."""
         measured, run_state = self.measures.of(run_state)
         if self.private is not None:
             measured = {**measured, "epsilon": self.private.epsilon(run_state.round)}
@@ -198,7 +198,7 @@ class Loop:
         return after, row, stats.ended
 
     def check(self, run_state: RunState, row: Row) -> None:
-        """Refuse to go on from what another scenario has left, as a user may have accepted.
+        """Refuse a checkpoint that another scenario has left, unless the user accepted changes.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Loop:
             raise RunFailed(f"round {run_state.round}: {text}; run the study anew")
 
     def close(self, run_state: RunState, row: Row) -> tuple[RunState, Row]:
-        """Return the last state of a run and its row, which is evaluated whatever the cadence.
+        """Return the last state of a run and its row, which is always evaluated.
 
         A run that is given more rounds later goes on from the state and the row as they were.
 

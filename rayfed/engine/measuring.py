@@ -54,7 +54,7 @@ class Measures:
         return {name: measure.init() for name, measure in self.run.measuring.measures.items()}
 
     def of(self, run_state: RunState) -> tuple[dict[str, float], RunState]:
-        """Return the columns of the row of a state, and the state with what measuring leaves in it.
+        """Return the columns of the row of a state, and the state after measuring.
 
         That is the state of the measures, and ``round``, ``client`` and `KEPT` of
         every evaluated client, where they are kept.
@@ -115,7 +115,7 @@ class Measures:
         return row, known
 
     def _kept(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
-        """Return what is kept of every evaluated client after a round."""
+        """Return the per-client columns of a round for all evaluated clients."""
         if self.run.thinning is None:
             return {}
         ids = self.run.measuring.evaluated
@@ -144,7 +144,7 @@ class Measures:
 
 
 class AskedCohort:
-    """Whom a round asks, and the expected shares of clients in such cohorts.
+    """The cohort of a round and the expected shares of clients in such cohorts.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class AskedCohort:
 
 
 class _View(MeasureView):
-    """What one measure sees of a state."""
+    """A measure's view of a state."""
 
     def __init__(
         self, measures: Measures, name: str, run_state: RunState, x: Array,

@@ -35,7 +35,7 @@ _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all
 
 
 class Durations:
-    """Says how long pieces of work of one run take, of which it draws some of a client at a time.
+    """Durations of the tasks of one run, drawn for several tasks of a client at a time.
 
     Keyed draws for one client cost as much as for a hundred. What work takes depends on the client
     and on the number of its work alone, so it can be known before the client is dispatched.
@@ -55,7 +55,7 @@ class Durations:
         self.may_break = population.lossy or population.crashing
 
     def of(self, ids: Ints, numbers: Ints, traffic: Traffic) -> tuple[Duration, Floats | None]:
-        """Return how long work takes, and after which share of it is lost, if any ever is.
+        """Return the duration of a task and its lost share; the share is inf if none is lost.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class Durations:
         return Duration(steps.astype(np.int64), down_s, compute_s, up_s), broken
 
     def rows(self, ids: Ints, numbers: Ints, traffic: Traffic) -> list[Array]:
-        """Return what work takes each client: steps, seconds down, computing and up, the share.
+        """Return task durations by client: steps, seconds down, computing and up, lost share.
 
         Parameters are those of `of`.
         """
@@ -145,7 +145,7 @@ class Tiers:
 
     @classmethod
     def of(cls, algorithm: Asynchronous, count: int, places: int) -> Tiers:
-        """Divide places among the tiers of so many clients, the first tiers getting what is left.
+        """Divide places among the tiers of `count` clients; the first tiers get the remainder.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class Tiers:
 
 @dataclass
 class Closed:
-    """What came to its end since the row before.
+    """Tasks that ended since the previous row.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Closed:
 
 
 class Places:
-    """Who works when in one run.
+    """Concurrent client tasks of one asynchronous run.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ class Places:
         line.freed = []
 
     def _ask_again(self) -> None:
-        """Let clients begin anew whose work has failed in this moment, if they are there and idle.
+        """Start failed clients of this moment again if they are available and idle.
 
         They keep their places; what others could take is filled afterwards, at first by those who
         were only sending, since they had left theirs. They start from the newest version, or in a
@@ -350,7 +350,7 @@ class Places:
                 yield places, self.tiers.members(tier)
 
     def _select(self, free: int, selection: State, of_tier: OfTier | None) -> Ints:
-        """Return who starts now (K,), ascending; selections that ask or learn are refused."""
+        """Return the clients that start now (K,), ascending; refuse selections that ask."""
         rule = self.run.participation.select
         ids = rule.at_once(self._view(free, of_tier), selection)
         return ids[:free] if len(ids) < 2 else np.unique(ids)[:free]
@@ -387,7 +387,7 @@ class Places:
         self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
         versions: Sequence[int], traffic: Traffic,
     ) -> list[Work]:  # fmt: skip
-        """Return the works (K,) that begin now, whose ends are known and which nothing breaks.
+        """Return the tasks (K,) that start now, with known ends and without interruptions.
 
         That is mostly one: numbers are faster than arrays.
         """

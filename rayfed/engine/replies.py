@@ -17,7 +17,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 class WorkAnswer(NamedTuple):
-    """What some works of distinct clients sent, added up in one go.
+    """The summed uploads of tasks of distinct clients.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class WorkAnswer(NamedTuple):
         cls, request: Request, gathered: Gathered, seconds: Floats | None = None,
         staleness: Ints | None = None,
     ) -> WorkAnswer:  # fmt: skip
-        """Return the answer to one request, whose weights have no discounts."""
+        """Return the answer to one request without staleness discounts."""
         return cls(
             request.ids, request.steps, _NONE if staleness is None else staleness, request.weights,
             request.weights, np.empty(0) if seconds is None else seconds, gathered, request.round,
@@ -70,7 +70,7 @@ class WorkAnswer(NamedTuple):
 
 
 class MeanOf(NamedTuple):
-    """What a mean is formed of beside the answers.
+    """The further inputs of a mean besides the answers.
 
     Parameters
     ----------

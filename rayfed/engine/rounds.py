@@ -69,7 +69,7 @@ class RoundPolicy:
     def advance(
         self, before: RunState, stats: RoundStats
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
-        """Run a round; what it costs is counted in its statistics.
+        """Run a round and count its costs in its statistics.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class RoundPolicy:
     def _measured(
         self, before: RunState, ids: Ints, stats: RoundStats
     ) -> tuple[Mapping[str, float], Measured]:
-        """Return what measures say of a cohort, where the row is evaluated, and their state."""
+        """Return the measures of a cohort if the row is evaluated, and their state."""
         measuring, rule = self.run.measuring, self.run.participation.select
         if not measuring.needs("cohort") or (before.round + 1) % measuring.every:
             return {}, before.measured
@@ -186,7 +186,7 @@ class RoundPolicy:
         )
 
     def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
-        """Return what the selection sees of a round."""
+        """Return the selection's view of a round."""
         wanted = self.run.participation.asked(self.run.federation.population.count)
         return self.exchange.selection_view(
             stats.round, stats.time_s, wanted, lambda ids: self._free(ids, stats), x=x
@@ -199,7 +199,7 @@ class RoundPolicy:
         return None if participation.select.may_be_empty else participation.cohort
 
     def _others(self, before: RunState, stats: RoundStats) -> Others | None:
-        """Return what selects clients in the place of those that fail; None if nothing does."""
+        """Return the selection of substitutes for failed clients; None without one."""
         rule = self.run.participation
         if rule.retry != "other" or not rule.retries:
             return None
@@ -216,7 +216,7 @@ class RoundPolicy:
         return others
 
     def _free(self, ids: Ints, stats: RoundStats) -> Bools:
-        """Return who of some clients (K,) is there, and not at work for an earlier round."""
+        """Return a mask (K,) of clients that are available and not busy with an earlier round."""
         there = self.run.federation.population.available(ids, stats.time_s, stats.round)
         if self.exchange.private is not None:
             resting = self.exchange.private.at_rest(stats.channel, stats.round)
@@ -290,7 +290,7 @@ class RoundPolicy:
         cohort: Ints | None = None,
         visited: int | None = None,
     ) -> Result:
-        """Answer a generator's Asks until it returns, and return what it returns.
+        """Answer the Asks of a generator until it returns, and return its result.
 
         Asks to the cohort after the first go to those of it who answered.
         """
@@ -319,7 +319,7 @@ class RoundPolicy:
 
 
 def _asked(ask: Ask, owner: Asker, cohort: Ints | None, visited: int | None) -> Ints:
-    """Return whom an Ask goes to.
+    """Return the clients of an Ask.
 
     Raises
     ------

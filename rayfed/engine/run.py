@@ -45,7 +45,7 @@ ENDLESS = 2**31
 
 @dataclass(frozen=True)
 class Training:
-    """What is learned, and how.
+    """Training settings of a run: algorithm, problem, data and initial model.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Federation:
 
 @dataclass(frozen=True)
 class Measuring:
-    """What rows say about the model, and of which clients.
+    """Evaluation settings of a run: columns, evaluated clients and cadence.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Channel:
-    """What vectors go through on their way.
+    """Channel settings of a run: stages, faults, rules and privacy.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class Run:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """What evaluations report of every client, among `KEPT`."""
+        """Per-client columns of evaluations, among `KEPT`."""
         measuring = self.measuring
         accuracies = measuring.needs("accuracy")
         return reported(self.training.algorithm, len(measuring.evaluated), accuracies)
@@ -260,7 +260,7 @@ class Run:
 
     @property
     def evaluation(self) -> Evaluation:
-        """What clients say of a model at an evaluated row."""
+        """Evaluation request to clients at an evaluated row."""
         measuring, classes = self.measuring, self.federation.views.evaluation.shards.classes
         return Evaluation(
             self.training.algorithm, measuring.scored, self.reported, classes > MANY,
@@ -297,7 +297,7 @@ class Run:
 
     @property
     def travels(self) -> Channel:
-        """What its vectors go through; those of a centralised baseline do not travel."""
+        """Channel of the run's vectors; None for a centralised baseline."""
         return Channel() if self.training.algorithm.centralised else self.channel
 
     @property
@@ -311,7 +311,7 @@ class Run:
         return Layout.of(self.layers)
 
     def uplink(self) -> Uplink | None:
-        """Return what uploads go through; None if nothing."""
+        """Return the uplink; None without stages."""
         stages, privacy = self.travels.uplink, self.travels.privacy
         ask = self.first_ask() if stages else None
         if ask is None:
@@ -340,7 +340,7 @@ class Run:
 
     @property
     def left_out(self) -> bool:
-        """Whether rows tell what memories of uploads have left out."""
+        """Whether rows report the error that memories of uploads hold."""
         codecs = [stage for stage in self.travels.uplink if isinstance(stage, Codec)]
         return self.measuring.left_out and any(codec.memory is not None for codec in codecs)
 
@@ -351,7 +351,7 @@ class Run:
 
     @property
     def asked(self) -> int:
-        """Clients that are asked at once, or whose replies make an update."""
+        """Number of clients asked at once, or of replies per update."""
         count, rule = self.federation.population.count, self.participation
         if isinstance(self.training.algorithm, Asynchronous):
             return min(self.training.algorithm.takes, count)
@@ -359,7 +359,7 @@ class Run:
 
     @property
     def _crowd(self) -> Crowd:
-        """Who is added up in a secure sum."""
+        """Clients of a secure sum."""
         count, asked = self.federation.population.count, self.asked
         mixer = None if self.channel.aggregate is None else self.channel.aggregate.before
         if mixer is not None:
@@ -372,7 +372,7 @@ class Run:
         )
 
     def downlink(self) -> Downlink | None:
-        """Return what downloads go through; None if nothing."""
+        """Return the downlink; None without stages."""
         if not self.travels.downlink:
             return None
         (codec,) = self.travels.downlink
@@ -392,7 +392,7 @@ class Run:
 
     @property
     def private(self) -> PrivateMean | None:
-        """What makes its means private; None if nothing does."""
+        """Private mean of the run; None without privacy."""
         privacy, clients = self.travels.privacy, self.federation.clients.count
         if privacy is None:
             return None
@@ -406,7 +406,7 @@ class Run:
         )  # fmt: skip
 
     def setup(self) -> Setup:
-        """Return what a host needs to know."""
+        """Return the setup of a host."""
         algorithm, evaluation = self.training.algorithm, self.evaluation
         return Setup(
             owners={

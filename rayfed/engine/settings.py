@@ -32,7 +32,7 @@ MOST_RETRIES = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Participation:
-    """Who takes part in a round, and how long the server waits.
+    """Participation of clients in a round, and the server's waiting rules.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Participation:
     correct: Corrected | None = None
 
     def asked(self, count: int) -> int:
-        """Return how many of so many clients a round asks: the cohort, and those beside it."""
+        """Return the number of clients asked in a round: the cohort and over-selection."""
         if self.cohort is None:
             return count
         return min(at_least(self.over_select, self.cohort), count)

@@ -1,4 +1,4 @@
-"""The stages of works whose ends are not known when they begin, as values.
+"""Stages of tasks with unknown ends, as values.
 
 A work downloads, computes and uploads. Where clients share the server's bandwidth (`Transfers`), or
 send while they go on (`Overlap`), when it ends depends on what begins later. Both say when the next
@@ -28,7 +28,7 @@ _STAGES = ("computing", "ready", "sending", "first")
 
 
 class Moved(NamedTuple):
-    """What has happened by a moment: serial numbers of works that have arrived or are lost.
+    """Serial numbers of tasks that arrived or were lost by a moment.
 
     Beside the numbers of those that have arrived stands when their clients had computed. `free` are
     clients that can begin another work before theirs is over.
@@ -80,7 +80,7 @@ def _table(rows: Iterable[tuple[float, ...]], width: int) -> Floats:
 
 
 class Transfers:
-    """Works whose transfers share the server's bandwidth: each downloads, computes and uploads.
+    """Tasks with a shared server bandwidth: each downloads, computes and uploads.
 
     A client that comes back goes on where it stood still, if `population` is given; what it had
     on the link leaves it meanwhile.
@@ -228,7 +228,7 @@ class Transfers:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Transfers:
-        """Return what `arrays` returned again."""
+        """Return transfers from the result of `arrays`."""
         down, up = (Link.of(under(arrays, f"{side}.")) for side in _SIDES)
         made = cls(down, up)
         for row in arrays["senders"].tolist():
@@ -241,7 +241,7 @@ class Transfers:
         return made
 
     def _compute(self, now_s: float, clients: Iterable[int]) -> None:
-        """Let clients compute whose downloads have left the server."""
+        """Start computing on clients after their downloads have left the server."""
         for client in clients:
             sender = self.senders[client]
             computed_s = now_s + sender.latency_s + sender.compute_s
@@ -249,7 +249,7 @@ class Transfers:
             heapq.heappush(self.sending, (sender.free_s + sender.latency_s, client))
 
     def _take_off(self, now_s: float, client: int) -> tuple[int, float]:
-        """Take a client off the link, or from among those who will send; return where it was."""
+        """Remove a client from the link or the upload queue; return its former position."""
         for at, link in ((0, self.down), (2, self.up)):
             left = link.leave(now_s, client)
             if left is not None:
@@ -272,7 +272,7 @@ class Transfers:
         return True
 
     def _come_back(self, now_s: float, client: int) -> Sequence[int]:
-        """Let a client go on; return whose replies are there at once."""
+        """Resume a client; return the clients with immediate replies."""
         assert self.population is not None
         leaves_s = float(self.population.next_change(np.array([client]), now_s)[0])
         if math.isfinite(leaves_s):
@@ -355,7 +355,7 @@ class Overlap:
                 self.first[client] = serial, got_s
 
     def send(self, now_s: float) -> None:
-        """Send what is ready; its clients do not begin anything now that has to come first."""
+        """Start all ready transfers; their clients start nothing else before them."""
         for client, (serial, up_s) in self.ready.items():
             self.sending[client] = serial, now_s + up_s
         self.ready.clear()
@@ -404,7 +404,7 @@ class Overlap:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array]) -> Overlap:
-        """Return what `arrays` returned again."""
+        """Return stages from the result of `arrays`."""
         return cls(*(
             {int(client): (int(serial), *times) for client, serial, *times in arrays[name].tolist()}
             for name in _STAGES

@@ -99,7 +99,7 @@ class RunState:
 
 @dataclass
 class RoundStats:
-    """What a round costs, counted while it runs.
+    """Costs of a round, counted during the round.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class RoundStats:
 
     @property
     def left_out(self) -> float:
-        """Root mean square of what memories have left out; NaN if nobody replied."""
+        """Root mean square of the errors in memories; NaN without replies."""
         total, count = self.squares
         return float(np.sqrt(total / count)) if count else math.nan
 
@@ -196,7 +196,7 @@ class RoundStats:
 
 
 class ServerFunction:
-    """Looks at what an algorithm returns, so that a mistake is named where it was made.
+    """Checks of an algorithm's return values, with the place of a mistake in the error.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class ServerFunction:
                 value.flags.writeable = False
 
     def asks(self, returned: Any, round_number: int) -> Generator[Any, Any, Any]:
-        """Return what `round` returned, if it is a generator of Asks.
+        """Return the result of `round` if it is a generator of Asks.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class ServerFunction:
         return returned
 
     def ask(self, asked: Any, round_number: int) -> Ask | Wait:
-        """Return what a generator yielded, if it is an Ask or a Wait.
+        """Return the yielded value of a generator if it is an Ask or a Wait.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class ServerFunction:
 
 
 def _kind(value: Any) -> str:
-    """Return what a value is, in a few words."""
+    """Return the type of a value in a few words."""
     if isinstance(value, tuple):
         return f"({', '.join(type(part).__name__ for part in value)})"
     if value is None or isinstance(value, (int, float, str)):

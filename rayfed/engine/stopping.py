@@ -1,4 +1,4 @@
-"""Stopping rules: what ends a run before its last round."""
+"""Stopping rules that end a run before its last round."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRUNED = "pruned"
 
 @dataclass(frozen=True)
 class Pace:
-    """What a run must keep up with, known before it starts.
+    """The pace that a run must keep, known before it starts.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class LastEvaluation:
     def after(
         self, row: Mapping[str, Any], answered: bool, due: bool
     ) -> tuple[LastEvaluation, float]:
-        """Return this after a round, and by how much the loss changed: NaN if it is unknown."""
+        """Return this after a round, and the absolute change of the loss; NaN if it is unknown."""
         answered = answered or self.answered
         if not due:
             return self if answered == self.answered else replace(self, answered=answered), math.nan

@@ -1,4 +1,4 @@
-"""The timeline: works begin, advance and are over. Here, and only here, it is decided how they end.
+"""The timeline: start, progress and end of tasks. No other module decides how tasks end.
 
 A work is over at its reply, at its time-out, or when its client goes away, whichever is first
 (`fates`); a reply that comes when the server has stopped waiting is late (`settled`), unless it may
@@ -27,7 +27,7 @@ _STAGES: Mapping[str, type[Transfers] | type[Overlap]] = {"link": Transfers, "ov
 
 
 def fates(end_s: Floats, gone_s: Floats, limit_s: Floats) -> tuple[Ints, Floats]:
-    """Return what becomes of works (K,) by themselves, and when they are over.
+    """Return the fates of undisturbed tasks (K,) and their end times.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def fates(end_s: Floats, gone_s: Floats, limit_s: Floats) -> tuple[Ints, Floats]
 
 
 def fate(end_s: float, gone_s: float, limit_s: float) -> tuple[int, float]:
-    """Return what becomes of one work, as `fates` does: numbers are faster than arrays of one."""
+    """Return the fate of one task as `fates` does; scalars are faster than arrays of one."""
     over_s = end_s if end_s <= gone_s else gone_s
     if over_s > limit_s:
         return LATE, limit_s
@@ -62,7 +62,7 @@ def begun(
     draw: int | Ints, version: int | Ints, weight: Floats, ends_known: bool, ask: int = 0,
     attempt: int | Ints = 0, drawn: int | Ints = 1,
 ) -> Works:  # fmt: skip
-    """Return the works that clients (K,) begin now, as far as it is known what becomes of them.
+    """Return the tasks that clients (K,) start now, with their fates where known.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def begun(
 
 
 def settled(works: Works, now_s: float, first: int | None, deadline_s: float) -> tuple[Ints, float]:
-    """Return what becomes of works whose ends are known, and when the server stops waiting.
+    """Return the fates of tasks with known ends, and the end of the server's wait.
 
     It waits until all are over, for the first replies, or until a deadline. It notices at once when
     a client goes away.
@@ -135,7 +135,7 @@ def going_on(works: Works, status: Ints, close_s: float) -> Bools:
 
 
 def unopened(status: Ints, places: Ints) -> Ints:
-    """Return what becomes of works (K,) if the server cannot open the replies of some: late."""
+    """Return the fates of tasks (K,) if the server cannot open some replies: late."""
     status = status.copy()
     status[places] = LATE
     return status
@@ -248,7 +248,7 @@ class Timeline:
         self.now_s = now_s
 
     def forget(self, works: Iterable[Work]) -> None:
-        """Note that works are done with, and drop what nobody starts from any more."""
+        """Remove finished tasks and the model versions that no task starts from any more."""
         for work in works:
             self._started[work.version] -= 1
             if not self._started[work.version]:
@@ -285,7 +285,7 @@ class Timeline:
 
     @property
     def taken(self) -> int:
-        """How many places are taken: those of clients that only send are free again."""
+        """Number of occupied places; clients that only upload have left theirs."""
         return len(self.stages.computing) if isinstance(self.stages, Overlap) else len(self.open)
 
     def next_over_s(self) -> float:
@@ -304,7 +304,7 @@ class Timeline:
         )  # fmt: skip
 
     def copy(self) -> Timeline:
-        """Return it with lists of its own; works and what was sent are values."""
+        """Return a copy with lists of its own; tasks and messages are values."""
         if isinstance(self.stages, Transfers):
             return Timeline.of(self.arrays(), self.stages)
         made = Timeline(self.stages)
@@ -337,7 +337,7 @@ class Timeline:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Array], stages: Transfers | None = None) -> Timeline:
-        """Return what `arrays` returned as a timeline again; its clients are those of `stages`."""
+        """Return a timeline from the result of `arrays`; its clients are those of `stages`."""
         made = cls()
         for prefix, kind in _STAGES.items():
             if parts := under(arrays, f"{prefix}."):

@@ -140,7 +140,7 @@ class Works:
         return Works(*(getattr(self, name)[chosen] for name in _NAMES))
 
     def used(self) -> Ints:
-        """Return the places of those whose replies are used, in the order of their clients."""
+        """Return the places of used replies, in the order of their clients."""
         places: Ints = (self.status == USED).nonzero()[0]  # quicker than `flatnonzero`
         clients = self.client[places]
         return places if (clients[1:] > clients[:-1]).all() else places[np.argsort(clients)]
@@ -156,7 +156,7 @@ class Works:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Works:
-        """Return what `arrays` returned as a table again."""
+        """Return a table from the result of `arrays`."""
         return cls(*(arrays[name] for name in _NAMES))
 
 
@@ -247,7 +247,7 @@ def events_of(ended: Sequence[Ended]) -> dict[str, Array]:
 
 
 def _again(rounds: Ints, clients: Ints) -> Ints:
-    """Return how often each client (K,) has come before in its row: it may be there repeatedly."""
+    """Return the number of earlier occurrences of each client (K,) in its row."""
     times: Counter[tuple[int, int]] = Counter()
     again = []
     for place in zip(rounds.tolist(), clients.tolist(), strict=True):
@@ -257,7 +257,7 @@ def _again(rounds: Ints, clients: Ints) -> Ints:
 
 
 def distinct(drawn: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct ids (K,) among those drawn in any order, ascending, and how often each.
+    """Return the distinct ids (K,) of a multiset, ascending, and their counts.
 
     Examples
     --------

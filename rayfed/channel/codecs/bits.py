@@ -47,7 +47,7 @@ def as_words(numbers: Array) -> tuple[npt.NDArray[np.uint64], int]:
 
 
 def as_numbers(words: npt.NDArray[np.uint64], dtype: npt.DTypeLike) -> Array:
-    """Return what `as_words` returned as numbers again."""
+    """Return numbers from the result of `as_words`."""
     return words.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
 
 

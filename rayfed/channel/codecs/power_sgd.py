@@ -41,7 +41,7 @@ class PowerSGD(Codec):
     rank: Annotated[int, Ge(1)] = 2
 
     def error(self, shape: Shape) -> float:
-        """Return 1: what Q misses altogether is lost; 0 for what travels as it is."""
+        """Return 1, the error of vectors orthogonal to Q; 0 for uncoded pieces."""
         return 1.0 if self._thin(shape) else 0.0
 
     def bits_of(self, shape: Shape, bits_per_number: int) -> int:
@@ -70,7 +70,7 @@ class PowerSGD(Codec):
         return (p @ q.transpose(0, 2, 1)).reshape(v.shape), {"q": q}
 
     def coded(self, v: Array, draw: Draws) -> Array:
-        """Return what is decoded with the first Q."""
+        """Return the decoded vectors with the first Q."""
         first = {name: row[None].repeat(len(v), axis=0) for name, row in
                  self.first(v.shape[1:]).items()}  # fmt: skip
         return self.stepped(v, draw, first)[0]

@@ -71,14 +71,14 @@ class Natural(Codec):
         return packed([(words >> np.uint64(tail), width - tail)])
 
     def unpack(self, data: bytes, p: int, dtype: npt.DTypeLike, draw: Draws) -> Array:
-        """Return what is decoded of a code (1, p); what is no number comes back as infinite."""
+        """Return the decoded vector of a code (1, p); non-finite values decode as infinite."""
         tail = _parts(dtype)[1]
         (words,) = unpacked(data, [(p, 8 * np.dtype(dtype).itemsize - tail)])
         return as_numbers(words << np.uint64(tail), dtype)[None]
 
 
 def _parts(dtype: npt.DTypeLike) -> tuple[type[np.unsignedinteger], int]:
-    """Return the type of a number's bits, and how many there are behind sign and exponent."""
+    """Return the type of a number's bits, and the number of bits behind sign and exponent."""
     return (np.uint32, 23) if np.dtype(dtype).itemsize == 4 else (np.uint64, 52)
 
 
@@ -154,7 +154,7 @@ class QSGD(Codec):
         return packed([as_words(norm[0]), signs, (level[0].astype(np.uint64), self._width)])
 
     def unpack(self, data: bytes, p: int, dtype: npt.DTypeLike, draw: Draws) -> Array:
-        """Return what is decoded of a code (1, p)."""
+        """Return the decoded vector of a code (1, p)."""
         widths = [(1, 8 * np.dtype(dtype).itemsize), (p, 1), (p, self._width)]
         norm, signs, level = unpacked(data, widths)
         number = as_numbers(norm, dtype)[None]
@@ -202,7 +202,7 @@ class Sign(Codec):
         return packed([as_words(size), ((v[0] < 0).astype(np.uint64), 1)])
 
     def unpack(self, data: bytes, p: int, dtype: npt.DTypeLike, draw: Draws) -> Array:
-        """Return what is decoded of a code (1, p)."""
+        """Return the decoded vector of a code (1, p)."""
         size, signs = unpacked(data, [(1, 8 * np.dtype(dtype).itemsize), (p, 1)])
         number = as_numbers(size, dtype)[None]
         return np.where(signs[None] > 0, -number, number)

@@ -44,7 +44,7 @@ class Sparse(Codec):
         return cls(k=2)
 
     def number(self, shape: Shape) -> int:
-        """Return how many coordinates of a piece are sent."""
+        """Return the number of sent coordinates of a piece."""
         p = size_of(shape)
         return min(p, self.k or max(1, rounded(self.share or 0.0, p)))
 
@@ -122,7 +122,7 @@ class RandK(Sparse):
         return packed([(seed, _SEED), as_words(v[0, at])])
 
     def unpack(self, data: bytes, p: int, dtype: npt.DTypeLike, draw: Draws) -> Array:
-        """Return what is decoded of a code (1, p); the seed stands for the draws."""
+        """Return the decoded vector of a code (1, p); the seed replaces the draws."""
         k, width = self.number((p,)), 8 * np.dtype(dtype).itemsize
         if k == p:
             return as_numbers(unpacked(data, [(p, width)])[0], dtype)[None]
@@ -181,7 +181,7 @@ class TopK(Sparse):
         return packed([*places, as_words(v[0, at])])
 
     def unpack(self, data: bytes, p: int, dtype: npt.DTypeLike, draw: Draws) -> Array:
-        """Return what is decoded of a code (1, p) with places."""
+        """Return the decoded vector of a code (1, p) with indices."""
         k, width = self.number((p,)), 8 * np.dtype(dtype).itemsize
         if k == p:
             return as_numbers(unpacked(data, [(p, width)])[0], dtype)[None]
