@@ -41,8 +41,7 @@ class ErrorFeedback(Memory):
 
 @dataclass(frozen=True, kw_only=True)
 class EF21(Memory):
-    """Send coded differences to an estimate: c_i = C(v_i - g_i), g_i <- g_i + c_i (Richtarik et al.
-    2021).
+    """Send c_i = C(v_i - g_i), update g_i <- g_i + c_i (Richtarik et al. 2021).
 
     Richtarik, Sokolov, Fatkhullin, "EF21: A New, Simpler, Theoretically Better, and Practically
     Faster Error Feedback", NeurIPS 2021, https://arxiv.org/abs/2106.05203, Algorithm 2. The server

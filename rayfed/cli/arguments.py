@@ -18,7 +18,7 @@ from rayfed.runs.files.place import is_url, read_note, shown
 
 
 def readable(folder: Path) -> Path:
-    """Return a folder whose path the system takes; whether it exists is asked elsewhere."""
+    """Return a folder with a valid path; its existence is checked elsewhere."""
     try:
         folder.stat()
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def brought(context: typer.Context, folder: str | Path) -> Path | None:
 
 
 def local_copy(folder: str | Path) -> Path:
-    """Return the local folder of results, see `api.local_copy`; what it says goes to the errors."""
+    """Return the local folder of results, see `api.local_copy`; its messages go to stderr."""
     if not is_url(folder):
         return readable(real(Path(folder)))
     from rayfed.runs.remote.staging import bring
@@ -61,7 +61,7 @@ def local_copy(folder: str | Path) -> Path:
 
 @contextmanager
 def returned(folder: Path) -> Iterator[None]:
-    """Upload what a command writes into the local copy of a URL."""
+    """Upload files that a command writes into the local copy of a URL."""
     if not read_note(folder):
         yield
         return

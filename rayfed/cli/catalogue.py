@@ -140,7 +140,7 @@ def _table(name: str, entries: list[ColumnEntry]) -> Table:
 
 
 def column(name: str) -> str:
-    """Return what is declared about the columns of a name, a paragraph for each.
+    """Return the declarations of the columns of a name, a paragraph for each.
 
     Raises
     ------

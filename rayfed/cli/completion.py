@@ -71,7 +71,7 @@ def _path(given: str) -> Path:
 
 
 def _held(path: Path) -> Any:
-    """Return what a scenario file holds; nothing where it cannot be read."""
+    """Return the content of a scenario file; empty if it cannot be read."""
     import yaml
 
     try:

@@ -1,4 +1,4 @@
-"""The consoles that the commands print on, and how much the commands that run studies say."""
+"""The consoles of the commands, and the volume of commands that run studies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def say(line: str, console: Console = out, style: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class Volume:
-    """How much a command says.
+    """Volume of a command's output.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ class Volume:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Keep what goes to the output back, or write what the logger has to say, meanwhile."""
+        """Apply the volume to the output and the logger meanwhile."""
         with _muted() if self.quiet else _logged(self.verbose):
             yield
 
     def watch(self, total: int, *, bars: bool = True) -> Any:
-        """Return what displays the progress of so many runs."""
+        """Return a display of the progress of a number of runs."""
         from rayfed.runs.backend import ProgressDisplay
         from rayfed.runs.progress import watch
 
@@ -84,7 +84,7 @@ class Volume:
 
 @contextmanager
 def _muted() -> Iterator[None]:
-    """Drop what this process prints, and the processes that it starts."""
+    """Drop the output of this process and its child processes."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         kept = os.dup(1)
         os.dup2(nowhere.fileno(), 1)

@@ -1,4 +1,4 @@
-"""What `check` says of a plan before any round is run: what it takes, who takes part, how long."""
+"""The forecast of `check` before any round: costs, participation and duration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOKED_AT = 10_000_000  # clients times rounds
 
 
 def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
-    """Return what a plan takes of machines, of disks, and of the simulated network."""
+    """Return the costs of a plan in machines, disks and simulated network."""
     there, per = cost.processes, "in all" if cost.rounds_known else "a round of each run"
     return [
         f"{many(there.actors, 'client actor')}{on_nodes(nodes, there.combiners)}, "
@@ -39,7 +39,7 @@ def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
 
 
 def data(plan: Any) -> str:
-    """Return what was found of files, clients and rows, of the first seed, in one line."""
+    """Return the files, clients and rows of the first seed in one line."""
     run = plan.runs[0]
     views, names = run.federation.views, run.federation.clients.names
     shards = views.evaluation.shards
@@ -86,7 +86,7 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
 
 
 def said_of_data(plan: Any) -> list[str]:
-    """Return what readers should beware of in data and models; the same line once.
+    """Return warnings about data and models, each line once.
 
     It is what data say of themselves, such as that they are a subset, and what was found in them.
     """
@@ -95,7 +95,7 @@ def said_of_data(plan: Any) -> list[str]:
 
 
 def aims(plan: Any) -> list[str]:
-    """Return who aims at another point than the minimum of F, and at which."""
+    """Return the algorithms that do not aim at the minimum of F, with their targets."""
     found: dict[str, dict[str, None]] = {}
     for run in plan.runs:
         if run.record["aim"]:
@@ -104,7 +104,7 @@ def aims(plan: Any) -> list[str]:
 
 
 def coded(plan: Any) -> list[str]:
-    """Return what clients send where that is coded, what privacy they spend, what servers see."""
+    """Return coded uploads, spent privacy and the server's view, in lines."""
     runs = [run for run in _one_each(plan) if not run.training.algorithm.centralised]
     labels_by: dict[str, list[str]] = {}
     for run in runs:
@@ -114,7 +114,7 @@ def coded(plan: Any) -> list[str]:
 
 
 def traffic(run: Run) -> str:
-    """Return what a client of a run uploads and downloads a round through the channel, or ""."""
+    """Return the upload and download of a client per round through the channel, or ""."""
     ask, up, down = run.first_ask(), run.uplink(), run.downlink()
     parts = []
     if ask is not None and up is not None:
@@ -138,7 +138,7 @@ def traffic(run: Run) -> str:
 
 
 def server_sees(run: Run) -> str:
-    """Return what the server of a run gets from its clients in a round."""
+    """Return the server's view of its clients in a round."""
     algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
     uplink = run.uplink()
     memory = None if uplink is None else uplink.memory
@@ -164,7 +164,7 @@ def server_sees(run: Run) -> str:
 
 
 def spent(run: Run) -> str:
-    """Return what the rounds of a run spend, and with how much noise; empty if it is not private.
+    """Return the privacy spent by the rounds of a run and the noise; empty without privacy.
 
     Clients that are away in some rounds spend less: the most is said where rounds decide that.
     """
@@ -188,7 +188,7 @@ def spent(run: Run) -> str:
 
 
 def _there(run: Run) -> str:
-    """Return what a client spends that is away by round, where it is known who is there when."""
+    """Return the privacy spent by a client that is away by round, where availability is known."""
     clients, rounds = run.federation.clients, run.ending.rounds
     plain = not clients.groups and clients.by_round  # groups may go by time
     if not plain or clients.count * rounds > _LOOKED_AT or run.private is None:
@@ -203,7 +203,7 @@ def _there(run: Run) -> str:
 
 
 def timed(plan: Any) -> str:
-    """Return how long the runs will compute, by a round of each algorithm run here."""
+    """Return the expected computing time of the runs, from a round of each algorithm run here."""
     total, parts = 0.0, []
     for run in _one_each(plan):
         start_s, round_s = probe(run, plan.tables)

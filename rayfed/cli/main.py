@@ -176,7 +176,7 @@ def main() -> None:
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does, also where a shell in the background lets that be ignored."""
+    """Handle SIGTERM as Ctrl-C, also in background shells that ignore the latter."""
     interrupted = signal.getsignal(signal.SIGINT)
     stop = interrupted if callable(interrupted) else signal.default_int_handler
     stop(number, frame)

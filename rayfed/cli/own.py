@@ -1,4 +1,4 @@
-"""Commands for what users write themselves: `test` checks it, `init` begins it."""
+"""Commands for users' plug-ins: `test` checks one, `init` starts one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _kind(plugin: str, cls: Any) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a check found in one line, with the user's lines where their code raised."""
+    """Return the result of a check in one line, with the user's lines of a traceback."""
     if isinstance(error, (AssertionError, RayfedError)):
         return clipped(error)
     line = traceback.format_exception_only(error)[-1].strip()
@@ -152,7 +152,7 @@ def _checked(kind: str, name: str) -> str:
 
 
 def _kinds(kind: str) -> str:
-    """Return what a kind is called among those of plug-ins."""
+    """Return the names of a kind among those of plug-ins."""
     return {"codec": "stages", "rule": "aggregators"}.get(kind, f"{kind}s")
 
 
@@ -165,7 +165,7 @@ def _class(name: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Return what scenarios and commands call a plug-in."""
+    """Return the name of a plug-in in scenarios and commands."""
     return f"{_module(name)}:{_class(name)}"
 
 

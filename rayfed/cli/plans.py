@@ -1,4 +1,4 @@
-"""Plans of scenario files: the commands `check` and `topology`, and what will run, in a line."""
+"""Plans of scenario files: the commands `check` and `topology`, and headlines of studies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(
         typer.Option("--time", help="Run a round of each algorithm here and time it."),
     ] = False,
 ) -> None:
-    """Validate a scenario, its data included, and print what it will run and cost.
+    """Validate a scenario with its data, and print its runs and costs.
 
     Who takes part and the simulated time of the first rounds are known without running them. With
     --address the CPUs of that cluster count. Under executor: auto a round is run and timed, and
@@ -149,7 +149,7 @@ def prepared(
 
 
 def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
-    """Return what a study will run, in one line.
+    """Return the runs of a study in one line.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def headline(plan: Any, nodes: Sequence[int] = ()) -> str:
 
 
 def _rounds(plan: Any) -> str:
-    """Return how many rounds the runs of a plan have."""
+    """Return the number of rounds of a plan's runs."""
     from rayfed.engine.run import ENDLESS
 
     last = {run.ending.rounds for run in plan.runs}
@@ -195,7 +195,7 @@ def estimates(plan: Any) -> str:
 
 
 def swept(plan: Any) -> str:
-    """Return what a sweep will do, in one line."""
+    """Return the trials of a sweep in one line."""
     from rayfed.trials import SweepGoal
 
     search, study = plan.search, plan.study

@@ -57,7 +57,7 @@ def reproduce(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a published study and check what its source claims.
+    """Run a published study and check the claims of its source.
 
     For example: rayfed reproduce jhunjhunwala_2023_synthetic. The claims are in
     scenarios/NAME.claims.yaml; each part of the study gets a result folder with a page, and
@@ -137,7 +137,7 @@ def _say_failed(outcome: Any, volume: Volume) -> None:
 def _reproduce_all(
     length: Literal["short", "full"], folder: Path, keep: bool, volume: Volume
 ) -> int:
-    """Run all published studies, print one table of what came of them, return the exit status."""
+    """Run all published studies, print one table of the results, return the exit status."""
     from rayfed.reproduce import studies
     from rayfed.reproduce.survey import Survey, Surveyed
 

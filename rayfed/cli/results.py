@@ -244,7 +244,7 @@ def export(
     ] = False,
     trust: Trust = False,
 ) -> None:
-    """Write the final model of a run, or what the runs recorded for other tools.
+    """Write the final model of a run, or the records of the runs for other tools.
 
     --to model.safetensors writes the parameters by name; of a network it is the state dict, which
     plain PyTorch loads. Layers that stay with the clients are as at the start. A model of a module

@@ -72,7 +72,7 @@ def survey(found: Any) -> Table:
 
 
 def counted(outcome: Any) -> str:
-    """Return how many claims came out how."""
+    """Return the number of claims by outcome."""
     states = [verdict.status for verdict in outcome.verdicts]
     counts = (f"{states.count(state)} {state}" for state in _STYLES if state in states)
     return f"{len(states)} claims: {', '.join(counts)}"
@@ -107,7 +107,7 @@ def cases(held: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def best(choice: Any, width: int) -> tuple[Table, list[str]]:
-    """Return the best setting of every algorithm, with what it reaches.
+    """Return the best setting of every algorithm, with its result.
 
     Parameters
     ----------

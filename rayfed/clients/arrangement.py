@@ -1,4 +1,4 @@
-"""The arrangement of a request's clients in stacks: who may share one, and how many do."""
+"""The arrangement of a request's clients in stacks of equal shapes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _keys(request: Request, shards: Shards) -> Ints:
 
 
 def together(request: Request, setup: Setup, shards: Shards) -> int:
-    """Return how many clients to a stack, as the first one asked for; only speed depends on it."""
+    """Return the number of clients per stack for the first one; only speed depends on it."""
     if request.owner != "algorithm":
         return setup.block
     solver, i = setup.solvers[int(request.groups[0])], request.ids[0]

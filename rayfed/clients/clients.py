@@ -145,7 +145,7 @@ class Clients:
         return Local(local.x[back], local.loss[back])
 
     def _by_gram(self) -> int:
-        """Return how many of these clients, the first ones, work by the Gram matrix of their rows.
+        """Return the number of clients, from the first, with local steps by the Gram matrix.
 
         Steps do not increase. Sizes and solver of a client alone decide.
         """
@@ -247,7 +247,7 @@ class Clients:
 
     @property
     def mass(self) -> npt.NDArray[np.float64]:
-        """What each client (K,) counts for in F: n_i unless the data says otherwise."""
+        """Weights of the clients (K,) in F: n_i unless the data set gives others."""
         return self.shards.mass(self.ids)
 
     @property
@@ -391,7 +391,7 @@ def _on_batches(problem: Problem, batches: Iterable[Batch]) -> Iterator[StepOrac
 def _replaced(
     gradient: GradientFn, batches: Iterable[Sequence[Batch]], who: Ints
 ) -> Iterator[StepOracle]:
-    """Yield what stands for the objectives.
+    """Yield the replacements of the objectives.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The client function of an Ask: called for stacks of clients, checked against what is declared."""
+"""The client function of an Ask: called for stacks of clients, checked against its declaration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rayfed.messages import Upload
 
 
 class ClientError(Exception):
-    """A client function raised, or sent what its Ask does not declare.
+    """An exception of a client function, or an undeclared upload.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ClientFunction:
         self.work: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
 
     def call(self, clients: Clients, index: Ints) -> Upload:
-        """Return what a stack of clients uploads, in NumPy's arrays.
+        """Return the upload of a stack of clients as NumPy arrays.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class ClientFunction:
         raise self._failure(clients, send, whole) from whole
 
     def _sent(self, index: Ints) -> Mapping[str, Array]:
-        """Return what some of the request's clients download."""
+        """Return the download of some of the request's clients."""
         if self.request.rows is None:
             return self.send
         rows = self.request.rows[index]
@@ -131,7 +131,7 @@ class ClientFunction:
     def _check_returned(
         self, upload: Any, send: Mapping[str, Array], before: Mapping[str, Any]
     ) -> None:
-        """Refuse what is no upload, and changes of what other clients are sent as well."""
+        """Refuse return values other than an upload, and in-place changes of shared downloads."""
         if not isinstance(upload, Upload):
             self._refuse(f"returns a {type(upload).__name__}; return Upload({{name: rows}})")
         changed = [name for name, version in _versions(send).items() if version != before[name]]
@@ -140,7 +140,7 @@ class ClientFunction:
             self._refuse(f"{text}; copy it first")
 
     def _check(self, upload: Upload, k: int) -> None:
-        """Refuse an upload that differs from what the Ask declared: traffic must be honest."""
+        """Refuse an upload that differs from its declaration in the Ask: traffic must be honest."""
         declared, initial = dict(self.request.up), self.setup.initial
         sent = {name: rows.size // max(k, 1) for name, rows in upload.values.items()}
         sent |= dict.fromkeys(upload.squares, 1)
@@ -167,7 +167,7 @@ class ClientFunction:
         self._check_mirrors(upload, k)
 
     def _check_mirrors(self, upload: Upload, k: int) -> None:
-        """Refuse mirrors and squares of what is not there, or not as long."""
+        """Refuse mirrors and squares of missing vectors or of other lengths."""
         vectors = [*upload.squares.values(), *(vector for vector, _ in upload.mirrors.values())]
         for vector in vectors:
             if vector not in upload.values:
@@ -198,7 +198,7 @@ def _read_only(rows: Array) -> Array:
 
 
 def _versions(send: Mapping[str, Array]) -> dict[str, Any]:
-    """Return how often tensors were changed in place; NumPy's arrays are read-only."""
+    """Return the counts of in-place changes of tensors; NumPy arrays are read-only."""
     return {name: getattr(rows, "_version", None) for name, rows in send.items()}
 
 
@@ -216,7 +216,7 @@ def _in_numpy(upload: Upload) -> Upload:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """Label in front of what a function prints; hardly any does, so it is made when asked for."""
+    """Label in front of printed lines of a client function, made on first use."""
 
     key: str
     round: int

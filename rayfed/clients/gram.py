@@ -38,7 +38,7 @@ _UPDATE = 20  # a number of the model, in the passes of a step over it
 def fewest_steps(
     rows: int, batch: int, features: int, outputs: int, products: int = 1
 ) -> int | None:
-    """Return from how many local steps on that is clearly cheaper; None if it never is.
+    """Return the fewest local steps for a clear gain; None without a gain.
 
     The Gram matrix counts, as if it were not known from an earlier round.
 
@@ -71,7 +71,7 @@ def fewest_steps(
 def fewest(
     solver: Solver, problem: Problem, shards: Shards, client: np.int64, p: int
 ) -> int | None:
-    """Return from how many local steps on a client works by its Gram matrix.
+    """Return the fewest local steps for a client to use the Gram matrix.
 
     None if it never does.
 
@@ -94,7 +94,7 @@ def fewest(
 
 
 def block(shards: Shards, client: np.int64, p: int) -> int:
-    """Return how many clients like this one to stack that work by their Gram matrices.
+    """Return the stack size for clients that use Gram matrices.
 
     Coefficients and scores stay in the cache, and models and rows do not take much memory.
     """

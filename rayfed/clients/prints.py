@@ -27,7 +27,7 @@ class Prints:
         return nullcontext()
 
     def muted(self) -> AbstractContextManager[object]:
-        """Drop what is printed meanwhile."""
+        """Drop output printed meanwhile."""
         return nullcontext()
 
 
@@ -42,7 +42,7 @@ class Labelled(Prints):
         return _Redirected(_Lines(label, sys.stdout))
 
     def muted(self) -> AbstractContextManager[object]:
-        """Drop what is printed meanwhile."""
+        """Drop output printed meanwhile."""
         return redirect_stdout(io.StringIO())
 
 
@@ -58,7 +58,7 @@ class Kept(Labelled):
 
     @property
     def kept(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The first `MOST` lines, and how many more there were."""
+        """The first `MOST` lines, and the number of further ones."""
         lines = self.text.getvalue().splitlines()
         more = len(lines) - MOST
         return (*lines[:MOST], *([f"... and {more} more lines"] if more > 0 else []))
@@ -86,7 +86,7 @@ class _Lines(io.TextIOBase):
 
 
 class _Redirected(redirect_stdout[_Lines]):
-    """Lets lines take what is printed; the last one may lack an end."""
+    """Output stream that passes printed text to lines; the last one may lack an end."""
 
     def __init__(self, lines: _Lines) -> None:
         super().__init__(lines)

@@ -1,4 +1,4 @@
-"""Requests and partial sums: what passes between the engine and a host."""
+"""Requests to hosts and partial sums from them."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Request:
         return part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is pickled: every exchange sends one to each host."""
+        """Return a compact pickle: every exchange sends one to each host."""
         values = list(vars(self).values())
         for place in _ARRAYS:
             values[place] = flat(values[place])
@@ -152,7 +152,7 @@ def uncharged(
 
 @dataclass(frozen=True)
 class Partial:
-    """What one host returns: sums over its classes, and scalars in the order of the ids.
+    """Partial result of one host: sums over its classes, and scalars in the order of the ids.
 
     `printed` are the lines that the user's client functions printed in another process; `seconds`
     are how long each process computed them, none if nobody asked for that.
@@ -164,7 +164,7 @@ class Partial:
     seconds: tuple[float, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is pickled: every exchange brings one from each host."""
+        """Return a compact pickle: every exchange brings one from each host."""
         branches = [(residue, modulus, all_flat(sums)) for residue, modulus, sums in self.branches]
         return _partial, (branches, all_flat(self.each), self.printed, self.seconds)
 

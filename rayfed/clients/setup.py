@@ -1,4 +1,4 @@
-"""Setup of a run at a host: whose client functions it calls, and on which data."""
+"""Setup of a run at a host: client functions and data."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class DataViews:
     server: DataView | None = None
 
     def of(self, owner: Owner) -> DataView:
-        """Return the view of whoever asks."""
+        """Return the view of an algorithm or a measure."""
         if owner in ("algorithm", "selection", "optimum"):
             return self.training
         if owner == "server" and self.server is not None:

@@ -1,4 +1,4 @@
-"""What a host keeps from one Ask to the next: stacks of rows, and Gram matrices of rows."""
+"""Cache of a host between Asks: stacks of rows and their Gram matrices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Recent(Generic[Value]):
 
     @property
     def keys(self) -> list[Hashable]:
-        """The keys, what was asked for last at the end."""
+        """The keys, least recently used first."""
         return list(self._kept)
 
     def get(self, key: Hashable) -> Value | None:

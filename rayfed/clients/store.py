@@ -44,7 +44,7 @@ class Memory:
     taken: int = 0
 
     def change(self, taken: int, wanted: int) -> bool:
-        """Give a store as much as it wants in place of what it has; False if that is too much."""
+        """Change the budget of a store; return False if memory does not allow it."""
         after = self.taken - taken + wanted
         if wanted > taken and after > self.limit:
             return False

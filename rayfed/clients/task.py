@@ -29,7 +29,7 @@ from rayfed.messages import Upload
 
 @dataclass(frozen=True)
 class HostedRun:
-    """What a host keeps of one run.
+    """State of one run at a host.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Task:
 
     @cached_property
     def together(self) -> int:
-        """How many clients to a stack."""
+        """Number of clients per stack."""
         return together(self.request, self.setup, self.view.shards)
 
     def branch(self, residue: int, modulus: int) -> list[Branch]:
@@ -198,7 +198,7 @@ class Task:
         return stacked
 
     def _computed(self, index: Ints) -> dict[str, Array]:
-        """Run the client function for one stack; commit its state, return what else it uploads."""
+        """Run the client function for one stack; commit its state, return its other uploads."""
         clients = self._clients(index)
         upload = self.function.call(clients, index)
         values, state = dict(upload.values), upload.state
@@ -223,7 +223,7 @@ class Task:
     def _through(
         self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return what the server decodes of an upload, and what the channel keeps."""
+        """Return the decoded upload at the server, and the channel's next client state."""
         request = self.request
         kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
@@ -240,7 +240,7 @@ class Task:
     def _found(
         self, uplink: Uplink, upload: Upload, values: Mapping[str, Array], ids: Ints, index: Ints
     ) -> Mapping[str, Array]:
-        """Return what the server decodes, with the rounding of secure sums where it is mirrored."""
+        """Return the decoded upload, with the rounding of secure sums for mirrored vectors."""
         if uplink.secure is None or not upload.mirrors:
             return values
         found, draws = dict(values), self._draws(uplink, ids, index)
@@ -252,7 +252,7 @@ class Task:
         return found
 
     def _wrong(self, values: Mapping[str, Array], ids: Ints, index: Ints) -> dict[str, Array]:
-        """Return what faulty clients send in place of an upload, and keep what they keep."""
+        """Return the uploads of faulty clients, and store their state."""
         request, out = self.request, dict(values)
         names = [name for name in self.setup.initial if name.startswith(FAULTS)]
         kept = self.run.store.get(ids, names) if names else {}
@@ -294,7 +294,7 @@ class Task:
         count: int,
         members: Any,
     ) -> None:
-        """Collect what clients send: vectors, whose places among `count` are given, and scalars."""
+        """Collect uploads: vectors with places among `count`, and scalars."""
         for name, rows in values.items():
             if rows.ndim > 1:
                 _scatter(stacked, name, rows, count, members)

@@ -33,7 +33,7 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def header(identity: str | None) -> str:
-    """Return the first line: which run it is, by the digest of what decides its results."""
+    """Return the first line: the run by the digest of its decisive settings."""
     return json.dumps({"of": identity}) + "\n"
 
 
@@ -127,7 +127,7 @@ def _lines(path: Path) -> list[str] | None:
 
 
 def _said(lines: Iterable[str], table: str) -> list[dict[str, Entry]]:
-    """Return the parts of a table as lines announce them, and what replaces them if anything."""
+    """Return the parts of a table in announced lines, and their replacements."""
     parts: dict[str, Entry] = {}
     instead: dict[str, Entry] | None = None
     for line in lines:

@@ -116,7 +116,7 @@ def located(ids: Ints, listed: Ints) -> tuple[Ints, Ints]:
 
 
 def under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, without it.
+    """Return the arrays with names that begin with a prefix, without the prefix.
 
     Examples
     --------

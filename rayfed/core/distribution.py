@@ -1,4 +1,4 @@
-"""What values a search may give to a key of a scenario."""
+"""Distributions of a scenario's values in a search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGITS = 4
 
 @dataclass(frozen=True)
 class Distribution:
-    """What values a key may take.
+    """Search space of one key.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Distribution:
         return made
 
     def _problem(self) -> str:
-        """Return what is wrong with the values, and what to change; empty if nothing is."""
+        """Return the error of the values with its remedy; empty for valid ones."""
         shown = clipped(str(list(self.values)), 60)
         if self.kind == "choice":
             texts = [str(value) for value in self.values]

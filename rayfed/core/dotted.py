@@ -194,7 +194,7 @@ def resolved(raw: Any, key: str) -> str:
 
 
 def called(entry: Any) -> str:
-    """Return what an entry of a list is called: its label, or its name without one."""
+    """Return the label of a list's entry, or its name without a label."""
     if isinstance(entry, Mapping):
         return str(entry.get("label") or _name(entry))
     return str(getattr(entry, "label", None) or _name(entry))

@@ -43,7 +43,7 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a file when it is written.
+    """Properties of a file at the time of writing.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def described(entries: Mapping[str, Entry]) -> dict[str, dict[str, Any]]:
 
 
 def entries(found: Mapping[str, Any]) -> dict[str, Entry]:
-    """Return what `described` made; raises TypeError or AttributeError for anything else.
+    """Return entries from the result of `described`; raise TypeError or AttributeError otherwise.
 
     Names lead out of no folder.
     """
@@ -165,7 +165,7 @@ def _is_text(found: Mapping[str, Any]) -> bool:
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record as JSON holds it, with the digest of what it says.
+    """Return a record as JSON values, with the digest of its content.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_whole(record: Mapping[str, Any]) -> bool:
-    """Return whether a record says what it said when it was `sealed`."""
+    """Return whether a record still has the content that was `sealed`."""
     return record.get("digest") == _digest(_said(record))
 
 
@@ -196,7 +196,7 @@ def _digest(record: Mapping[str, Any]) -> str:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest of what a file holds, or would hold."""
+    """Return the digest of a file's content."""
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -82,7 +82,7 @@ def under(place: str) -> Iterator[None]:
 
 
 class Missing(ScenarioError):
-    """What a valid scenario needs is not on this machine."""
+    """A requirement of a valid scenario is missing on this machine."""
 
 
 class DataMissing(Missing):
@@ -110,7 +110,7 @@ class RunFailed(RayfedError):
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the message for an unknown name, with what `nearest` says of the known ones."""
+    """Return the message for an unknown name, with the nearest known ones."""
     return f"unknown {what} '{clipped(name, _NAME // 2)}'; {nearest(name, known)}"
 
 

@@ -1,4 +1,4 @@
-"""Files that users give: what all readers of them have in common.
+"""Reading of user files: checks that all readers share.
 
 A path may name a pipe or a device, which never ends. A file may be damaged, or claim sizes that no
 memory holds. So a reader opens regular files alone, judges sizes before it allocates, and whatever
@@ -55,7 +55,7 @@ def check_regular(path: Path) -> None:
 def reading(
     path: Path, kind: str, remedy: str = "replace the file", key: str = ""
 ) -> Iterator[None]:
-    """Check that a path names a regular file, and turn what reading it raises into one line.
+    """Check that a path names a regular file, and reduce errors of its reader to one line.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _refused(path: Path, key: str, problem: str) -> ScenarioError:
 
 
 def _why(error: Exception, path: Path) -> str:
-    """Return what a reader raised, in a few words."""
+    """Return an exception in a few words."""
     if isinstance(error, RecursionError):
         return "its parts lie too deep in each other"
     if isinstance(error, MemoryError):
@@ -106,7 +106,7 @@ def _why(error: Exception, path: Path) -> str:
 
 
 def check_room(size: float, place: str, what: str, remedy: str) -> None:
-    """Refuse what the memory of this machine cannot hold, before it is allocated.
+    """Refuse allocations that exceed the memory of this machine.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def check_room(size: float, place: str, what: str, remedy: str) -> None:
 
 
 def of_epoch(seconds: float) -> str:
-    """Return what is wrong with a time at which a trace begins; empty if nothing is.
+    """Return the error of a trace's start time; empty if it is valid.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def open_regular(path: Path, results: bool) -> BinaryIO:
 
 
 def read_json(path: Path, *, results: bool = False) -> Any:
-    """Return what a JSON file holds; no link is followed to one of a result folder.
+    """Return the content of a JSON file; no link is followed to one of a result folder.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def read_json(path: Path, *, results: bool = False) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what JSON holds; a ValueError says what is wrong with it.
+    """Return the content of JSON text; raise ValueError with its first error.
 
     Examples
     --------

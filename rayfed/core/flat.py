@@ -39,7 +39,7 @@ def flat(value: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """Return what `flat` took, which was no tuple; an array can be written to."""
+    """Return the value that `flat` took; arrays are writable."""
     return np.ndarray(*value) if type(value) is tuple else value
 
 
@@ -49,7 +49,7 @@ def all_flat(arrays: Mapping[str, Array]) -> Flat:
 
 
 def all_whole(packed: Flat) -> dict[str, Array]:
-    """Return what `all_flat` took."""
+    """Return the values that `all_flat` took."""
     return {name: whole(value) for name, value in packed.items()}
 
 
@@ -57,5 +57,5 @@ class NamedArrays(dict[str, Array]):
     """Named arrays that are pickled as plain values, and arrive as a plain dict."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how they are read again."""
+        """Return the reading function and its arguments."""
         return all_whole, (all_flat(self),)

@@ -44,7 +44,7 @@ _INDEX = re.compile(r"__index_level_\d+__")  # a column that pandas adds to Parq
 
 @dataclass(frozen=True)
 class Form:
-    """How the cells of a file are written.
+    """Notation of the cells of a file.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def opened(path: Path) -> gzip.GzipFile | BufferedReader:
 
 
 def dialect(path: Path, form: Form) -> tuple[str, str]:
-    """Return what separates the cells of a CSV file, and the decimal sign of its numbers.
+    """Return the cell separator of a CSV file, and the decimal sign of its numbers.
 
     Unless cells are separated by commas, numbers have decimal commas if the beginning of the file
     holds such a cell and none with a point.

@@ -1,4 +1,4 @@
-"""Locks of files: who writes a result folder holds its lock, and is asked to stop by a file."""
+"""Locks of result folders: a writer holds the lock, and a file asks it to stop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lease(path: Path, wait_s: float = 0.0, refusal: Exception | None = None) -> 
 
 
 def is_leased(path: Path) -> bool:
-    """Return whether anybody holds the lock of a file; who does is not disturbed by the look."""
+    """Return whether the lock of a file is held, without disturbing its holder."""
     try:
         with opened(path) as file:
             return not _lock(file, fcntl.LOCK_SH)

@@ -55,7 +55,7 @@ def memory_bytes() -> int:
 
 
 def cpus(cgroup: Path = _CGROUP) -> int:
-    """Return how many CPUs this process may use at a time, at least 1.
+    """Return the number of CPUs available to this process, at least 1.
 
     Of those that it is tied to (``taskset``, batch systems), as many as the container that it is
     in may keep busy.

@@ -153,7 +153,7 @@ def in_column(
 
 
 def called(ids: Ints, names: Sequence[str] = (), most: int = 6) -> str:
-    """Return what some clients are called in a line: by their names, or by ranges of ids.
+    """Return some clients as text: by names, or by ranges of ids.
 
     Parameters
     ----------

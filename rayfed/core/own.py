@@ -264,7 +264,7 @@ def is_defined(path: str, item: Any) -> bool:
 
 
 def _part(module: str) -> str:
-    """Return what a module is part of: a library, or "" of the user's modules."""
+    """Return the library of a module; "" for the user's modules."""
     top = module.partition(".")[0]
     spec = _found(top)
     return "" if spec is not None and _is_own(spec) else _entry(module) or top

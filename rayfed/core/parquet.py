@@ -1,4 +1,4 @@
-"""Parquet tables of NumPy arrays, whose fields hold titles and units as metadata.
+"""Parquet tables of NumPy arrays, with titles and units as metadata of fields.
 
 `pandas.read_parquet` ignores the metadata; `columns_in` and ``pyarrow.parquet.read_schema`` return
 it.
@@ -163,7 +163,7 @@ def read_first(parts: Iterable[Path], most: int) -> pa.Table:
 def read_where(
     parts: Iterable[Path], name: str, value: int, columns: Sequence[str]
 ) -> pa.Table | None:
-    """Return some columns of the rows of Parquet files whose column `name` is a value, if any is.
+    """Return columns of the rows of Parquet files with a given value in column `name`.
 
     Row groups that cannot hold it, by what their writer says of them, are not read. Of the others
     a piece is held at a time.

@@ -167,7 +167,7 @@ def raised(error: BaseException) -> str:
 
 
 def advice(error: BaseException) -> str:
-    """Return what to change after some errors of user code, ``; do this``, or ""."""
+    """Return the remedy of a common error of user code, ``; do this``, or ""."""
     text = str(error)
     if "non-frozen dataclass" in text:
         return "; add frozen=True to its @dataclass"
@@ -354,12 +354,12 @@ def _unknown(kind: str, name: str) -> str:
 
 
 def singular(kind: str) -> str:
-    """Return what one plug-in of a kind is called."""
+    """Return the singular name of a kind."""
     return _SINGULAR.get(kind, kind[:-1]).replace("_", " ")
 
 
 def _check_decorated(name: str, cls: type[Any]) -> None:
-    """Refuse a class whose settings would be ignored, since it is no dataclass, or have no type."""
+    """Refuse settings that are ignored, since the class is no dataclass, or have no type."""
     annotations = inspect.get_annotations(cls)
     settings = [key for key, hint in annotations.items() if "ClassVar" not in str(hint)]
     if settings and "__dataclass_fields__" not in vars(cls):

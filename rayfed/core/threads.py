@@ -83,7 +83,7 @@ def _blas(libraries: ThreadpoolController) -> list[Any]:
 
 
 def _libraries() -> ThreadpoolController:
-    """Return what is loaded; to look takes a millisecond, and only imports change it."""
+    """Return the loaded libraries; a look takes a millisecond, and only imports change them."""
     global _found
     if _found is None or _found[0] != len(sys.modules):
         _found = len(sys.modules), ThreadpoolController()

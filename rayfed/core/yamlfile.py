@@ -110,7 +110,7 @@ def _check_number(node: yaml.Node) -> None:
 
 
 def _power(loader: _Strict, node: yaml.ScalarNode) -> float:
-    """Return what ``2^-7`` stands for; a whole number where it is one."""
+    """Return the value of ``2^-7``; an int where it is whole."""
     base, exponent = map(int, node.value.split("^"))
     try:
         value = float(base) ** exponent
@@ -130,7 +130,7 @@ _Strict.add_constructor("!power", _power)
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what a text in YAML holds: plain values, and powers such as ``2^-7``.
+    """Return the content of YAML text: plain values, and powers such as ``2^-7``.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def parse_with_nodes(text: str) -> tuple[Any, yaml.Node | None]:
-    """Return what a text in YAML holds, and its node, for `lines_of`; None of an empty text.
+    """Return the content of YAML text and its node, for `lines_of`; None for empty text.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def parse_with_nodes(text: str) -> tuple[Any, yaml.Node | None]:
 
 
 def _measure(text: str) -> None:
-    """Refuse a text whose values are too deep or too many, with those that aliases repeat.
+    """Refuse text with values too deep or too many, counting those that aliases repeat.
 
     That is known of its events alone, before anything recursive reads it or fills the memory.
     """
@@ -225,7 +225,7 @@ def _below(node: yaml.Node | None, part: str) -> tuple[yaml.Node | None, yaml.No
 
 
 def read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
-    """Return what a YAML file holds, and its node, as `parse_with_nodes` does.
+    """Return the content of a YAML file and its node, as `parse_with_nodes` does.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
 
 
 def problem_of(error: yaml.YAMLError) -> str:
-    """Return what is wrong with a text in YAML, in a few words."""
+    """Return the error of YAML text in a few words."""
     marked = getattr(error, "problem", None)
     if marked:
         return str(marked)
@@ -312,7 +312,7 @@ def _walk(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _problem(value: Any) -> str:
-    """Return what is wrong with one value, and what to change; empty if nothing is."""
+    """Return the error of one value and its remedy; empty if it is valid."""
     if not isinstance(value, str):
         return ""
     if len(value) > LONGEST_TEXT:

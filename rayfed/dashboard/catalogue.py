@@ -79,7 +79,7 @@ class Bests:
 
 @dataclass(frozen=True)
 class RunLine:
-    """What the overview says of one run.
+    """A run as a line of the overview.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class StudyLine:
         return any(run.status == "running" for run in self.runs)
 
     def targets(self, column: str) -> Mapping[str, float]:
-        """Return what each run has to reach by its folder: the page's own rule, `curves.targets`.
+        """Return the target of each run by folder: the page's own rule, `curves.targets`.
 
         It goes by the first and the last values of the runs in the column, one of `HIGHER`. NaN
         where no target is known.
@@ -207,7 +207,7 @@ class Catalogue:
         self._stills: dict[str, float] = {}
 
     def look(self) -> frozenset[str]:
-        """Read what has changed; return the keys of the studies that have."""
+        """Read changed files; return the keys of changed studies."""
         found = {
             (f"{name}/{path.relative_to(root).as_posix()}" if path != root else name): path
             for name, root in self.roots.items()

@@ -30,7 +30,7 @@ class Control:
         self.started: dict[str, subprocess.Popen[bytes]] = {}
 
     def do(self, what: str, given: Mapping[str, Any]) -> str:
-        """Do what the browser asks for, and return what was done, in a line.
+        """Carry out a request of the browser and return the result in a line.
 
         Parameters
         ----------

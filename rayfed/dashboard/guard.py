@@ -1,4 +1,4 @@
-"""Who may ask the server: this machine's own pages, and others with a token."""
+"""Access to the server: this machine's own pages, and others with a token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def in_address(host: str) -> str:
 
 
 class Guard:
-    """Refuses requests of foreign pages, and of whoever does not have the token.
+    """Refuses requests of foreign pages and requests without the token.
 
     A page elsewhere can make a browser ask a server on loopback; its name for the server is in the
     header ``Host``, and its own in ``Origin``. Both must be those of this server. Other users of
@@ -109,7 +109,7 @@ class Guard:
         return None if refusal is None else PlainTextResponse(f"{refusal}\n", 403)
 
     def _refusal(self, headers: Headers) -> str | None:
-        """Return why a request is refused whoever sends it; None if it is not."""
+        """Return the reason for refusing a request of any sender; None without one."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if self.local and host not in self.hosts:
             return "this server is not known by that name; use 127.0.0.1"

@@ -1,4 +1,4 @@
-"""The overview: what every run of every study has come to, in words and numbers."""
+"""The overview: state of every run of every study, in words and numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATES = ("running", "finished", "failed", "stopped", "interrupted", "unreadable
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: what is shown, and the number or text that it is sorted by."""
+    """A cell of a table: shown text, and sort key."""
 
     text: str
     key: float | str = ""
@@ -30,7 +30,7 @@ _NONE = Cell(units.MISSING)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a run has to reach.
+    """The target of a run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Goal:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Goal:
-        """Return what the query of an address names; what is no number is left out."""
+        """Return an overview from the query of an address, without unreadable numbers."""
         column = query.get("of", "")
         found = cls(column if column in HIGHER else "loss")
         with suppress(ValueError):
@@ -89,7 +89,7 @@ class RunRow:
 
     @property
     def state(self) -> str:
-        """Its status with what there is to say of it."""
+        """Its status in words."""
         run = self.run
         if run.status in ("failed", "unreadable"):
             return f"{run.status}: {run.reason}" if run.reason else run.status
@@ -104,14 +104,14 @@ class RunRow:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """A study as the table of studies shows it, with what its runs have to reach."""
+    """A study as a row of the table of studies, with the targets of its runs."""
 
     study: StudyLine
     targets: Mapping[str, float]
 
     @property
     def goal(self) -> str:
-        """The target in words, or how many cases have one each; empty where there is none."""
+        """The target in words, or the number of cases with targets; empty without any."""
         known = {target for target in self.targets.values() if math.isfinite(target)}
         if len(known) > 1:
             return f"{len(known)}, by case"
@@ -119,7 +119,7 @@ class StudyRow:
 
     @property
     def counts(self) -> str:
-        """How many of its runs there are of each status."""
+        """Number of its runs by status."""
         return _counted(self.study.runs) if self.study.runs else self.study.trouble
 
     @property
@@ -152,7 +152,7 @@ class Overview:
 
     @classmethod
     def of(cls, catalogue: Catalogue, now: float, goal: Goal) -> Overview:
-        """Return what there is, at a time in seconds since the epoch."""
+        """Return the overview at a time in seconds since the epoch."""
         runs = sorted(catalogue.runs, key=_newest, reverse=True)
         targets = {key: goal.in_study(study) for key, study in catalogue.studies.items()}
         rows = [RunRow(run, now, goal.column, targets[run.study][run.folder]) for run in runs]
@@ -161,7 +161,7 @@ class Overview:
 
     @property
     def sentence(self) -> str:
-        """What there is, in a sentence."""
+        """The overview in a sentence."""
         if not self.studies:
             return "There is no study here yet"
         runs, studies = len(self.runs), len(self.studies)
@@ -175,7 +175,7 @@ class Overview:
 
 
 def titled(name: str, runs: Sequence[RunLine]) -> str:
-    """Return the title of a tab: before its name how far those of the runs are that go on."""
+    """Return the title of a tab: the progress of running runs before its name."""
     done = [run.done for run in runs if run.status == "running"]
     known = [share for share in done if math.isfinite(share)]
     return f"{units.share(sum(known) / len(known))} · {name}" if known else name

@@ -1,4 +1,4 @@
-"""Processes of studies that go on here: what each does, its memory and its processor time."""
+"""Processes of running studies on this machine: activity, memory and processor time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _processes(folders: set[Path]) -> Iterator[tuple[psutil.Process, str]]:
 
 
 def _written(process: psutil.Process, folders: set[Path]) -> list[str]:
-    """Return what a process writes in some folders: a study, or a run."""
+    """Return the study or run that a process writes in some folders."""
     try:
         paths = [Path(file.path) for file in process.open_files()]
     except _GONE:
@@ -67,7 +67,7 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _named(process: psutil.Process) -> str:
-    """Return what a child is: Ray's actors say so themselves."""
+    """Return the role of a child process; Ray's actors name themselves."""
     try:
         words = process.cmdline()
     except _GONE:

@@ -71,7 +71,7 @@ def own_asset(name: str) -> str:
 
 
 class Watch:
-    """Looks at the folders while anybody listens, and tells the listeners what has changed."""
+    """Polls folders while there are listeners, and tells them of changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -79,7 +79,7 @@ class Watch:
         self.looking = asyncio.Lock()
 
     async def look(self) -> None:
-        """Read what has changed."""
+        """Read changed files."""
         async with self.looking:
             changed = await run_in_threadpool(self.catalogue.look)
         if changed:
@@ -170,7 +170,7 @@ class Dashboard:
         return HTMLResponse(self._page("overview.html", "overview", **made))
 
     async def overview_json(self, request: Request) -> Response:
-        """Send what the overview shows now."""
+        """Send the current overview."""
         made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
         main = templates().get_template("overview_main.html").render(**made)
         return JSONResponse({"main": main, "title": made["overview"].tab})
@@ -187,20 +187,20 @@ class Dashboard:
         return HTMLResponse(self._page(f"{_template(name)}.html", name, **made))
 
     async def view_json(self, request: Request) -> Response:
-        """Send what a view shows now."""
+        """Send a current view."""
         name, made = await self._view(request)
         main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
         parts = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
         return JSONResponse(parts | {"title": made["tab"]})
 
     async def _view(self, request: Request) -> tuple[str, dict[str, Any]]:
-        """Return which view is asked for, and what it shows."""
+        """Return the requested view and its content."""
         name = _named(request, (*VIEWS, LOG))
         made = await self._of_runs(request, partial(self._shown, name))
         return name, made | {"query": Chosen.of(request.url.query).query}
 
     async def client_json(self, request: Request) -> Response:
-        """Send what a client did in a run."""
+        """Send the activity of a client in a run."""
         client = request.query_params.get("client", "")
         if not client.isdecimal() or len(client) > 18:
             raise ScenarioError(
@@ -227,7 +227,7 @@ class Dashboard:
         return Response(text, media_type=media, headers=_as_file(f"{name}.{kind}"))
 
     async def _of_runs(self, request: Request, make: Callable[[Found], _T]) -> _T:
-        """Return what is made of the runs that a request names, as they are now."""
+        """Return a result of the runs that a request names, in their current state."""
         await self.watch.look()
         found = Chosen.of(request.url.query).found(self.catalogue)
         return await run_in_threadpool(make, found)
@@ -243,7 +243,7 @@ class Dashboard:
         return made | about | {"tab": titled(results.study, runs)}
 
     async def refused(self, request: Request, error: Exception) -> Response:
-        """Say why something cannot be shown: as JSON to who asked for that, else as a page."""
+        """Report an error: as JSON to requests for JSON, else as a page."""
         if request.url.path.endswith(".json"):
             return JSONResponse({"error": str(error)}, 404)
         view = request.path_params.get("view", "")
@@ -274,7 +274,7 @@ class Dashboard:
         return JSONResponse({"told": line})
 
     async def events(self, request: Request) -> Response:
-        """Send what changes, as it changes."""
+        """Send changes as they occur."""
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(
             self.watch.stream(), media_type="text/event-stream", headers=headers

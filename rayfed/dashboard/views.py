@@ -66,7 +66,7 @@ class Chosen:
 
     @classmethod
     def of(cls, query: str) -> Chosen:
-        """Return what the query of an address names."""
+        """Return a choice from the query of an address."""
         held = parse_qs(query)
         studies, runs = (tuple(dict.fromkeys(held.get(key, ()))) for key in ("study", "run"))
         return cls(studies, runs)
@@ -78,7 +78,7 @@ class Chosen:
         return urlencode(pairs)
 
     def found(self, catalogue: Catalogue) -> Found:
-        """Return what is meant.
+        """Return the chosen items.
 
         Raises
         ------
@@ -125,7 +125,7 @@ def results_of(chosen: Found) -> Results:
 def shown(
     view: str, results: Results, kinds: Sequence[type[Panel]], chosen: Found
 ) -> dict[str, Any]:
-    """Return what a view shows of results, for its template.
+    """Return the content of a view of results, for its template.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def shown(
 
 
 def client_of(chosen: Found, client: int) -> dict[str, Any]:
-    """Return what a client did in the first of the chosen runs, from all of its events."""
+    """Return the activity of a client in the first of the chosen runs, from all of its events."""
     return events_of(results_of(chosen).runs_found[0], client)
 
 
@@ -196,7 +196,7 @@ def saved(view: str, chosen: Found, kinds: Sequence[type[Panel]], opening: str) 
 
 
 def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]] = ()) -> Path:
-    """Write what the address of a view shows as a page in one file; no server is asked.
+    """Write the view of an address as a page in one file; no server is asked.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def panels_of(view: str, kinds: Sequence[type[Panel]]) -> list[type[Panel]]:
 
 
 def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Return the heads and the rows of a table of what differs between algorithms and settings."""
+    """Return the heads and the rows of a table of differing settings."""
     facts = {
         name: scenario_facts(info) | own_facts(info)
         for name in results.names

@@ -25,7 +25,7 @@ _KEYS = ("X", "y", "client", "X_test", "y_test", "client_test")
 
 
 class InMemory:
-    """Arrays that were given in Python, by name; what is recorded of them is a digest.
+    """Arrays given in Python, by name; records hold a digest of them.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _file(path: Path) -> dict[str, Array]:
 
 
 def _table(held: Mapping[str, Array]) -> Table:
-    """Return the table of arrays by name; a ValueError says what is wrong with them."""
+    """Return the table of arrays by name; raise ValueError for arrays that do not fit."""
     strange = sorted(set(held) - set(_KEYS))
     if strange or not {"X", "y"} <= set(held):
         raise ValueError(f"holds {listed(held) or 'nothing'}; give X and y, and no more than "

@@ -14,7 +14,7 @@ _ROWS = 2**16  # that are looked at together, so that no mask of a large table i
 
 
 def check_table(table: Table, place: str) -> None:
-    """Refuse a table that is not what `Table` says.
+    """Refuse a table that breaks the contract of `Table`.
 
     Parameters
     ----------

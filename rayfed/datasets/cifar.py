@@ -55,7 +55,7 @@ class _Cifar(Images):
         return replace(train, note=self._note(len(train.y), len(test.y))), test
 
     def _content(self, home: Path | None) -> Opener:
-        """Return how files are read: from a local folder, or else from the archive."""
+        """Return a reader for files: from a local folder, or else from the archive."""
         places = (self.name, "", f"{self.name}-subset") if home else ()
         for folder in (Path(home or "") / place / self.folder for place in places):
             if folder.is_dir():
@@ -80,7 +80,7 @@ class _Cifar(Images):
         return X
 
     def _held(self, content: Opener, name: str, key: str) -> Any:
-        """Return what a file holds under a key."""
+        """Return the value of a key in a file."""
         place = f"{self.folder}/{name}"
         held = plain_values(content(name), place)
         if not isinstance(held, dict) or key.encode() not in held:
@@ -155,7 +155,7 @@ def _read(path: Path) -> bytes:
 
 
 def _unpacked(archive: bytes, folder: str) -> Opener:
-    """Return how the files of an archive are read, which is not unpacked to the disk."""
+    """Return a reader for the files of an archive, without unpacking it to the disk."""
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
         files = {member.name: packed.extractfile(member) for member in packed if member.isfile()}
         held = {name: file.read() for name, file in files.items() if file is not None}

@@ -1,4 +1,4 @@
-"""Drift: how the rows of some clients change from round to round, and the kinds of change."""
+"""Drift: changes of clients' rows from round to round, and their kinds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Drift:
             raise ScenarioError("clients", "lists a client twice; list each once")
 
     def level(self, round: int) -> float:
-        """Return how far the change has gone in a round, from 0 to 1.
+        """Return the progress of the change in a round, from 0 to 1.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class Drift:
         return
 
     def sizes(self, sizes: Ints, level: float) -> Ints:
-        """Return how many of the n_i rows (K,) of drifting clients are there at a level."""
+        """Return the number of available rows of drifting clients with n_i rows (K,) at a level."""
         return sizes
 
     def change(
@@ -147,7 +147,7 @@ class Arriving(Drift):
     first: Annotated[float, Interval(ge=0, le=1)] = 0.0
 
     def sizes(self, sizes: Ints, level: float) -> Ints:
-        """Return how many rows are there at a level; see `Drift.sizes`."""
+        """Return the number of available rows at a level; see `Drift.sizes`."""
         there = at_most(self.first + (1 - self.first) * level, sizes)
         most: Ints = np.maximum(there, np.minimum(sizes, 1))
         return most
@@ -309,7 +309,7 @@ class ImagesTurn(Drift):
 
 
 def _changed(y: Array, level: float, u: Floats | None) -> Bools:
-    """Return which rows (K, B) have changed at a level: those whose u is below it.
+    """Return a mask (K, B) of changed rows at a level: those with u below it.
 
     Without u all have, or none at level 0.
     """

@@ -1,4 +1,4 @@
-"""Shards whose rows change from round to round."""
+"""Shards with rows that change from round to round."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class DriftingShards(Shards):
 
     @property
     def version(self) -> Hashable:
-        """What tells these rows from those of other shards and other levels."""
+        """Identity of these rows among shards and levels."""
         return self.base.version, self.level
 
     def drifts(self, ids: Ints) -> Bools:

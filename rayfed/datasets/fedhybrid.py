@@ -75,7 +75,7 @@ class _Synthetic(Dataset):
 
 @dataclass(frozen=True, kw_only=True)
 class FedHybridQuadratic(_Synthetic):
-    """Set-up 1 of FedHybrid: least squares whose clients differ in scale and in condition.
+    """Set-up 1 of FedHybrid: least squares with clients of unequal scale and condition.
 
     One true model x ~ N(0, 0.5^2)^d for all. Client i has the scale s_i ~ lognormal, features
     s_i U(0, 1)^d and targets A_i x + N(0, U(0, 1)^2). The features of an ill-conditioned client are
@@ -303,7 +303,7 @@ def stratified(y: Ints, fraction: float, stream: np.random.RandomState) -> tuple
 
 
 def _by_remainder(counts: Ints, draws: int, stream: np.random.RandomState) -> Ints:
-    """Return how many of each class (c,) are among `draws` rows; ties are drawn."""
+    """Return the number of rows of each class (c,) among `draws`; ties are drawn."""
     exact = counts / counts.sum() * draws
     taken: Ints = np.floor(exact).astype(np.int64)
     remainders, missing = exact - np.floor(exact), draws - int(taken.sum())

@@ -132,7 +132,7 @@ def gather(path: Path, client: str | None, read: Read) -> Gathered:
 
 
 def _estimated(path: Path) -> float:
-    """Return about how many bytes the cells of a file take; those of Parquet are twice its bytes.
+    """Return the approximate bytes of a file's cells; twice the file size for Parquet.
 
     Files that are compressed as wholes are judged when they are read.
     """
@@ -154,7 +154,7 @@ def joined(
     *,
     sparse: bool = False,
 ) -> Gathered:
-    """Return the rows of several files, with what their paths say of them.
+    """Return the rows of several files, with the properties that their paths give.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _clients(
     sizes: Sequence[int],
     client: str | None,
 ) -> str | None:
-    """Return the column made of the paths that says who has a row; None if another does."""
+    """Return the client column made from paths; None if another column names clients."""
     if client is not None or CLIENT in frame.columns:
         return None
     keys = list(known[0].columns)

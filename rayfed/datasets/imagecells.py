@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def column_of_images(frame: pd.DataFrame, names: Sequence[str], place: str) -> str:
-    """Return the column whose cells are encoded images; empty if there is none.
+    """Return the column of encoded images; empty without one.
 
     Cells are the bytes of a file, or structs of ``bytes`` and ``path``. Of each column the first
     cell that is not empty is looked at.

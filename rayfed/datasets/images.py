@@ -1,4 +1,4 @@
-"""Base of image data sets: how many images, and how their values are moved."""
+"""Base of image data sets: number of images and normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts of folders: what the place of a file says of its rows."""
+"""Layouts of folders: properties of rows from the paths of their files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HIVE = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclass(frozen=True)
 class Place:
-    """What the path of a file says of its rows.
+    """Properties of rows that a file's path gives.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Place:
 
 
 def places(names: Sequence[str], folder: str) -> list[Place]:
-    """Return what paths say of the rows of files.
+    """Return the properties of rows that paths of files give.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def places(names: Sequence[str], folder: str) -> list[Place]:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a path, each with what stands before it; shards have none."""
+    """Return the words of a path, each with its prefix; shards have none."""
     kept = _SHARD.sub("", "/".join(part for part in name.split("/") if "=" not in part))
     return ["".join(found) for found in _WORD.findall(kept)]
 
@@ -168,7 +168,7 @@ def _folder_words(words: list[str]) -> list[str]:
 
 
 def _common(words: Sequence[list[str]], most: int) -> int:
-    """Return how many words all paths begin with, at most so many."""
+    """Return the number of common first words of all paths, up to a limit."""
     same = 0
     while same < most and len({each[same] for each in words}) == 1:
         same += 1
@@ -225,7 +225,7 @@ def files(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Return what a folder holds, sorted, without what programs leave there."""
+    """Return the content of a folder, sorted, without hidden and temporary files."""
     try:
         return sorted(path for path in folder.iterdir() if not is_hidden(path.name))
     except OSError as error:

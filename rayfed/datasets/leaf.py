@@ -59,11 +59,11 @@ class Leaf(Dataset):
         raise NotImplementedError
 
     def table(self, X: Array, y: Ints) -> Table:
-        """Return rows and labels with what is known of them."""
+        """Return rows and labels with their properties."""
         raise NotImplementedError
 
     def load(self, source: Source, seed: int) -> Table:
-        """Return all rows, each with the number of its user as its writer, who has a name."""
+        """Return all rows, each with the number of its user as its writer, and the users' names."""
         folder = self._folder(source)
         X, y, user, names = self._read(folder / "train")
         train = replace(self.table(X, y), writer=user, writer_names=dict(enumerate(names)))

@@ -55,7 +55,7 @@ class Pair:
 
 
 def _pair(place: str, url: str, *sha256: str) -> Pair:
-    """Return the files of a part, given how their places and addresses begin.
+    """Return the files of a part from the prefixes of their paths and addresses.
 
     Parameters
     ----------

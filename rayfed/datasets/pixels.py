@@ -25,7 +25,7 @@ _DEEP = "I"  # 16 or 32 bits, which Pillow would clip to 8
 
 @dataclass(frozen=True)
 class Form:
-    """What images are brought to.
+    """Target size and mode of images.
 
     Parameters
     ----------

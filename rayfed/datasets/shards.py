@@ -57,7 +57,7 @@ class Shards(Protocol):
 
     @property
     def version(self) -> Hashable:
-        """What tells these rows from all others as long as these shards exist."""
+        """Identity of these rows, unique as long as these shards exist."""
         return id(self)
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:

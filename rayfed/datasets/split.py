@@ -142,7 +142,7 @@ def split(
 
 
 def held_out(sizes: Ints, test: float, validation: float) -> tuple[Ints, Ints]:
-    """Return how many rows each client holds out (K,): for tests, and in all.
+    """Return the number of held-out rows of each client (K,): for tests, and in all.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Clients that a seed makes on demand, who differ in features and true models."""
+"""Generated clients that differ in features and true models."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def is_file(dataset: str) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """How the columns of a file are read; see `rayfed.datasets.tabular.Tabular`."""
+    """Rules for reading the columns of a file; see `rayfed.datasets.tabular.Tabular`."""
 
     client: str | None = None
     categorical: Literal["auto"] | tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class FileTable(Table):
-    """Rows of a file as they stand there, before training rows have said what to make of them.
+    """Raw rows of a file, before training rows decide their encoding.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _sources(table: Table) -> tuple[tuple[str, str | None], ...]:
 def _texts(
     target: str, task: Task, rules: Rules, known: tuple[tuple[str, str | None], ...] | None
 ) -> set[str]:
-    """Return the columns that are texts: who, which class, and what the rules or `known` say."""
+    """Return the text columns: clients, classes, and those that rules or `known` name."""
     texts = {CLIENT if rules.client is None else rules.client}
     if task != "regression":
         texts.add(target)
@@ -343,7 +343,7 @@ class _Reader:
         return bool(self.frame[name][bad].astype(str).str.fullmatch(_COMMA).all())
 
     def no_numbers(self, name: str, values: Array, bad: Bools) -> ScenarioError:
-        """Return the error of a column of whose cells some are no numbers."""
+        """Return the error of a column with cells that are no numbers."""
         row = int(np.argmax(bad))
         wrong, good = int(bad.sum()), int(np.isfinite(values).sum())
         text = f"column '{name}', row {row + 1} holds '{clipped(self.frame[name].iloc[row], 40)}'"
@@ -399,7 +399,7 @@ class _Reader:
         return sources
 
     def encoded(self, sources: tuple[tuple[str, str | None], ...]) -> Array:
-        """Return features (n, d); of a category whose value is none of them, all are 0."""
+        """Return features (n, d); an unknown category has 0 in all of its columns."""
         import pandas as pd
 
         X = np.zeros((len(next(iter(self.cells.values()))), len(sources)))

@@ -151,7 +151,7 @@ class Tabular(Dataset):
         return table
 
     def learns_of(self, table: FileTable) -> bool:
-        """Whether training rows of a table say what its columns become; not of images."""
+        """Whether training rows of a table decide its encoding; not for images."""
         learns = self.categorical or self.missing == "mean" or self.standardise is not False
         return bool(learns) and not table.images
 
@@ -163,7 +163,7 @@ def _stripped(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Learned:
-    """What the training rows of a split say of the columns of a file.
+    """Encoding of a file's columns, learned from the training rows of a split.
 
     Parameters
     ----------

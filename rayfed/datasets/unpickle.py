@@ -14,7 +14,7 @@ from rayfed.core.errors import ScenarioError
 
 
 def plain_values(data: bytes, place: str) -> Any:
-    """Return what a pickle holds: mappings, lists, numbers, texts, and arrays of numbers.
+    """Return the content of a pickle: mappings, lists, numbers, texts, and arrays of numbers.
 
     A pickle is a program that can call any function. Here it can only make arrays: any other
     name that it asks for is refused before anything is called.
@@ -51,7 +51,7 @@ class _Foreign(Exception):
 
 
 class _Type:
-    """What a pickle says of the type of an array; only numbers have one here."""
+    """A pickled array type; only numbers have one here."""
 
     def __init__(self, code: str | bytes, *options: bool) -> None:
         self.dtype = np.dtype(code.decode("ascii") if isinstance(code, bytes) else code)
@@ -64,7 +64,7 @@ class _Type:
 
 
 class _Array:
-    """What a pickle says of an array, in place of NumPy's own functions."""
+    """A pickled array, in place of NumPy's own functions."""
 
     def __init__(self, *options: Any) -> None:
         self.values: Array = np.empty(0)
@@ -97,7 +97,7 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 def _values(held: Any) -> Any:
-    """Return what was read, with arrays in place of what was said of them."""
+    """Return unpickled values with arrays in place of placeholders."""
     if isinstance(held, _Array):
         return held.values
     if isinstance(held, dict):

@@ -1,4 +1,4 @@
-"""For how many clients the model is no worse than one that they train alone."""
+"""Share of clients served by the model at least as well as by one of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayfed.messages import State, Upload
 
 @dataclass(frozen=True, kw_only=True)
 class Appeal(Measure):
-    """Share of clients for whom the model is no worse than one that they have trained alone.
+    """Share of clients with no better model from training alone.
 
     Cho, Jhunjhunwala, Li, Smith, Joshi, "Maximizing Global Model Appeal in Federated Learning",
     TMLR 2024: those with F_k(x) <= rho_k, the loss of a model that client k has trained alone,

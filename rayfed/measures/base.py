@@ -1,4 +1,4 @@
-"""The measure interface: columns of evaluated rows, what they need, and how they are computed."""
+"""The measure interface: columns of evaluated rows, their needs, and their computation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ it is refused where that is not known, or changes with the rows. "optimum if kno
 
 @dataclass(frozen=True)
 class Optimum:
-    """What is known of the optimum of a convex objective.
+    """Known properties of the optimum of a convex objective.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Optimum:
 
 
 class Method(Protocol):
-    """What a measure sees of an algorithm."""
+    """A measure's view of an algorithm."""
 
     @property
     def centralised(self) -> bool:
@@ -60,11 +60,11 @@ class Method(Protocol):
         """Whether ``x`` is a model."""
 
     def round(self, state: State) -> Generator[Any, Any, Any]:
-        """Yield what the server asks in a round that starts from a state."""
+        """Yield the server's Asks in a round that starts from a state."""
 
 
 class Answer(Protocol):
-    """What clients have answered."""
+    """Answers of clients."""
 
     @property
     def sums(self) -> Mapping[str, Array]:
@@ -76,7 +76,7 @@ class Answer(Protocol):
 
 
 class MeasureView(Protocol):
-    """What a measure sees of a run. Asking takes no simulated time.
+    """A measure's view of a run. Asking takes no simulated time.
 
     Attributes
     ----------
@@ -229,18 +229,18 @@ class Measure:
         return self
 
     def functions(self, algorithm: Any) -> Any:
-        """Return the frozen value whose methods clients run; the measure itself by default."""
+        """Return the frozen value that holds client functions; the measure itself by default."""
         return self
 
     def init(self) -> State:
-        """Return what is known before the first row, as named arrays.
+        """Return the state before the first row, as named arrays.
 
         What `measure` returns in its place is part of the checkpoint.
         """
         return {}
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
-        """Return the columns of a row, NaN where left out, and what is known from now on.
+        """Return the columns of a row, NaN where left out, and the next state.
 
         Parameters
         ----------
@@ -250,5 +250,5 @@ class Measure:
         raise NotImplementedError
 
     def warnings(self) -> list[str]:
-        """Return what readers of the results should beware of."""
+        """Return warnings for readers of the results."""
         return []

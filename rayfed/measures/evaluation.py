@@ -1,4 +1,4 @@
-"""Evaluation: what the rows of a run say about the model, and about the clients' own models.
+"""Evaluation of the model, and of the clients' own models, for the rows of a run.
 
 It costs no simulated time. The table of own models stays small however long a run is.
 """
@@ -127,7 +127,7 @@ Scored = Literal["held-out", "server", "training"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What clients say of a model, and what that makes of a row.
+    """Client functions of an evaluation, and the columns of its row.
 
     Parameters
     ----------
@@ -157,13 +157,13 @@ class Evaluation:
 
     @property
     def up(self) -> dict[str, int]:
-        """What `measure` uploads of each client."""
+        """Uploads of each client for `measure`."""
         validation = {"validation": VALIDATED} if self.validation else {}
         return {"metrics": TERMS, **self._top, **validation, **dict.fromkeys(self.reported, 1)}
 
     @property
     def up_on_server(self) -> dict[str, int]:
-        """What `on_server` uploads of each piece of the server's rows."""
+        """Uploads of each piece of the server's rows for `on_server`."""
         return {"metrics": 3, **self._top}
 
     @property
@@ -171,7 +171,7 @@ class Evaluation:
         return {"top": 1} if self.top else {}
 
     def measure(self, clients: Clients, x: Array, **beside: Array) -> Upload:
-        """Return the summed terms of each client (K, ...), and what is `reported` of it (K,).
+        """Return the summed terms of each client (K, ...), and its `reported` values (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
@@ -231,7 +231,7 @@ class Evaluation:
         return Upload({"loss": scored.losses, "accuracy": scored.accuracy})
 
     def losses(self, clients: Clients, x: Array) -> Upload:
-        """Return F_i (K,) at the model x (p,) itself, whatever models the clients have."""
+        """Return F_i (K,) at the model x (p,) itself, not at the clients' own models."""
         return Upload({"loss": _losses(clients, x, clients.data)})
 
     def on_server(self, clients: Clients, x: Array) -> Upload:
@@ -311,7 +311,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Models of clients (K, p), or one for all (1, p), and how good they are.
+    """Models of clients (K, p), or one for all (1, p), and their quality.
 
     ``losses`` are F_i (K,); of the rows that are scored, ``loss`` is the sum, ``right`` counts the
     right predictions and ``rows`` all, (K,) each.
@@ -360,7 +360,7 @@ def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Arr
 
 
 def _in_top(clients: Clients, x: Array, batch: Batch | None) -> Array:
-    """Return how many rows of each client (K,) have their class among the `HIGHEST`.
+    """Return the number of rows of each client (K,) with their class among the `HIGHEST`.
 
     Of classes with equal scores the first come first. NaN if the problem has no scores.
     """

@@ -1,4 +1,4 @@
-"""Fairness: how evenly a model serves the clients, and the honest ones among them."""
+"""Fairness: evenness of the model's quality over clients, and over honest ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fairness(Measure):
     )  # fmt: skip
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
-        """Return how evenly clients are served."""
+        """Return the evenness over clients."""
         return dict(zip(names(self.columns), evenness(view.accuracy), strict=True)), known
 
 
@@ -59,7 +59,7 @@ class Honest(Measure):
     )  # fmt: skip
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
-        """Return how honest clients are served; NaN if none is evaluated."""
+        """Return the quality for honest clients; NaN if none is evaluated."""
         found = view.accuracy[view.honest]
         found = np.sort(found[np.isfinite(found)])
         if not len(found):

@@ -72,11 +72,11 @@ class Heterogeneity(Measure):
         return self.columns if cyclic else self.columns[: -len(BY_GROUP)]
 
     def functions(self, algorithm: Any) -> LocalWork:
-        """Return what looks at the clients."""
+        """Return the client functions of the measure."""
         return LocalWork(algorithm)
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
-        """Return what is known of a model and of the round that comes next."""
+        """Return the heterogeneity at a model and in the coming round."""
         if view.algorithm.centralised:  # one machine has all rows
             return {}, known
         known = drift_at_optimum(view, known)
@@ -90,7 +90,7 @@ class Heterogeneity(Measure):
 
 
 def dissimilarity(view: MeasureView) -> dict[str, float]:
-    """Return how far the clients' gradients at a model (p,) are from each other.
+    """Return the dissimilarity of the clients' gradients at a model (p,).
 
     ``sum_i p_i ||grad F_i - m||^2`` with their mean ``m = sum_i p_i grad F_i``, which is
     grad F (over N under ``weighting: sum``). Where clients take turns in cyclic groups it is

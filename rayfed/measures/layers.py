@@ -1,4 +1,4 @@
-"""The drift of layers: how far each layer of the clients' local models is from their mean."""
+"""The drift of layers: distance of the clients' local layers from their mean."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def column(layer: str) -> Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Layers(Measure):
-    """Drift of each layer: how far the local models of clients are from their mean.
+    """Drift of each layer: distance of the local models from their mean.
 
     As many clients as a round has do its local work in each evaluation. Weights and biases of one
     module are one layer. The clients are the same in every evaluation and for all algorithms of a
@@ -51,7 +51,7 @@ class Layers(Measure):
         return tuple(column(name) for name in modules(layers))
 
     def functions(self, algorithm: Any) -> LocalWork:
-        """Return what looks at the clients."""
+        """Return the client functions of the measure."""
         return LocalWork(algorithm)
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:

@@ -71,7 +71,7 @@ class LocalWork:
     def moved(
         self, clients: Clients, client_half: Array, start: Floats, ends: Ints, **send: Array
     ) -> Upload:
-        """Return where local models went from a model (p,), and how far in each layer.
+        """Return the displacement of local models from a model (p,), and its norm by layer.
 
         The second are the squared norms (K, L) of the layers, which end before `ends` (L,).
         """
@@ -113,7 +113,7 @@ class LocalWork:
 
 
 def coming_work(view: MeasureView) -> dict[str, Array] | None:
-    """Return what clients are sent to do the local work of the coming round with `LocalWork`.
+    """Return the download for the local tasks of the coming round with `LocalWork`.
 
     None where one machine has all rows, or a client function does no local steps.
     """

@@ -1,4 +1,4 @@
-"""Optimality: how far a model is from the optimum of F, and from a stationary point."""
+"""Optimality: distance of a model from the optimum of F and from a stationary point."""
 
 from __future__ import annotations
 

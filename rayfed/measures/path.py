@@ -24,7 +24,7 @@ _MARGIN = 0.25  # of what the path takes up, on each side of it
 
 @dataclass(frozen=True, kw_only=True)
 class Path(Measure):
-    """The first two numbers of the model; of a model of two numbers also how its clients drift.
+    """The first two coordinates of the model; of a model with p = 2 also the drift of its clients.
 
     Of such a model it keeps where the local work of the coming round would take each of some
     clients, and F on a square around all of it: a map of `SIDE` by `SIDE` values, made anew where
@@ -47,7 +47,7 @@ class Path(Measure):
     clients: Annotated[int, Ge(1)] = 8
 
     def functions(self, algorithm: Any) -> LocalWork:
-        """Return what looks at the clients."""
+        """Return the client functions of the measure."""
         return LocalWork(algorithm)
 
     def init(self) -> State:
@@ -71,7 +71,7 @@ class Path(Measure):
 
 
 def with_ends(view: MeasureView, known: State, x: Floats, most: int) -> State:
-    """Return what is known with where the coming local work takes `most` clients from x (2,)."""
+    """Return the state with end points of the coming local tasks of `most` clients from x (2,)."""
     seen, stride = int(known["seen"]), int(known["stride"])
     known = {**known, "seen": np.array(seen + 1)}
     send = coming_work(view)
@@ -93,7 +93,7 @@ def with_ends(view: MeasureView, known: State, x: Floats, most: int) -> State:
 
 
 def mapped(view: MeasureView, known: State, x: Floats) -> State:
-    """Return what is known with a map of F that has x (2,) and all ends on it."""
+    """Return the state with a map of F that contains x (2,) and all end points."""
     places = np.concatenate([x[None], known["starts"], known["ends"].reshape(-1, 2)])
     places = places[np.isfinite(places).all(axis=1)]
     low, high = places.min(axis=0), places.max(axis=0)

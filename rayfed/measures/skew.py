@@ -95,7 +95,7 @@ class Skew(Measure):
 def _rho(
     view: MeasureView, above: Floats, everyone: Ints, ids: Ints, shares: Floats | None = None
 ) -> float:
-    """Return a cohort's mean of what is above the least, over that of all who are evaluated.
+    """Return a cohort's mean excess over the minimum, over that of all evaluated clients.
 
     With shares (K,) it is the mean by these.
     """

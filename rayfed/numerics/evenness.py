@@ -10,7 +10,7 @@ from rayfed.core.arrays import Floats
 
 
 def evenness(accuracies: Floats) -> tuple[float, float, float]:
-    """Return how evenly clients are served: spread, worst decile and Jain's index.
+    """Return the evenness over clients: spread, worst decile and Jain's index.
 
     Parameters
     ----------

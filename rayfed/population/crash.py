@@ -1,4 +1,4 @@
-"""Crashes: clients that lose what they have computed, and begin anew or give up."""
+"""Crashes: clients lose computed steps, and start again or give up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIES = 16
 
 @dataclass(frozen=True)
 class Crash:
-    """How a client crashes while it computes.
+    """Crashes of a client during computing.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Crashes:
-    """What crashes cost K clients.
+    """Costs of crashes for K clients.
 
     Parameters
     ----------

@@ -177,12 +177,12 @@ class Population:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What must be known of the clients' data, for some availability."""
+        """Needed properties of the clients' data, for some availability."""
         return frozenset[Need]().union(*(part.needs for part in self._availabilities))
 
     @cached_property
     def info(self) -> PopulationInfo:
-        """What availabilities are told of the population."""
+        """Population properties for availabilities."""
         return PopulationInfo(self.count, self.seed, self.ranks, self.sizes, self.holds)
 
     @property
@@ -317,7 +317,7 @@ class Population:
         return self._by_group(ids, self._delays, power)
 
     def half_duplex(self, ids: npt.ArrayLike) -> Bools:
-        """Return whose connections (K,) carry one direction at a time."""
+        """Return a mask (K,) of half-duplex connections."""
         half = np.array([network.duplex == "half" for network in self._networks])
         return half[self.group_of(ids)]
 
@@ -342,7 +342,7 @@ class Population:
         return any(crash.probability for crash in self._crashes)
 
     def crashes(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Crashes:
-        """Return what crashes cost clients (K,) in an Ask.
+        """Return the costs of crashes for clients (K,) in an Ask.
 
         `draw` and `ask` are as for `seconds_per_step`.
         """
@@ -363,7 +363,7 @@ class Population:
         )
 
     def chance(self, ids: npt.ArrayLike, t: float, round: int) -> Floats | None:
-        """Return how likely clients (K,) are available at virtual second t of a round (from 1).
+        """Return the probability of availability (K,) at virtual second t of a round (from 1).
 
         None if an availability of some of all clients does not say it.
         """

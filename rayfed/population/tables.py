@@ -30,7 +30,7 @@ _WHO = ("client", "device")
 
 
 class TraceFile:
-    """A table whose columns are read by name.
+    """A table with columns read by name.
 
     Parameters
     ----------

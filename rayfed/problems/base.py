@@ -185,7 +185,7 @@ class Problem:
 
     @property
     def exact(self) -> str:
-        """What a run promises of its numbers, for ``run.json``."""
+        """Level of numerical reproducibility, for ``run.json``."""
         return "the same bytes under every placement"
 
     @property
@@ -206,7 +206,7 @@ class Problem:
     def bound(
         self, shape: tuple[int, ...], classes: int, key: Key, init: Path | None = None
     ) -> Problem:
-        """Return the problem that has met its data, which is what computes.
+        """Return the problem for given data, which computes.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class Problem:
         return replace(self, l2=l2, l2_per="client")
 
     def on_device(self, device: str) -> Problem:
-        """Return the problem on a device, "cpu" or what its library calls it.
+        """Return the problem on a device: "cpu" or the library's name of another.
 
         Raises
         ------
@@ -309,7 +309,7 @@ class Problem:
         return value, gradient
 
     def linear_scores(self, classes: int) -> int | None:
-        """Return how many scores of a row are linear in the model; None where scores are not.
+        """Return the number of scores of a row if they are linear in the model; None otherwise.
 
         The model then is that many vectors w_c of d coordinates, one after the other, and score c
         of a row a is ``a'w_c``.
@@ -418,7 +418,7 @@ class Problem:
         return None
 
     def representation(self, x: Array, X: Array, key: StepKey | None = None) -> Array:
-        """Return what the last layer is given of rows (K, B, d), (K, B, r), for x (K, p) or (1, p).
+        """Return inputs (K, B, r) of the last layer for rows (K, B, d) and x (K, p) or (1, p).
 
         Nothing is dropped out. Under the key of a local step it sees the rows as the step changes
         them.

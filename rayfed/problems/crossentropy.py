@@ -38,7 +38,7 @@ def cross_entropy(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
 
 
 def cross_entropy_by_class(z: Array, y: Array, w: Array) -> tuple[Array, Array]:
-    """Return what `cross_entropy` does, but for rounding, for scores and slopes (c, K, B).
+    """Return `cross_entropy` up to rounding, for scores and slopes (c, K, B).
 
     With classes first, reductions over classes add whole rows of memory, one after the other. The
     scores are contiguous.

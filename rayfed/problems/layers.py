@@ -74,7 +74,7 @@ def head(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def matching(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]:
-    """Return the layers whose names match any of some patterns, in the order of the model.
+    """Return the layers with names that match any of some patterns, in the order of the model.
 
     Parameters
     ----------

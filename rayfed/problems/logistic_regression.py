@@ -49,7 +49,7 @@ class LinearModel(Regularised):
         return np.arange(features - 1 if self.intercept else features, features)
 
     def linear_scores(self, classes: int) -> int | None:
-        """Return 1; None with a nonconvex term, whose slope is no combination of rows."""
+        """Return 1; None with a nonconvex term, which has a slope outside the span of rows."""
         return None if self.nonconvex else 1
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:

@@ -54,7 +54,7 @@ class SoftmaxRegression(Regularised):
         return np.arange(features - 1, p, features) if self.intercept else np.arange(0)
 
     def linear_scores(self, classes: int) -> int | None:
-        """Return c; None with a nonconvex term, whose slope is no combination of rows."""
+        """Return c; None with a nonconvex term, which has a slope outside the span of rows."""
         return None if self.nonconvex else classes
 
     def value_and_slope(self, z: Array, y: Array, w: Array) -> tuple[Array, Array]:

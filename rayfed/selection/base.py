@@ -34,7 +34,7 @@ def _one_step(ids: Ints, rows: int | None = None) -> Floats:
 
 @dataclass(frozen=True)
 class SelectionView:
-    """What a selection sees of the round it selects for.
+    """A selection's view of its round.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class SelectionView:
 
     @property
     def most(self) -> int:
-        """How many clients may be available at most."""
+        """Largest number of clients that may be available."""
         return self.count if self.idle is None else len(self.idle)
 
 
@@ -197,7 +197,7 @@ class Selection:
     def expected_shares(
         self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats | None:
-        """Return what part of the cohort each client is expected to be.
+        """Return the expected share of each client in the cohort.
 
         It costs no simulated time and asks nobody.
 
@@ -221,7 +221,7 @@ class Selection:
         return None
 
     def awaited(self, view: SelectionView, state: State) -> Ints | None:
-        """Return whose availability is worth a wait where `select` returned nobody; all if None.
+        """Return the clients worth waiting for after an empty `select`; all if None.
 
         The virtual clock then moves to the next change of one of them, and `select` is asked again
         with the state that it returned. Where none of them ever changes with time, the round

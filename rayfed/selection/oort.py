@@ -142,7 +142,7 @@ class Oort(Selection):
         return np.asarray(scaled)
 
     def learn(self, state: State, reply: Reply) -> State:
-        """Return the tables with the losses and durations of those who replied."""
+        """Return the tables with the losses and durations of replies."""
         loss = np.abs(reply.each["loss"].astype(np.float64))
         at = np.searchsorted(state["client"], reply.ids)
         changed = {name: state[name].copy() for name in ("loss", "seconds", "last")}

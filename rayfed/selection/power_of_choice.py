@@ -113,7 +113,7 @@ class PowerOfD(Selection):
 
     @property
     def rows(self) -> int | None:
-        """How many rows a candidate looks at; all if None."""
+        """Number of rows that a candidate evaluates; all if None."""
         return None
 
     def poll(self, clients: Clients, x: Array) -> Upload:

@@ -34,7 +34,7 @@ class All(Selection):
     def expected_shares(
         self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats:
-        """Return equal shares (N,) of all who are available."""
+        """Return equal shares (N,) of all available clients."""
         return equal_shares(view)
 
 
@@ -65,7 +65,7 @@ class UniformSelection(Selection):
     def expected_shares(
         self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats:
-        """Return equal shares (N,) of all who are available, exactly."""
+        """Return equal shares (N,) of all available clients, exactly."""
         return equal_shares(view)
 
 
@@ -90,7 +90,7 @@ class Weighted(Selection):
     def expected_shares(
         self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats:
-        """Return shares (N,) in proportion to the rows of all who are available, exactly."""
+        """Return shares (N,) in proportion to the rows of all available clients, exactly."""
         shares = np.zeros(view.count)
         ids = listed(view)
         shares[ids] = view.mass(ids)
@@ -109,7 +109,7 @@ class Poisson(Selection):
     may_be_empty: ClassVar[bool] = True
 
     def select(self, view: SelectionView, state: State) -> Choice:
-        """Return those of a keyed draw who are available.
+        """Return the available clients of a keyed draw.
 
         A binomial number of clients without replacement is the same as a coin for each client, and
         costs as much as the cohort.
@@ -123,7 +123,7 @@ class Poisson(Selection):
     def expected_shares(
         self, view: SelectionView, state: State, losses: Floats, draws: int
     ) -> Floats:
-        """Return equal shares (N,) of all who are available, exactly."""
+        """Return equal shares (N,) of all available clients, exactly."""
         return equal_shares(view)
 
 
@@ -160,7 +160,7 @@ def _head(view: SelectionView, key: Key, length: int) -> Ints | None:
 
 
 def equal_shares(view: SelectionView) -> Floats:
-    """Return equal shares (N,) of all who are available; they add up to 1."""
+    """Return equal shares (N,) of all available clients; they add up to 1."""
     shares = np.zeros(view.count)
     shares[listed(view)] = 1.0
     return np.asarray(shares / shares.sum())

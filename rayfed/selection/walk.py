@@ -1,4 +1,4 @@
-"""A server that walks: whoever is linked with the client it visits takes part."""
+"""A walking server: the cohort is the neighbourhood of the client that it visits."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Walking(Selection):
         return self._around(int(state[POSITION]), view, view.time_s)
 
     def _around(self, here: int, view: SelectionView, time_s: float) -> Ints:
-        """Return whom the server would ask at a client: it, and its neighbours if they count."""
+        """Return the cohort at a client: itself, and its neighbours if they count."""
         if not self.neighbours:
             return np.array([here])
         return self._walker(view).neighbours(here, view.round, time_s)
@@ -147,7 +147,7 @@ class Walking(Selection):
 
 
 def _state(here: int, view: SelectionView, time_s: float) -> dict[str, Array]:
-    """Return the state of a server that is at a client, and how the graph is there and then."""
+    """Return the state of a server at a client, and the graph at that time."""
     assert view.graphs is not None  # as in `_walker`
     epoch = view.graphs.epoch(view.round, time_s)
     connected = view.graphs.connected(epoch)

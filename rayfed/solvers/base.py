@@ -1,4 +1,4 @@
-"""The interface of local solvers, and how many clients one works on at once."""
+"""The interface of local solvers, and the number of clients in a stack."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Solver:
 
     @property
     def varying(self) -> StepCount | None:
-        """How many steps or passes, if that changes over rounds; None if it is fixed."""
+        """Number of steps or passes if it changes over rounds; None if it is fixed."""
         return None
 
     def step_counts(
@@ -110,7 +110,7 @@ class Solver:
         draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
-        """Return how many local steps each client gets (K,), at least 1.
+        """Return the local steps of each client (K,), at least 1.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Solver:
 
     @property
     def minibatch(self) -> Minibatch | None:
-        """What rows a local step reads; None if all rows in every step."""
+        """Rows of a local step; None for all rows in every step."""
         return None
 
     def run(
@@ -186,7 +186,7 @@ class Solver:
 
 
 def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with changes; one way to say how long replaces another.
+    """Return changed settings; one unit of local length replaces another.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
 
 
 def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:
-    """Return how many clients to stack so that a local step stays in a core's own cache.
+    """Return the number of clients to stack so that a local step fits in a core's cache.
 
     A few are stacked where they fit its share of the last cache, since each call of NumPy has its
     price; where they do not, one client's model stays near for all its steps.

@@ -91,7 +91,7 @@ class Descent(Solver):
 
     @property
     def varying(self) -> StepCount | None:
-        """How many steps or passes, if that changes over rounds; None if it is fixed."""
+        """Number of steps or passes if it changes over rounds; None if it is fixed."""
         given = self.steps or self.epochs
         return given if isinstance(given, StepCount) else None
 
@@ -111,11 +111,11 @@ class Descent(Solver):
         return False
 
     def buffers(self) -> int:
-        """Return how many arrays (K, p) the solver keeps from step to step, 0 at first."""
+        """Return the number of arrays (K, p) kept from step to step, 0 at first."""
         return 0
 
     def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
-        """Return what is multiplied by lr_t and subtracted from x.
+        """Return the direction to multiply by lr_t and subtract from x.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class Descent(Solver):
         draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
-        """Return how many local steps each client gets (K,); see `Solver.step_counts`.
+        """Return the local steps of each client (K,); see `Solver.step_counts`.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Descent(Solver):
 
     @property
     def minibatch(self) -> Minibatch | None:
-        """What rows a local step reads; None if all rows in every step."""
+        """Rows of a local step; None for all rows in every step."""
         return None if self.batch == "full" else Minibatch(self.batch, self.sampling)
 
     def run(
@@ -245,7 +245,7 @@ def _move(x: Array, g: Array, lr: float) -> None:
 
 
 def _aligned_copy(x: Array) -> Array:
-    """Copy x to the start of a cache line: steps in place cost a third of what they do off it.
+    """Copy x to the start of a cache line: in-place steps take a third of the time there.
 
     Other libraries than NumPy place their arrays so themselves.
     """

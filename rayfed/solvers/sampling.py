@@ -1,4 +1,4 @@
-"""Sampling of rows: minibatches keyed by seed, client, round and ask, and what evaluations see."""
+"""Sampling of rows: minibatches keyed by seed, client, round and ask, and evaluated rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHIFT = np.uint64(32)
 
 @dataclass(frozen=True)
 class Minibatch:
-    """What rows a local step reads.
+    """Rows of a local step.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Sampling:
                     yield of_rows[:k]
 
     def _chunks(self) -> Iterator[tuple[list[int], Ints, Floats]]:
-        """Yield for some steps at a time who takes each, and their index and w (steps, k, B)."""
+        """Yield active clients, row indices and w (steps, k, B) for some steps at a time."""
         key, batch = Key(self.seed, "batch"), self.wanted.size
         key = key.sub(str(self.stream)) if self.stream else key
         counts = active(self.steps)
@@ -153,7 +153,7 @@ class Sampling:
 
 
 def active(steps: Ints) -> list[int]:
-    """Return for each step how many clients take it; steps (K,) do not increase."""
+    """Return the number of clients that take each step; steps (K,) do not increase."""
     ends = np.arange(steps.max(initial=0))
     counts: list[int] = (len(steps) - np.searchsorted(steps[::-1], ends, side="right")).tolist()
     return counts
@@ -225,7 +225,7 @@ class Subsample:
         return self.totals[part] <= self.most
 
     def counts(self, sizes: Ints, part: str) -> Ints:
-        """Return how many rows of clients with so many rows (K,) are looked at (K,)."""
+        """Return the number of evaluated rows of clients with given numbers of rows (K,)."""
         if self.whole(part):
             return sizes
         return np.maximum(sizes * self.most // self.totals[part], np.minimum(sizes, 1))

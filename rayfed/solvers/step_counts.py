@@ -236,7 +236,7 @@ class AdaComm(StepCount):
 
 
 def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
-    """Return how many steps (K,) fit in so many virtual seconds, at least 1.
+    """Return the number of steps (K,) that fit in given virtual seconds, at least 1.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
 
 
 def in_passes(passes: Ints | Floats, sizes: Ints, batch: int | None) -> Ints:
-    """Return how many steps (K,) so many passes over the rows take, at least 1.
+    """Return the number of steps (K,) for given passes over the rows, at least 1.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Comparison of result folders: what it means that two are the same."""
+"""Comparison of result folders."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _same_table(a: Path, b: Path) -> None:
 
 
 def _read(path: Path) -> pa.Table:
-    """Return a table, of whose folder only the parts are read, as `rayfed.load` does."""
+    """Return a table; of a folder only its parts are read, as `rayfed.load` does."""
     parts = sorted(path.glob("part-*.parquet")) if path.is_dir() else [path]
     return pa.concat_tables([pq.read_table(part) for part in parts]) if parts else pa.table({})
 

@@ -1,4 +1,4 @@
-"""Example values of plug-ins, made from what their settings may be.
+"""Example values of plug-ins, made from the types of their settings.
 
 A required setting is filled with the first of a few plain values that its annotated type allows.
 Where no such guess makes sense, because the setting is a file or must fit another one, the class

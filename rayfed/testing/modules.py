@@ -37,7 +37,7 @@ class Small(nn.Module):
 
 
 class Normed(nn.Module):
-    """One hidden layer whose units are normalised by the batch.
+    """One hidden layer with batch normalisation.
 
     Parameters
     ----------

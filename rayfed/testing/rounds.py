@@ -20,7 +20,7 @@ Returned = TypeVar("Returned")
 
 
 class Answered(NamedTuple):
-    """What a round of an algorithm returns, and the Asks that it made."""
+    """Result of a round of an algorithm, and its Asks."""
 
     state: State
     diagnostics: Diagnostics
@@ -28,7 +28,7 @@ class Answered(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The clients that a selection names, its new state, and what it yielded before."""
+    """Selected clients, the new state, and earlier yields of a selection."""
 
     ids: Ints
     state: State
@@ -175,7 +175,7 @@ class _InOrder:
 def _converse(
     generator: Generator[Any, Any, Returned], replies: Replies
 ) -> tuple[Returned, list[Any]]:
-    """Answer everything that a generator yields; return what it returns and what it yielded."""
+    """Answer all yields of a generator; return its result and its yields."""
     answer_to = replies if callable(replies) else _InOrder(replies)
     yielded: list[Any] = []
     response: Reply | None = None

@@ -1,4 +1,4 @@
-"""A small study in which everything that could disturb a run happens, and how it is driven."""
+"""A small study with every possible disturbance, and its driver."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
 
 
 def on_network(scenario: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """Return a scenario whose model is a small network with dropout.
+    """Return a scenario with a small network with dropout as the model.
 
     Parameters
     ----------

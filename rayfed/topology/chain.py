@@ -44,7 +44,7 @@ _BESIDE = 1e-7  # distance of the shift from the eigenvalue 1
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A Markov chain whose states are the clients.
+    """A Markov chain on the clients.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Topologies whose graphs change with the rounds, or never: named shapes, and random graphs."""
+"""Topologies with graphs by round, or fixed ones: named shapes, and random graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayfed.topology.graph import EdgeList, Graph
 
 @dataclass(frozen=True, kw_only=True)
 class ByRounds(Topology):
-    """Base of topologies whose epochs are rounds.
+    """Base of topologies with rounds as epochs.
 
     Parameters
     ----------

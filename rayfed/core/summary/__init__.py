@@ -1,4 +1,4 @@
-"""What clients did, in numbers that do not grow with the length of a run.
+"""Summaries of client activity with a size that does not grow with the length of a run.
 
 Runs write two tables as they go: a row for each client, and the cells of heat maps of bands of
 clients over the run. Readers take these and do not group events; of a folder without them they make

@@ -50,7 +50,7 @@ class Absence:
         return self._until(clients, end) - self._until(clients, start)
 
     def _until(self, clients: Ints, times: Floats) -> Floats:
-        """Return for how many seconds clients (n,) were away up to `times` (n,)."""
+        """Return the seconds of absence of clients (n,) up to `times` (n,)."""
         # The last interval that had begun. Clients are set apart by more than any time; what this
         # rounds off does not matter: seconds away grow from 0 at the beginning of an interval.
         apart = 2.0 * max(float(self.ends.max()), float(times.max(initial=0.0)), 1.0)

@@ -27,7 +27,7 @@ def banded(order: Ints) -> Ints:
 
 
 class Ranking:
-    """Bands by the rank that a client has among some others, who are looked at once.
+    """Bands by the rank of a client within a sample.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Ranking:
         self.slow, self.speed_s, self.ids = slow, speed_s, ids
 
     def of(self, slow: Bools, speed_s: Floats, ids: Ints) -> Ints:
-        """Return the band (K,) of other clients, of whom the same is known."""
+        """Return the bands (K,) of other clients by the same property."""
         known = len(self.ids)
         among = np.repeat([0, 1], [len(ids), known])  # who is among them stands before itself
         both = ((slow, self.slow), (speed_s, self.speed_s), (ids, self.ids))
@@ -93,7 +93,7 @@ class Grid:
         self.cells += self._summed(band, self._step(at), status, np.ones(len(band)))
 
     def spread(self, band: Ints, start: Floats, end: Floats, status: Ints) -> None:
-        """Add to each cell what intervals (n,) take of it."""
+        """Add to each cell its share of intervals (n,)."""
         if not self.width:
             return
         begin, stop = ((part - self.origin) / self.width for part in (start, end))

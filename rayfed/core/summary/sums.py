@@ -87,7 +87,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class Sums:
-    """What the clients of a run did so far.
+    """Running sums of client activity.
 
     A work counts once it is known how long its client was at it: at the next work of the client, or
     at the end. The last one of each client is counted up to now in what `tables` returns.
@@ -188,7 +188,7 @@ class Sums:
         return np.where(known, before[row], np.nan), np.where(known, times[row], np.nan)
 
     def _count(self, slot: Ints, events: Mapping[str, Array], begin: Floats, end: Floats) -> None:
-        """Add what is known of works at once."""
+        """Add the properties of tasks that are known at once."""
         status = events["status"].astype(np.int64)
         self._add("asked", slot)
         self._add("steps", slot, events["steps"])
@@ -206,7 +206,7 @@ class Sums:
     def _count_rounds(
         self, slot: Ints, events: Mapping[str, Array], status: Ints, begin: Floats, end: Floats
     ) -> None:
-        """Add what counts once for each client and round, however many works it has there."""
+        """Add counts per client and round, independent of the number of its tasks."""
         numbers = np.asarray(events["round"])
         whose = slot * (int(numbers.max()) + 1) + numbers  # a number for each client and round
         keys = whose * len(STATUS) + status
@@ -266,7 +266,7 @@ class Sums:
         self.grids["time_s"].spread(self.band[slot], start, stop, status)
 
     def _transfers(self) -> Floats:
-        """Return what the transfers of a work of each client take, from those seen whole."""
+        """Return transfer times of a task of each client, from fully observed ones."""
         seconds, count = self.sums["transfer_s"], self.sums["transfers"]
         everybody = seconds.sum() / max(1.0, count.sum())
         return np.where(count > 0, seconds / np.maximum(count, 1.0), everybody)

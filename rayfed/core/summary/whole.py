@@ -42,7 +42,7 @@ def summarised(
     away: Table | None = None,
     network: Mapping[str, Any] | None = None,
 ) -> Summary:
-    """Return the summary of a run that is over, or of what is recorded so far.
+    """Return the summary of a finished run, or of the recorded part.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Partition:
         raise NotImplementedError
 
     def names(self, table: Table, clients: int) -> tuple[str, ...]:
-        """Return what the data call the clients (N,); empty if they have no names."""
+        """Return the names of the clients (N,) in the data; empty without names."""
         return ()
 
     def stream(self, seed: int) -> np.random.Generator:

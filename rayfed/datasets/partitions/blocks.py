@@ -1,4 +1,4 @@
-"""Partitions into random samples and blocks: what they say is how many rows a client has."""
+"""Partitions into random samples and blocks of given sizes."""
 
 from __future__ import annotations
 

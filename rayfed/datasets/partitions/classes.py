@@ -1,4 +1,4 @@
-"""Partitions by class: which classes a client has rows of, and how many of each."""
+"""Partitions by class: classes of each client, and the number of rows of each."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class DirichletEqual(Partition):
 
 
 def _label(sums: list[float], left: list[int], prior: Floats, stream: Stream) -> int:
-    """Draw a class of which rows are left by a client's shares (C,), whose sums are given."""
+    """Draw a class with remaining rows by a client's shares (C,), given their sums."""
     label = bisect_left(sums, stream.uniform()) % len(sums)
     if left[label]:
         return label

@@ -1,4 +1,4 @@
-"""Partitions by what rows say: a client for each person who wrote them, or value of a feature."""
+"""Partitions by a property of rows: a client for each writer, or for each value of a feature."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _ByValue(Partition):
 
 @dataclass(frozen=True, kw_only=True)
 class Writers(_ByValue):
-    """One client for each person who wrote the rows, in the order of their ids.
+    """One client for each writer of rows, in the order of their ids.
 
     With fewer clients than writers, the first ones are used; the rows of other writers are dropped.
     """

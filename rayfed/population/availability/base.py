@@ -46,14 +46,14 @@ class PopulationInfo:
 
     @property
     def known_sizes(self) -> Ints:
-        """The sizes, which whoever asks said that it needs."""
+        """The sizes; availabilities that use them declare the need."""
         if self.sizes is None:
             raise ValueError("probabilities by rows need the clients' rows")
         return self.sizes
 
     @property
     def known_holds(self) -> Bools:
-        """The labels, which whoever asks said that it needs."""
+        """The labels; availabilities that use them declare the need."""
         if self.holds is None:
             raise ValueError("probabilities by labels need the clients' rows")
         return self.holds
@@ -79,7 +79,7 @@ class Availability:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What must be known of the clients' data in `PopulationInfo`."""
+        """Needed properties of the clients' data in `PopulationInfo`."""
         return frozenset()
 
     @property

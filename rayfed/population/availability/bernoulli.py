@@ -62,7 +62,7 @@ class Chance:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What must be known of the clients' data."""
+        """Needed properties of the clients' data."""
         if self.by == "lognormal":
             return frozenset()
         return frozenset({"sizes"} if self.by in ("rows", "few-rows") else {"holds"})
@@ -175,7 +175,7 @@ class Bernoulli(Availability):
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What the probabilities go by."""
+        """Needed properties for the probabilities."""
         return self.p.needs if isinstance(self.p, Chance) else frozenset()
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
@@ -188,7 +188,7 @@ class Bernoulli(Availability):
         return self._block(ids, block, self._table(ids, population), population)[:, index]
 
     def next_change(self, ids: Ints, t: Times, population: PopulationInfo) -> Floats:
-        """Return the start (K,) of the first period whose draw differs from that at t.
+        """Return the start (K,) of the first period with another draw than at t.
 
         The search looks 65,536 periods ahead; if nothing changes until then, the end of the
         search is returned.

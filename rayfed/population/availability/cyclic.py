@@ -70,7 +70,7 @@ class Cyclic(Availability):
             raise ScenarioError("clients.availability.groups", f"{text}; give fewer groups")
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
-        """Return which clients belong to the group whose turn it is."""
+        """Return a mask of the clients in the current group."""
         turn = (round - 1) // (self.rounds or 1)
         if self.period_s is not None:
             turn = period(t, self.period_s)

@@ -102,13 +102,13 @@ class Diurnal(Availability):
             raise ScenarioError("zones", text)
 
     def check(self, population: PopulationInfo) -> None:
-        """Refuse a list of offsets whose length is not the number of clients."""
+        """Refuse a list of offsets with another length than the number of clients."""
         if not isinstance(self.zones[0], Zone) and len(self.zones) != population.count:
             text = f"found {len(self.zones)} numbers for {population.count} clients"
             raise ScenarioError("clients.availability.zones", f"{text}; give one for each")
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
-        """Return whose window is open (K,)."""
+        """Return a mask (K,) of clients with open windows."""
         _, closes, _ = self._window(ids, t, population)
         return np.asarray(t < closes)
 
@@ -157,7 +157,7 @@ class Diurnal(Availability):
     def _jittered(
         self, ids: Ints, t: Times, population: PopulationInfo
     ) -> tuple[Floats, Floats, Floats]:
-        """Return what `_window` returns, where openings and closings differ from day to day."""
+        """Return the result of `_window` for openings and closings that differ from day to day."""
         first = (self.from_h - self.utc_h(ids, population) - self.start_utc_h) * _HOUR_S % DAY_S
         today = np.floor((t - first) / DAY_S)
         days = [self._day(ids, first, today + k, population) for k in (-1, 0, 1, 2)]

@@ -44,7 +44,7 @@ class Markov(Availability):
         return True
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
-        """Return whose chain is on (K,)."""
+        """Return a mask (K,) of clients with chains that are on."""
         return self._chains(population).on(np.asarray(ids), t)
 
     def next_change(self, ids: Ints, t: Times, population: PopulationInfo) -> Floats:
@@ -90,7 +90,7 @@ class Outages(Availability):
             raise ScenarioError("clients.availability.regions", f"{text}; give fewer")
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
-        """Return whose region is up (K,)."""
+        """Return a mask (K,) of clients in regions that are up."""
         regions, of = np.unique(self.region(ids, population), return_inverse=True)
         return self._chains(population).on(regions, t)[of]
 

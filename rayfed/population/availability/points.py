@@ -118,7 +118,7 @@ class OnOff:
     mean_off_s: float
 
     def on(self, ids: Ints, t: Times) -> Bools:
-        """Return which chains (K,) are on: those whose last switch was one to on."""
+        """Return a mask (K,) of chains with a last switch to on."""
         return np.asarray(self._ons.last(ids, t) > self._offs.last(ids, t))
 
     def next_change(self, ids: Ints, t: Times) -> Floats:

@@ -98,7 +98,7 @@ class Intervals:
         return self.first[device + 1] - self.first[device]
 
     def _until(self, device: Ints, local: Floats) -> Ints:
-        """Return how many changes (K,) of a device are at or before a second of the trace."""
+        """Return the number of changes (K,) of a device at or before a second of the trace."""
         values, places = self._ordered
         wanted = device * (len(values) + 1) + np.searchsorted(values, local, side="right")
         return np.asarray(np.searchsorted(places, wanted, side="right") - self.first[device])
@@ -262,7 +262,7 @@ class AvailabilityTrace(Availability):
             raise ScenarioError(_FILE, f"{text}; ids go from 0 to {population.count - 1}")
 
     def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
-        """Return who is in an interval (K,)."""
+        """Return a mask (K,) of clients within an interval."""
         device, shift = self._dealt(np.asarray(ids), population)
         at = self._intervals.changes_until(device, shift, t)
         return self._intervals.open_after(device, at)
@@ -274,7 +274,7 @@ class AvailabilityTrace(Availability):
         return np.maximum(self._intervals.time(device, shift, at + 1), np.nextafter(t, np.inf))
 
     def _dealt(self, ids: Ints, population: PopulationInfo) -> tuple[Ints, Floats]:
-        """Return the device (K,) of each client, and by how many seconds it is shifted."""
+        """Return the device (K,) of each client, and its shift in seconds."""
         held = self._intervals
         if held.clients is not None:  # whom the file does not name has the device that never opens
             at = np.minimum(np.searchsorted(held.clients, ids), held.count - 1)

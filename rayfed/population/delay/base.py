@@ -1,4 +1,4 @@
-"""Delays: how many virtual seconds one local step takes, as a distribution with a known mean.
+"""Delays: virtual seconds of a local step, as a distribution with a known mean.
 
 A delay draws no random numbers itself: it maps uniform numbers, keyed by client, round and Ask
 (see `rayfed.population.correlated`), to seconds by its inverse CDF.
@@ -70,7 +70,7 @@ class Delay:
         return self
 
     def fixed_quantiles(self, ids: Ints) -> Floats | None:
-        """Return u (K,) of clients for whom it is known, NaN of others; None if for nobody."""
+        """Return known u (K,) of clients, NaN for others; None if there is none."""
         return None
 
     def check_clients(self, count: int) -> None:
@@ -84,7 +84,7 @@ class Delay:
 
 @dataclass(frozen=True, kw_only=True)
 class DelayOfMean(Delay):
-    """Base of the random delays whose scale is set by their mean.
+    """Base of random delays with a scale set by their mean.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Delays that are distributions of their mean: the inverse CDF of each, and what shapes it."""
+"""Delays as distributions with given means: inverse CDFs and shape parameters."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ MODELS = "rayfed.problems.network.models"
 
 @dataclass(frozen=True, kw_only=True)
 class Augment:
-    """How images are changed in local steps, drawn by client, round and step.
+    """Augmentation of images in local steps, drawn by client, round and step.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class NetworkSettings(Problem):
         self._check_modules()
 
     def _check_model(self) -> None:
-        """Refuse what cannot name a model."""
+        """Refuse values that cannot name a model."""
         name, _ = self.choice
         if isinstance(name, str) and ":" not in name and name not in built_in():
             text = f"{unknown('model', name, built_in())} (or package.module:Class)"

@@ -28,7 +28,7 @@ def check_outcome(rule: Aggregator) -> None:
 
 
 def check_agreement(rule: Aggregator) -> None:
-    """Check that vectors that are all the same, and few, are what comes out in the end."""
+    """Check that a few equal vectors are their own aggregate in the end."""
     vector = 0.01 * _vectors(np.float64)[0]
     for count in (1, 2, _K):
         state = rule.init(_P)

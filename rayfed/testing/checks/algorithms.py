@@ -29,7 +29,7 @@ _SELDOM = {"every_s": 60.0}
 
 
 def check_paper(cls: type[Algorithm], folder: Path) -> None:
-    """Check that it says where it comes from, what deviates, and shows an example."""
+    """Check that the docstring has a source, deviations and an example."""
     text = inspect.getdoc(cls) or ""
     module = inspect.getdoc(inspect.getmodule(cls)) or ""
     require(">>>" in text, f"{cls.__qualname__}: its docstring shows no example (>>>)")
@@ -77,7 +77,7 @@ def check_seeds(cls: type[Algorithm], folder: Path) -> None:
 
 
 def check_state(cls: type[Algorithm], folder: Path) -> None:
-    """Check that a round changes neither the server's state in place nor what it was sent."""
+    """Check that a round changes neither the server's state nor its inputs in place."""
     plan = api.prepare(api.read(mixed_for(cls)))
     require_unchanged(plan, cls.__qualname__, lambda now: [now.state])
 

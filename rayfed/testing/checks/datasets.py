@@ -1,4 +1,4 @@
-"""Checks of data sets; one whose files are not at hand is skipped, never downloaded."""
+"""Checks of data sets; one with missing files is skipped, never downloaded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check_seed(cls: type[Dataset], folder: Path) -> None:
 
 
 def check_on_demand(cls: type[Dataset], folder: Path) -> None:
-    """Check that rows made on demand do not depend on who else is asked for, or when."""
+    """Check that rows made on demand do not depend on other clients or on the time."""
     if not issubclass(cls, OnDemand):
         return
     dataset = example(cls, folder)

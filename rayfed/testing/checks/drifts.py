@@ -25,7 +25,7 @@ _ROWS = 220  # so that sizes differ
 
 
 def check_pure(drift: Drift, rounds: Sequence[int] = ROUNDS) -> None:
-    """Check that the rows of a round are the same whatever was asked for before."""
+    """Check that the rows of a round do not depend on earlier calls."""
     shards = changed(drift)
     for round in rounds:
         for part in _PARTS:
@@ -37,7 +37,7 @@ def check_pure(drift: Drift, rounds: Sequence[int] = ROUNDS) -> None:
 
 
 def check_neighbours(drift: Drift) -> None:
-    """Check that the rows of a client do not depend on who else is asked for."""
+    """Check that the rows of a client do not depend on other clients."""
     for round in ROUNDS:
         shards = changed(drift).at(round)
         for part in _PARTS:

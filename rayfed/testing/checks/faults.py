@@ -32,7 +32,7 @@ def check_uploads(fault: UploadFault) -> None:
 
 
 def check_collusion(fault: Collusion) -> None:
-    """Check that what is sent together is one vector, and the state keeps its names."""
+    """Check that colluding clients upload one vector, and the state keeps its names."""
     v = np.random.default_rng(4).standard_normal((_K, _P))
     state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
     ids, rows = np.arange(3, 3 + _K), v if fault.sees_vectors else None
@@ -46,6 +46,6 @@ def check_collusion(fault: Collusion) -> None:
 
 
 def check_kind(cls: type[Fault], folder: Path) -> None:
-    """Check that it says what is wrong: uploads, alone or together, rows, or silence."""
+    """Check that a fault affects one thing: uploads, alone or together, rows, or silence."""
     ways = (issubclass(cls, UploadFault), issubclass(cls, Collusion), cls.rows, cls.silent)
     require(sum(ways) == 1, f"{cls.__name__} is none, or several, of the kinds of faults")

@@ -41,7 +41,7 @@ def check_mean(memory: Memory) -> None:
 
 
 def check_lags(memory: Memory) -> None:
-    """Check that what is left out is made up for: of the same v the means come near v."""
+    """Check that coding errors are compensated: means of equal vectors v come near v."""
     v = np.random.default_rng(5).standard_normal((1, _P))
     kept, server, means = np.zeros((1, _P)), np.zeros(_P), []
     for round in range(400):
@@ -54,5 +54,5 @@ def check_lags(memory: Memory) -> None:
 
 
 def _halved(rows: Array) -> Array:
-    """Return what a codec decodes that halves every number."""
+    """Return the decoded vector of a codec that halves every number."""
     return np.asarray(rows * rows.dtype.type(0.5))

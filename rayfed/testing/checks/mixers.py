@@ -12,7 +12,7 @@ _K, _P = 9, 6
 
 
 def check_mixed(mixer: Mixer) -> None:
-    """Check that vectors stay vectors of their type, and what is given stays as it is."""
+    """Check that vectors keep their type, and inputs stay unchanged."""
     vectors = np.random.default_rng(7).standard_normal((_K, _P)).astype(np.float32)
     before = vectors.copy()
     vectors.flags.writeable = False

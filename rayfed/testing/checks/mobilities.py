@@ -25,7 +25,7 @@ def check_pure(mobility: Mobility, times: Sequence[float] = TIMES) -> None:
 
 
 def check_area(mobility: Mobility) -> None:
-    """Check that clients stay in the area, each on its own way whatever the others do."""
+    """Check that clients stay in the area, with paths independent of each other."""
     many, few = (mobility.tracks(n, AREA, Key(0, "ways")) for n in (COUNT, 2))
     for time_s in TIMES:
         where = many(time_s)

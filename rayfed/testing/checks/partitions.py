@@ -38,7 +38,7 @@ def check_pure(partition: Partition) -> None:
 
 
 def check_own_seed(partition: Partition) -> None:
-    """Check that a seed of its own fixes who has which rows, whatever the run's seed is."""
+    """Check that a seed of its own fixes the rows of clients for every seed of the run."""
     fixed = replace(partition, seed=11)
     first, other = (_split(fixed, seed) for seed in (0, 1))
     require_equal(other.train.rows, first.train.rows, f"{fixed}: the run's seed matters")

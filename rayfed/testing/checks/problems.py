@@ -50,7 +50,7 @@ class Case:
 
 
 def _kernel(call: Callable[[Problem, Array, Array, Batch], Array]) -> Kernel:
-    """Return a function of a case in NumPy from one of what the kernels compute with."""
+    """Return a NumPy function of a case from a kernel's function."""
 
     def kernel(case: Case) -> Array:
         given = case.problem.arrays({"x": case.x, "v": case.v})

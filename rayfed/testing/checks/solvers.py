@@ -20,7 +20,7 @@ _ROUNDING = 1e-10
 
 
 def check_budget(solver: Solver) -> None:
-    """Check that everybody gets a whole number of steps, at least 1, whoever else is asked."""
+    """Check that each client gets a whole number of steps, at least 1, independent of others."""
     ids = np.arange(len(SIZES))
     steps = solver.step_counts(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
     require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")

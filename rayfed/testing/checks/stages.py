@@ -30,7 +30,7 @@ def check_rows(codec: Codec) -> None:
 
 
 def check_applied(stage: Stage) -> None:
-    """Check that what a stage does to a client's vectors does not depend on the others."""
+    """Check that the effect of a stage on a client's vectors does not depend on other clients."""
     rng = np.random.default_rng(6)
     vectors = {name: rng.standard_normal((3, 4)).astype(np.float32) for name in ("a", "b")}
     whole = stage.applied(vectors)
@@ -53,7 +53,7 @@ def check_bits(codec: Codec) -> None:
 
 
 def check_error(codec: Codec) -> None:
-    """Check that the mean squared error is within what the codec says, and its mean v."""
+    """Check that the mean squared error is within the codec's bound, and the mean is v."""
     one = _vectors(codec, 1)
     decoded = _often(codec, one)
     axes = tuple(range(1, one.ndim))
@@ -69,7 +69,7 @@ def check_error(codec: Codec) -> None:
 
 
 def check_odd(codec: Codec) -> None:
-    """Check that zeros stay zeros, and that what is no number is not hidden."""
+    """Check that zeros stay zeros, and that non-finite values are not hidden."""
     v = _vectors(codec, 2)
     zeros = codec.coded(np.zeros_like(v), _draws(np.arange(2)))
     require(zeros == 0, f"{codec}: zeros become {zeros}")
@@ -83,7 +83,7 @@ def _draws(ids: Array) -> Draws:
 
 
 def _often(codec: Codec, one: Array) -> Array:
-    """Return what is decoded of a vector (1, ...) by many clients, or in many rounds."""
+    """Return decoded vectors (1, ...) for many clients, or for many rounds."""
     if not codec.by_round:
         return codec.coded(np.repeat(one, _MANY, axis=0), _draws(np.arange(_MANY)))
     rounds = (Draws(Key(5, "check"), np.arange(1), 2, round=r) for r in range(_MANY))

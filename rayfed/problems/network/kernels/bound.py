@@ -125,12 +125,12 @@ class BoundNetwork(NetworkSettings):
 
     @property
     def has_representation(self) -> bool:  # type: ignore[override]
-        """Whether the last layer is a module of its own, whose input is the representation."""
+        """Whether the last layer is a module of its own with the representation as input."""
         return bool(self._head)
 
     @property
     def exact(self) -> str:
-        """What a run promises of its numbers, for ``run.json``."""
+        """Level of numerical reproducibility, for ``run.json``."""
         if self.device == "cpu":
             return super().exact
         return f"what deterministic kernels give on '{self.device}'; bits may depend on the stack"
@@ -181,7 +181,7 @@ class BoundNetwork(NetworkSettings):
         return {name: value.numpy() for name, value in self.module(x).state_dict().items()}
 
     def arrays(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Return floats by name as tensors; what is no float stays what it is."""
+        """Return floats by name as tensors; other types stay unchanged."""
         return {
             name: self._tensor(array) if array.dtype.kind == "f" else array
             for name, array in values.items()
@@ -206,7 +206,7 @@ class BoundNetwork(NetworkSettings):
         return torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
 
     def representation(self, x: Tensors, X: Tensors, key: StepKey | None = None) -> Tensors:
-        """Return what the last layer is given of rows (K, B, d), (K, B, r), of images augmented."""
+        """Return the inputs (K, B, r) of the last layer for rows (K, B, d), with augmentation."""
         made = []
         for X_k, flat in zip(self._images(X, key), self._loaded(x, len(X)), strict=True):
             with flat.tapped(self._head) as seen:
@@ -349,7 +349,7 @@ class BoundNetwork(NetworkSettings):
             yield (w[block] * losses).sum()
 
     def _predicted(self, flat: Flat, X: Tensor) -> Tensor:
-        """Return what is predicted for rows (B, d) of one client (B,)."""
+        """Return the predictions for rows (B, d) of one client (B,)."""
         z = self._outputs(flat, X)
         if self.task == "multiclass":
             return z.argmax(dim=1)

@@ -51,7 +51,7 @@ def _in_turn(steps: list[Step], x: Tensor) -> Tensor:
 
 
 def _steps(sequence: nn.Sequential) -> tuple[list[Step], set[nn.Module]]:
-    """Return what a sequence computes, and which convolutions have their pooling with them."""
+    """Return the operations of a sequence, and the convolutions fused with their pooling."""
     parts: list[Any] = [*sequence, None]
     steps: list[Step] = []
     paired: set[nn.Module] = set()
@@ -161,7 +161,7 @@ def _where(slope: Tensor, difference: Tensor) -> Tensor:
 
 
 class _Convolution(torch.autograd.Function):
-    """A convolution whose slope by x is computed with channels first.
+    """A convolution that computes its slope by x with channels first.
 
     oneDNN takes half as long again for it with the few channels last.
     """

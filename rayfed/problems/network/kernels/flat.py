@@ -1,4 +1,4 @@
-"""A module whose trained parameters are views of one flat tensor."""
+"""A module with its trained parameters as views of one flat tensor."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Flat:
 
     @contextmanager
     def tapped(self, name: str) -> Iterator[list[Tensor]]:
-        """Give a list to which every call of a submodule adds what it was given, flat (B, r)."""
+        """Give a list to which every call of a submodule adds its input, flat (B, r)."""
         seen: list[Tensor] = []
         head = self.module.get_submodule(name)
         handle = head.register_forward_pre_hook(lambda _, given: seen.append(given[0].flatten(1)))
@@ -201,7 +201,7 @@ class Flat:
         self.x[self.trained :] = model[self.trained :]
 
     def add_moved_statistics(self, model: Tensor, out: Tensor) -> None:
-        """Write to out (p,) what to subtract from the running statistics of a model (p,)."""
+        """Write to out (p,) the change of a model's running statistics (p,), negated."""
         out[self.trained :] = model[self.trained :] - self.x[self.trained :]
 
 

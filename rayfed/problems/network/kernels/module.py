@@ -47,7 +47,7 @@ def _load(name: str) -> Any:
 
 
 def _judge(name: str, found: Any) -> None:
-    """Refuse what a name leads to before it is called, unless it is what makes a module.
+    """Refuse a named object before it is called, unless it makes a module.
 
     Of the user's modules that is a subclass, or a function, whose result `make` looks at; of a
     library a function has to declare that it returns a module.
@@ -111,7 +111,7 @@ def make(network: NetworkSettings, shape: tuple[int, ...], outputs: int, key: Ke
 
 
 def _is_lazy(module: nn.Module) -> bool:
-    """Return whether a module has parameters whose shape the first row decides."""
+    """Return whether the first row decides the shape of a parameter."""
     return any(is_lazy(parameter) for parameter in module.parameters())
 
 
@@ -229,7 +229,7 @@ def _scores(
     rows: int,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """Return what a module makes of some rows of zeros.
+    """Return the outputs of a module for some rows of zeros.
 
     Raises
     ------
@@ -261,7 +261,7 @@ def _check_scores(
 
 
 def shown(network: NetworkSettings) -> str:
-    """Return what the model is called, for messages."""
+    """Return the name of the model for messages."""
     found = network.choice[0]
     name = found if isinstance(found, str) else getattr(found, "__qualname__", repr(found))
     return f"'{clipped(name, 60)}'"

@@ -76,7 +76,7 @@ def _read(path: Path, name: str) -> dict[str, Tensor]:
 
 
 def _loaded(path: Path, name: str) -> Any:
-    """Return what a file holds; each format has errors of its own."""
+    """Return the content of a file; each format has errors of its own."""
     if path.suffix in (".npz", ".npy"):
         return {key: torch.from_numpy(value) for key, value in read_arrays(path).items()}
     packed = zipfile.is_zipfile(path)
@@ -120,7 +120,7 @@ def _inside(found: Any, depth: int = 0) -> dict[str, Tensor] | None:
 
 
 def _bare(found: dict[str, Tensor], values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return values without what wrappers of the module put before all of their names."""
+    """Return values without the common prefix that wrappers add to all names."""
     found = {key: value for key, value in found.items() if key != _COUNT or key in values}
     while found and not found.keys() & values.keys():
         first = {key.partition(".")[0] for key in found}

@@ -1,4 +1,4 @@
-"""What networks of images have in common, and what they require of rows."""
+"""Base of image networks, with their requirements on rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rayfed.core.errors import ScenarioError
 
 
 class ImageNetwork(nn.Module):
-    """A network whose scores are linear in its features, both of which a subclass makes."""
+    """A network with scores linear in its features; subclasses make both."""
 
     features: nn.Module
     head: nn.Module

@@ -40,6 +40,6 @@ class DPCNN(ImageNetwork):
 
 
 def _side(length: int) -> int:
-    """Return what convolutions and pooling leave of a side."""
+    """Return the side length after convolutions and pooling."""
     pooled = (length + 6 - 8) // 2
     return (pooled - 4) // 2

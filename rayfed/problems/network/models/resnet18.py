@@ -59,7 +59,7 @@ class ResNet18(nn.Module):
 
 
 class _Block(nn.Module):
-    """Two convolutions whose result is added to their input."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, width: int, stride: int, groups: int) -> None:
         super().__init__()
