@@ -13,7 +13,7 @@ A round of FedAvg by hand: two clients at 4 moved to 1 and to 3, so the mean cha
 """
 
 from rayfed.testing.rounds import Answered, Chosen, answer, choose, reply
-from rayfed.testing.toy import TOY, clients_of, points, tiny_run, toy_scenario
+from rayfed.testing.toy import TOY, clients_of, loop, points, tiny_run, toy_scenario
 
 __all__ = [
     "TOY",
@@ -22,6 +22,7 @@ __all__ = [
     "answer",
     "choose",
     "clients_of",
+    "loop",
     "points",
     "reply",
     "tiny_run",

@@ -20,6 +20,7 @@ from rayfed.runs.files.stops import STOPPED
 from rayfed.selection.simple import All
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.compare import assert_same_results
+from rayfed.testing.toy import loop
 
 LOCAL: Mapping[str, Any] = {"steps": 5, "batch": 4, "lr": 0.1}
 MIXED: Mapping[str, Any] = {
@@ -149,9 +150,7 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
 def loops(plan: Plan) -> Iterator[tuple[Run, Loop]]:
     """Yield the runs of a plan, each with its loop in this process, which has not begun."""
     for run in plan.runs:
-        executor = SerialExecutor(plan.tables)
-        executor.open(run.folder, run.setup())
-        yield run, Loop(run, executor)
+        yield run, loop(plan, run)
 
 
 def stop_after(plan: Plan, folder: Path, rounds: int, *, block: int | None = None) -> None:

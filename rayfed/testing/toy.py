@@ -16,6 +16,9 @@ from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
+from rayfed.engine.loop import Loop
+from rayfed.engine.run import Run
+from rayfed.executors.serial import SerialExecutor
 from rayfed.problems.base import Problem
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
@@ -23,6 +26,7 @@ from rayfed.runs.files.outcome import reason
 from rayfed.runs.serial import SerialStudy
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
+from rayfed.study.plan.plan import Plan
 
 TOY: Mapping[str, Any] = {
     "name": "toy",
@@ -176,6 +180,32 @@ def tiny_run(out: str | Path, *algorithms: Any, **changes: Any) -> api.Result:
     True
     """
     return run_here(toy_scenario(*algorithms, **changes), Path(out))
+
+
+def loop(scenario: Mapping[str, Any] | Plan, run: Run | None = None) -> Loop:
+    """Return the loop of a scenario's first run in this process, before its first round.
+
+    Parameters
+    ----------
+    scenario : mapping or Plan
+        A scenario, or its plan.
+    run : Run, optional
+        The run, in place of the first one of the plan.
+
+    Examples
+    --------
+    >>> from rayfed.algorithms import FedAvg
+    >>> engine = loop(toy_scenario(FedAvg()))
+    >>> state, row = engine.start()
+    >>> state, row, ended = engine.step(state)
+    >>> row["round"]
+    1
+    """
+    plan = scenario if isinstance(scenario, Plan) else api.prepare(api.read(scenario))
+    run = plan.runs[0] if run is None else run
+    executor = SerialExecutor(plan.tables)
+    executor.open(run.folder, run.setup())
+    return Loop(run, executor)
 
 
 def run_here(scenario: Mapping[str, Any], folder: Path) -> api.Result:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.dasha import Dasha
 from rayfed.algorithms.marina import Marina
 from rayfed.algorithms.proxskip import ProxSkip
@@ -11,8 +11,6 @@ from rayfed.channel.base import Draws
 from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.solvers.step_counts import SharedCoin
 
 LR = 0.05
@@ -28,11 +26,9 @@ def scenario(algorithm, **changes):
 
 
 def models(given, rounds):
-    """Return the models after each round, and the loop."""
+    """Return the models after each round, the rows and the plan."""
     plan = api.prepare(api.read(given))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(plan)
     state, _ = loop.start()
     found, rows = [], []
     for _ in range(rounds):

@@ -5,13 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
 from rayfed.algorithms.fedvarp import FedVARP
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.formulas import Quadratics
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
 from rayfed.solvers import SGD
 from rayfed.solvers.schedules import Step
@@ -51,11 +49,7 @@ def study(rounds=1000, cohort=5, **algorithm):
 
 def models(scenario, rounds):
     """Run and return the models after the rounds asked for."""
-    plan = api.prepare(api.read(scenario))
-    run = plan.runs[0]
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    engine = Loop(run, executor)
+    engine = testing.loop(scenario)
     moment, _ = engine.start()
     found = {0: moment.state["x"]}
     for number in range(1, max(rounds) + 1):

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loop import Loop
 from rayfed.engine.works import DROPPED
-from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 from tests.fakes.stepping import step
 
@@ -33,17 +31,13 @@ def made(**changes):
 
 def steps_of(scenario):
     """Return the states of a run, row by row, its events and its population."""
-    plan = api.prepare(api.read(scenario))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(scenario)
     states, events = [loop.start()[0]], []
-    for _ in range(run.ending.rounds):
+    for _ in range(loop.run.ending.rounds):
         state, _, parts = step(loop, states[-1])
         states.append(state)
         events += parts
-    return states, events, run
+    return states, events, loop.run
 
 
 def network(down_s=0.0, up_s=0.0, **more):

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import testing
 from rayfed.channel import Draws
 from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
 SIZES = np.array([3, 5, 8, 10, 14])
@@ -33,11 +31,7 @@ def scenario(codec, **changes):
 
 
 def loop_of(made):
-    plan = api.prepare(api.read(made))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    return Loop(run, executor)
+    return testing.loop(made)
 
 
 def walked(made, rounds=ROUNDS):

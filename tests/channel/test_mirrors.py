@@ -6,13 +6,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.columns import Column
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from tests.channel.test_memory import LR, SIZES, P, X, Y, gradient, loop_of, scenario, top, walked
 from tests.fakes.stepping import step
@@ -171,13 +169,12 @@ def test_clients_keep_the_rounding_of_secure_sums(method, uplink, own, served):
     """With 14 bits it would leave the mean of what they keep by a random walk."""
     made = scenario(TOP, algorithms=[method | {"local": LOCAL}], uplink=[*uplink, SECURE])
     plan = api.prepare(api.read(made))
-    (run,), executor = plan.runs, SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    (run,) = plan.runs
+    loop = testing.loop(plan, run)
     state, _ = loop.start()
     for _ in range(40):
         state, _, _ = loop.step(state)
-    kept = np.concatenate([rows[own] for rows in executor.snapshot(run.folder)])
+    kept = np.concatenate([rows[own] for rows in loop.exchange.executor.snapshot(loop.run.folder)])
     if method["name"] == "fedavg":
         mean, found = W @ kept, state.channel[served]
     else:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
@@ -49,11 +49,8 @@ def walked(made, paces=None, *, anew=False):
     anew : bool
         Whether each row begins from the values of a checkpoint.
     """
-    plan = api.prepare(api.read(made))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(made)
+    run = loop.run
     asynchronous = run.training.algorithm.asynchronous
 
     def pace(ids, draw, ask=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.correction import LONGEST, Correction
 from rayfed.engine.loop import Loop
@@ -90,9 +90,7 @@ def test_draws_by_size_with_replacement_are_unbiased_too(mixed):
 def test_a_reply_holds_the_weighted_sum_over_the_weight_of_all(mixed):
     """By hand: x <- x - sum_S n_i Delta_i / (p_i |S| / |A|) / n, where S is A here."""
     plan, run = run_of(scenario(mixed, {"select": "all", "correct": "known"}))
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     sizes = run.federation.views.training.shards.sizes(np.arange(3))
     state, _ = loop.start()
     counted = 0
@@ -101,7 +99,7 @@ def test_a_reply_holds_the_weighted_sum_over_the_weight_of_all(mixed):
             run.federation.population.available(np.arange(3), state.time_s, number)
         )
         sent = {}
-        alone = Loop(run, executor)
+        alone = Loop(run, loop.exchange.executor)
         ask = next(run.training.algorithm.round(state.state))
         for i in there.tolist():
             stats = RoundStats(number, state.time_s, state.time_s)

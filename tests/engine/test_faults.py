@@ -6,15 +6,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.mixers import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
 from rayfed.testing.compare import assert_same_results
@@ -61,10 +59,7 @@ def steps(faults, rounds=1, weights="uniform", algorithm=Numbers, **changes):
     settings = {"participation": {"cohort": 8}, "partition": {"name": "sizes", "rows": SIZES}}
     settings["problem"] = {**toy_scenario()["problem"], "test": 0.0}
     settings |= {"clients": {"count": 8, "faults": faults}, **changes}
-    plan = api.prepare(api.read(toy_scenario(algorithm(weights=weights), **settings)))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(toy_scenario(algorithm(weights=weights), **settings))
     state, _ = loop.start()
     states, rows = [], []
     for _ in range(rounds):
@@ -197,9 +192,7 @@ def late_plan(rounds, faults, seed=0, **changes):
 def late_numbers(rounds, faults, seed=0, **changes):
     """Yield the changes of the model, and the works that were used: client and round."""
     (run,) = (plan := late_plan(rounds, faults, seed, **changes)).runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     before, _ = loop.start()
     for _ in range(rounds):
         after, _, ended = step(loop, before)

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Clock, StepCounter, Traffic, fitting
-from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor
@@ -51,10 +50,7 @@ def scenario(mixed, participation, steps=2, **clients):
 
 
 def loop_of(made):
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Loop(plan.runs[0], executor)
+    return testing.loop(made)
 
 
 def walked(loop, rounds):

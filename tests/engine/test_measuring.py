@@ -5,13 +5,11 @@ import pandas as pd
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import testing
 from rayfed.core.columns import names
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Source
 from rayfed.datasets.formulas import Quadratics
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.measures.fairness import Fairness
 from rayfed.numerics.evenness import evenness
 from tests.fakes.stepping import step
@@ -83,10 +81,7 @@ QUADRATIC = {
 
 
 def engine_for(made):
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Loop(plan.runs[0], executor)
+    return testing.loop(made)
 
 
 def test_skew_is_the_loss_of_the_cohort_over_that_of_all():

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
 TURNS = {"name": "cyclic", "groups": 4, "period_s": 10.0}
@@ -27,9 +25,7 @@ def scenario(mixed, **participation):
 
 def loop_of(made):
     (run,) = (plan := api.prepare(api.read(made))).runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    return Loop(run, executor)
+    return testing.loop(plan, run)
 
 
 def rounds_of(made, number):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.base import Draws
@@ -16,9 +16,7 @@ from rayfed.channel.privacy import epsilon
 from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED, columns_of
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import _UNITS
 from rayfed.testing import tiny_run
@@ -58,10 +56,7 @@ class Watched(Algorithm):
 
 def loop_of(algorithm=Watched(weights="uniform"), **changes):
     settings = {"uplink": [CLIP], "privacy": PRIVACY, "participation": POISSON, "rounds": 50}
-    plan = api.prepare(api.read(toy_scenario(algorithm, **settings | changes)))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Loop(plan.runs[0], executor)
+    return testing.loop(toy_scenario(algorithm, **settings | changes))
 
 
 def noise(loop, round):

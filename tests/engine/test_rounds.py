@@ -9,11 +9,9 @@ import pandas as pd
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import testing
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.selection import UniformSelection
@@ -21,11 +19,7 @@ from tests.fakes.stepping import step
 
 
 def loop_for(scenario):
-    plan = api.prepare(api.read(scenario))
-    run = plan.runs[0]
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    return Loop(run, executor)
+    return testing.loop(scenario)
 
 
 def test_a_round_without_replies_leaves_the_state_and_records_a_row(mixed):

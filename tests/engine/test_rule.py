@@ -6,15 +6,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.base import Algorithm
 from rayfed.channel.mixers import Buckets
 from rayfed.channel.stages import SecureSum
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
@@ -50,10 +48,7 @@ class Told(Algorithm):
 def after(rounds=1, **changes):
     algorithm = changes.pop("algorithm", Told(weights="uniform"))
     scenario = toy_scenario(algorithm, **{"participation": {"cohort": 8}, **changes})
-    plan = api.prepare(api.read(scenario))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(scenario)
     state, _ = loop.start()
     for _ in range(rounds):
         state, _, _ = loop.step(state)
@@ -63,10 +58,7 @@ def after(rounds=1, **changes):
 def last(**changes):
     """Return the row and the state after a round of `Vectors`."""
     changes = {"participation": {"cohort": 8}, **changes}
-    plan = api.prepare(api.read(toy_scenario(Vectors(weights="uniform"), **changes)))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(toy_scenario(Vectors(weights="uniform"), **changes))
     state, row, _ = loop.step(loop.start()[0])
     return row, state
 

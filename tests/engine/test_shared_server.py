@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
-from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
 FEATURES = 125  # a model of 1,000 bytes
@@ -37,14 +35,10 @@ def scenario(count=3, algorithm="fedavg", **changes):
 
 def events(made, flights=False):
     """Return the rows of a run (client, start, end, status) and the times of its rounds."""
-    plan = api.prepare(api.read(made))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(made)
     state, _ = loop.start()
     rows, times = [], []
-    for _ in range(run.ending.rounds):
+    for _ in range(loop.run.ending.rounds):
         if flights:  # as if it were killed and resumed
             object.__setattr__(state, "timeline", Timeline.of(state.timeline.arrays()))
         state, _, parts = step(loop, state)

@@ -5,22 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import testing
 from rayfed.algorithms.fedasync import FedAsync
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import RunFailed
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask
 from rayfed.testing.studies import on_network
 
 
 def loop_for(scenario):
-    plan = api.prepare(api.read(scenario))
-    run = plan.runs[0]
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    return Loop(run, executor)
+    return testing.loop(scenario)
 
 
 @dataclass(frozen=True, kw_only=True)

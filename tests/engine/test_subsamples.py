@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.cli.plans import estimates
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
@@ -46,11 +46,7 @@ def scenario(tmp_path):
 
 def ended(made):
     """Return the last model of a scenario and all rows, run without a folder."""
-    plan = api.prepare(api.read(made))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(made)
     state, row = loop.start()
     rows = [row]
     for _ in range(made["rounds"]):

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.engine.clock import Duration, Times
 from rayfed.engine.cohort import Cohorts
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.link import Link
-from rayfed.engine.loop import Loop
 from rayfed.engine.stages import Transfers
 from rayfed.engine.timeline import Timeline, fate, fates
 from rayfed.engine.works import USED, Work, Works
@@ -75,9 +74,7 @@ def walked(plan, paces, how, *, known):
     """Return the rows, events and models of a run, by one of the two paths."""
     run = plan.runs[0]
     run = replace(run, participation=replace(run.participation, **how))
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     assert loop.policy.cohorts.known
     loop.policy.cohorts.known = known
     loop.exchange.clock.pace = lambda ids, draw, ask=0: np.array([

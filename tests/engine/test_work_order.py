@@ -7,12 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import testing
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
-from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
 from tests.fakes.stepping import step
 
@@ -54,10 +52,7 @@ class Given(FedAvg):
 
 
 def loop_of(made):
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Loop(plan.runs[0], executor)
+    return testing.loop(made)
 
 
 def scenario(algorithm, count, features=1, **changes):

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed import api
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
+from rayfed import testing
 from rayfed.selection import SelectionView, UniformSelection
 from rayfed.selection.oort import Oort
 from rayfed.testing import choose, reply
@@ -153,10 +151,7 @@ def test_it_hears_how_long_work_took(mixed):
         "groups": [{"ids": [1], "delay": {"name": "constant", "mean_s": 3.0}}],
     }  # fmt: skip
     made["participation"] = {"cohort": 2, "select": "oort"}
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(made)
     state, _ = loop.start()
     after, _, events = step(loop, state)
     assert after.selection["seconds"].tolist() == [5.0, 15.0]

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loop import Loop
 from rayfed.engine.state import RoundStats
-from rayfed.executors.serial import SerialExecutor
 from rayfed.selection import SelectionView, UniformSelection
 from rayfed.selection.draws import distinct
 from rayfed.selection.power_of_choice import (
@@ -167,10 +165,7 @@ def test_a_number_of_candidates_that_does_not_fit_is_one_clear_line(mixed, d, co
 
 
 def engine_for(made):
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    return Loop(plan.runs[0], executor)
+    return testing.loop(made)
 
 
 def polling(mixed, select, batch=4):

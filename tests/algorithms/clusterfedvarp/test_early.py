@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
-from rayfed.engine.loop import Loop
 from rayfed.executors.base import merged
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups
@@ -112,15 +111,11 @@ def study(tmp_path):
 
 def ended(made):
     """Return the model and the clients' state after 400 rounds."""
-    plan = api.prepare(api.read(made))
-    run = plan.runs[0]
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    engine = Loop(run, executor)
+    engine = testing.loop(made)
     moment, _ = engine.start()
     for _ in range(400):
         moment, _, _ = engine.step(moment)
-    return moment.state, merged(executor.snapshot(run.folder))
+    return moment.state, merged(engine.exchange.executor.snapshot(engine.run.folder))
 
 
 def distance(x):

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
 from rayfed.algorithms.fedhybrid.theorem import Merit
 from rayfed.core.errors import ScenarioError
@@ -375,15 +375,11 @@ def test_the_merit_of_a_logistic_regression_against_a_search_over_everything(tmp
         },
         "algorithms": [{"name": "fedhybrid", "newton": [0], "mu": mu, "merit": True}],
     }  # fmt: skip
-    plan = api.prepare(api.read(scenario))
-    (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    engine = Loop(run, executor)
+    engine = testing.loop(scenario)
     moment, _ = engine.start()
     for _ in range(2):
         moment, row, _ = engine.step(moment)
-    held = merged(executor.snapshot(run.folder))
+    held = merged(engine.exchange.executor.snapshot(engine.run.folder))
     parts = [(g[["a", "b"]].to_numpy(), g.y.to_numpy()) for _, g in frame.groupby("client")]
 
     def f(i, v):  # n_i over the mean n_j times F_i

@@ -9,12 +9,10 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
-from rayfed.engine.loop import Loop
 from rayfed.engine.works import USED, Works
-from rayfed.executors.serial import SerialExecutor
 from tests.contract.references.channel import Channel, Reply
 from tests.contract.references.methods import METHODS, Asynchronous
 from tests.contract.references.world import OTHER, RATE, SEED, STEPS, Line, N, Net
@@ -240,9 +238,7 @@ class Ran:
 
     def __init__(self, plan):
         (run,) = plan.runs
-        executor = SerialExecutor(plan.tables)
-        executor.open(run.folder, run.setup())
-        loop = Loop(run, executor)
+        loop = testing.loop(plan, run)
         state, _ = loop.start()
         self.start, self.models, self.used, self.works = state.state["x"], [], [], []
         for _ in range(ROUNDS):

@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed import api
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
+from rayfed import api, testing
 from rayfed.study.forecast.cost import Cost
 from rayfed.testing.studies import drive
 
@@ -51,9 +49,7 @@ def cost_of(plan, **changes):
 def test_a_run_keeps_no_more_models_than_forecast(algorithm, participation, most):
     plan = plan_of(algorithm, participation)
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     state, _ = loop.start()
     kept = []
     for _ in range(30):

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed import api
+from rayfed import api, testing
 from rayfed.algorithms.fedasync import FedAsync
 from rayfed.algorithms.staleness import ConstantStaleness
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Upload
 from rayfed.testing.studies import LOCAL, mixed
 from tests.chaos.case import Case, run_case
@@ -309,10 +307,7 @@ def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [])
     made["algorithms"] = [Counting(mixing=1.0, staleness=ConstantStaleness())]
     made["clients"]["network"] = {"loss": 0.3}
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(made)
     state, _ = loop.start()
     arrived, lost = Counter(), 0
     for _ in range(20):
@@ -323,7 +318,7 @@ def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
         lost += row["dropped"]
         arrived[client] += 1
         assert state.state["x"].tolist() == [arrived[client]]
-        ((rows),) = list(executor.snapshot(plan.runs[0].folder))
+        ((rows),) = list(loop.exchange.executor.snapshot(loop.run.folder))
         assert rows["works"].ravel().tolist() == [arrived[client]]  # nobody else's has changed
     assert lost > 3
     assert min(arrived.values()) > 1

@@ -6,14 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Duration, Times
-from rayfed.engine.loop import Loop
 from rayfed.engine.stages import Overlap
 from rayfed.engine.timeline import Timeline
 from rayfed.engine.works import LATE, USED, Work, Works
-from rayfed.executors.serial import SerialExecutor
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
 from tests.fakes.stepping import step
@@ -45,13 +43,10 @@ def walked(made, *, anew=False):
 
     With `anew` every row begins from the values of a checkpoint.
     """
-    plan = api.prepare(api.read(made))
-    executor = SerialExecutor(plan.tables)
-    executor.open(plan.runs[0].folder, plan.runs[0].setup())
-    loop = Loop(plan.runs[0], executor)
+    loop = testing.loop(made)
     state, _ = loop.start()
     parts, free = [], 0
-    for _ in range(plan.runs[0].ending.rounds):
+    for _ in range(loop.run.ending.rounds):
         state, _, ended = step(loop, state)
         parts += ended
         stages = state.timeline.stages

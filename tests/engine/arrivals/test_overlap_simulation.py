@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
 from rayfed.engine.timeline import Timeline
-from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
 BYTES = 8  # of a model of one number
@@ -201,9 +199,7 @@ class Simulated:
 def recorded(plan, *, anew):
     """Return the same of the loop of arrivals; `anew`: from the values of checkpoints."""
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     state, _ = loop.start()
     names = ("round", "client", "start_s", "end_s", "status", "version", "staleness")
     rows = []

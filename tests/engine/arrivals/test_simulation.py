@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from rayfed import api
+from rayfed import api, testing
 from rayfed.core.rng import Key
-from rayfed.engine.loop import Loop
-from rayfed.executors.serial import SerialExecutor
 from tests.fakes.stepping import step
 
 SCENARIOS = 200
@@ -103,9 +101,7 @@ def simulated(scenario, population):  # noqa: C901 - one loop, to be read from t
 def recorded(plan):
     """Return the same of the loop of arrivals."""
     (run,) = plan.runs
-    executor = SerialExecutor(plan.tables)
-    executor.open(run.folder, run.setup())
-    loop = Loop(run, executor)
+    loop = testing.loop(plan, run)
     state, _ = loop.start()
     names = ("round", "client", "start_s", "end_s", "status", "version", "staleness")
     rows = []
