@@ -96,7 +96,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Upload:
-    """What K clients send back, and the state they store.
+    """Uploads of K clients, and their next state.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exports of runs in the formats of other tools, whose libraries are imported late."""
+"""Exports of runs in the formats of other tools, with late imports of their libraries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST = 500  # characters of a parameter
 
 
 def scalars(run: RunRecord) -> pd.DataFrame:
-    """Return what was measured in a run: every number of its rounds that is finite.
+    """Return the measurements of a run: every finite number of its rounds.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def chunks(items: Iterable[_T], most: int) -> Iterator[list[_T]]:
 
 @contextmanager
 def _needs(library: str, extra: str) -> Iterator[None]:
-    """Say what is to be installed where a library is missing."""
+    """Raise an error that names the missing library."""
     try:
         yield
     except ImportError as error:
@@ -211,7 +211,7 @@ FORMATS: dict[str, Callable[[Results, Path], str]] = {
 
 
 def write(results: Results, to: str, folder: Path | None = None, run: str | None = None) -> str:
-    """Write runs for a tool and return what to do with it, in a line.
+    """Write runs for a tool and return the next step for the user, in a line.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Figures by name, with their options checked and what is left out filled in."""
+"""Figures by name, with options checked and defaults filled in."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _on_one_scale(results: Results, options: dict[str, Any]) -> dict[str, go.Fig
 
 
 def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figure:
-    """Draw the first of the runs that are asked for which has what the figure shows."""
+    """Draw the first of the requested runs with data for the figure."""
     others = {key: value for key, value in options.items() if key not in ("name", "seed")}
     errors = []
     for run in _asked(results, options.get("name"), options.get("seed")):

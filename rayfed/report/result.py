@@ -25,7 +25,7 @@ _MOST_LINES = 8  # below the table of a result
 
 @dataclass(frozen=True)
 class RecordedResult:
-    """What a study recorded, without its models.
+    """Recorded results of a study, without its models.
 
     It shows itself as a table that compares the algorithms. Frames are read when they are first
     asked for; to see what a running study has recorded since, `load` its folder again.
@@ -92,7 +92,7 @@ class RecordedResult:
 
     @cached_property
     def activity(self) -> pd.DataFrame:
-        """One row for each client that was asked, of every run: how it spent the simulated time.
+        """Use of simulated time by each asked client of every run, one row each.
 
         ``computing``, ``communicating``, ``finished`` (it has answered and waits for its round to
         end), ``idle`` (it is there and not asked) and ``away`` are seconds that add up to the
@@ -121,7 +121,7 @@ class RecordedResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What readers should beware of, such as rounds that used no reply; the same line once.
+        """Warnings for readers, such as rounds without used replies; each line once.
 
         Examples
         --------
@@ -242,7 +242,7 @@ class RecordedResult:
         return write(self._results, Path(folder), what)
 
     def export_runs(self, to: str, folder: str | Path | None = None, run: str | None = None) -> str:
-        """Write what the runs recorded for another tool.
+        """Write the records of the runs for another tool.
 
         Parameters
         ----------
@@ -291,7 +291,7 @@ class RecordedResult:
 
     @property
     def answer(self) -> str:
-        """The sentences on top of the page: who won, whether that is decided, and the target.
+        """The sentences on top of the page: the winner, its verdict, and the target.
 
         Examples
         --------

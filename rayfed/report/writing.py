@@ -1,4 +1,4 @@
-"""Writing of files and folders, where what fails is one line."""
+"""Writing of files and folders, with errors in one line."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def page(
 def compare(
     folders: Sequence[str | Path], out: Path, panels: Sequence[str | type[Panel]] = ()
 ) -> Results:
-    """Write a page over several result folders and return what it shows.
+    """Write a page over several result folders and return its content.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def page_of(
     opening: str = "",
     more: Sequence[tuple[str, list[Markup]]] = (),
 ) -> str:
-    """Return a page with some panels, of those that apply; `tell` is told how far it is.
+    """Return a page with the panels that apply; `tell` receives the progress.
 
     `opening` is what the address of the page says of the reader's choices, where it says nothing;
     `more` are sections, as `sections` returns them, after those of the panels.
@@ -140,7 +140,7 @@ def page_of(
 def content(
     source: PageSource, kinds: Sequence[type[Panel]], tell: Tell | None = None
 ) -> dict[str, Any]:
-    """Return what a page with some panels shows, for its templates.
+    """Return the content of a page with some panels, for its templates.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def _shown(kind: type[Panel], source: PageSource) -> Shown | None:
 
 
 def _check_ids(shown: Sequence[Shown]) -> None:
-    """Refuse panels of the user's with an element whose id is that of another element."""
+    """Refuse user panels with an element id that another element has."""
     taken = {"data", "plotly"}
     for panel, html in sorted(shown, key=lambda one: not _is_ours(type(one[0]))):
         ids = set(re.findall(r"""\bid=["']?([^"'\s>]+)""", html))
@@ -219,7 +219,7 @@ def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
 
 
 def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
-    """Return what the scripts need, as values that JSON can hold.
+    """Return the data of the scripts as JSON values.
 
     Returns
     -------

@@ -97,7 +97,7 @@ def laid_out(figure: go.Figure, size: str) -> Sheet:
 
 
 def _add_legend(figure: go.Figure, width: float) -> int:
-    """Say above a figure what its lines or bars are, where labels do not; return the rows."""
+    """Write a legend above a figure where labels do not name its lines; return the rows."""
     labelled = bool(end_labels(figure))
     if labelled and figure.layout.margin.r <= _MOST_LABELS * width:
         return 0
@@ -207,7 +207,7 @@ class _Page:
 
 
 def _order(sheet: Sheet, path: Path) -> dict[str, Any]:
-    """Return what kaleido is told of one file; it does not take None for a size."""
+    """Return kaleido's arguments for one file; it does not take None for a size."""
     layout = sheet.figure.layout
     opts = {"format": path.suffix[1:], "width": layout.width, "height": layout.height}
     return {"fig": sheet.figure, "path": path, "opts": opts | {"scale": SCALE}}
@@ -243,7 +243,7 @@ def svg_of_size(text: str, width_pt: float, height_pt: float) -> str:
 
 
 def pdf_of_size(content: bytes, width_pt: float) -> bytes:
-    """Return a PDF file of one page whose page is `width_pt` points wide.
+    """Return a PDF file of one page with a width of `width_pt` points.
 
     A browser rounds the page up to whole pixels; what it added on the right is cut. The file keeps
     its length, since a PDF file says at which bytes its parts begin.

@@ -122,7 +122,7 @@ class PaperItem:
 
 
 def _value(text: str) -> Any:
-    """Return what a value is in YAML; names of columns and algorithms stay text."""
+    """Return a value as YAML; names of columns and algorithms stay text."""
     try:
         return parse_yaml(text)
     except yaml.YAMLError:

@@ -56,7 +56,7 @@ def _of_classes(run: RunRecord) -> pd.Series | None:
 
 
 def class_names(run: RunRecord, number: int) -> list[str]:
-    """Return what the data call the classes of a run, or their numbers."""
+    """Return the names of a run's classes in the data, or their numbers."""
     named = [str(label) for label in run.info.get("classes") or ()]
     return named if len(named) == number else [str(k) for k in range(number)]
 

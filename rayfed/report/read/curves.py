@@ -385,7 +385,7 @@ def first_column(results: Results) -> str:
 
 
 def _having(results: Results, column: str) -> int:
-    """Return how many rivals have recorded a column."""
+    """Return the number of rivals with a recorded column."""
     rounds = results.rounds
     names = rounds.loc[rounds[column].notna(), "name"]
     return len(set(names) & set(results.rivals))

@@ -22,7 +22,7 @@ _OF_WORLD = ("partition.", "clients.", "topology.")
 
 @dataclass(frozen=True)
 class Compared:
-    """What differs between folders.
+    """Differences between folders.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Compared:
         return ""
 
     def _below(self, heads: tuple[str, ...]) -> str:
-        """Return the first difference below some keys, and how many more there are."""
+        """Return the first difference below some keys, and the number of further ones."""
         keys = [key for key in self.table if key.startswith(heads) and key != "problem.init"]
         if not keys:
             return ""
@@ -93,7 +93,7 @@ def unequal(facts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the keys that are `unequal`; of a plug-in whose name is, only the name.
+    """Return the keys that are `unequal`; of a plug-in with unequal names, only the name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Several result folders as one, with runs that are told apart by what differs."""
+"""Several result folders as one, with runs named by their differences."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class _Facts:
         return [key for key in differing(self.worlds) if not key.startswith("evaluate.")]
 
     def label(self, place: int, name: str) -> str:
-        """Return what is added to a name of a folder; empty where nothing differs."""
+        """Return the suffix of a folder's names; empty without differences."""
         world = self.worlds[place]
         known = [key for key in self.told if key in world]
         keys = [*known, *self.own_keys.get(name, ())][: 2 * MOST_KEYS]
@@ -126,7 +126,7 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
 
 
 def _common(part: Results) -> dict[str, Any]:
-    """Return what holds of all runs of a folder; what a grid varies tells its own runs apart."""
+    """Return the common settings of a folder; those of a grid distinguish its own runs."""
     first, *others = (scenario_facts(run.info) for run in part.runs_found)
     varied = unequal([first, *others])
     return {key: value for key, value in first.items() if key not in varied}
@@ -152,7 +152,7 @@ def _study(parts: Sequence[Results], folders: Sequence[str]) -> dict[str, str]:
 
 
 def _run(run: RunRecord, label: str, study: Mapping[str, str]) -> RunRecord:
-    """Return a run under its name on the common page; what it records of a search is left out."""
+    """Return a run under its name on the common page, without its search record."""
     own = run.setting
     info = {key: value for key, value in run.info.items() if key != "trial"}
     info |= {"study": study, "setting": ", ".join(filter(None, (label, own)))}

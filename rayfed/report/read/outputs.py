@@ -1,4 +1,4 @@
-"""What a run writes at its end, as arrays: predictions, labels, a walk, and where clients pull."""
+"""Final outputs of a run as arrays: predictions, labels, a walk, and pulls of clients."""
 
 from __future__ import annotations
 

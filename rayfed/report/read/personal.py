@@ -22,7 +22,7 @@ def distances(run: RunRecord) -> pd.DataFrame | None:
 
 
 def without_global(results: Results) -> frozenset[str]:
-    """Return the names whose clients have models of their own and no global one."""
+    """Return the names of algorithms with personal models and no global one."""
     return frozenset(
         name
         for name in results.names
@@ -82,7 +82,7 @@ def whole(run: RunRecord) -> float | None:
 
 
 def gains(run: RunRecord) -> tuple[int, int, int]:
-    """Return for how many clients their model is better than the shared one, worse, and equal.
+    """Return the number of clients with a personal model better, worse and equal to the shared one.
 
     Accuracies within half a point count as equal, and losses within 1 % of the shared model's.
     """

@@ -89,7 +89,7 @@ class Results:
         read: Callable[[Path, dict[str, Any], str], RunRecord],
         tell: Tell | None = None,
     ) -> Results:
-        """Return runs by their folders in a result folder, with what their ``run.json`` says.
+        """Return runs by their folders in a result folder, with the content of ``run.json``.
 
         `read` makes each run of its folder, this record, and its name among the others.
         """
@@ -108,7 +108,7 @@ class Results:
 
     @property
     def _sample(self) -> dict[str, Any]:
-        """What one run says about the study."""
+        """Facts about the study from one run."""
         return next((run.info for run in self.runs_found if "study" in run.info), {})
 
     @property
@@ -174,7 +174,7 @@ class Results:
 
     @cached_property
     def within(self) -> dict[str, str]:
-        """What each name is called in its case: its label, and its own setting if it has others."""
+        """Names within their cases: labels, and own settings if an algorithm has several."""
         if not self.case_of:
             return {name: name for name in self.names}
         runs = [self.of(name)[0] for name in self.names]
@@ -190,7 +190,7 @@ class Results:
 
     @cached_property
     def _settings(self) -> dict[str, Placed]:
-        """The parts of each setting; none of a sweep, whose settings are trials."""
+        """The parts of each setting; none for a sweep, which has trials as settings."""
         if any("trial" in run.info for run in self.runs_found):
             return {}
         recorded = [run.info.get("scenario") or {} for run in self.runs_found]
@@ -213,7 +213,7 @@ class Results:
 
     @cached_property
     def failed(self) -> frozenset[str]:
-        """The names whose runs all failed; they are drawn but do not set scales."""
+        """Names of settings with failed runs only; they are drawn but do not set scales."""
         return frozenset(
             name for name in self.names if all(run.status == "failed" for run in self.of(name))
         )
@@ -244,7 +244,7 @@ class Results:
         return [run for run in sound if run.begun] or sound or runs
 
     def means(self, what: Callable[[RunRecord], pd.Series | None]) -> pd.DataFrame:
-        """Return means over seeds of what runs have, a column for each algorithm that has any."""
+        """Return means over seeds of a recorded value, a column for each algorithm that has it."""
         found = {}
         for name in self.names:
             known = [values for run in self.usable(name) if (values := what(run)) is not None]

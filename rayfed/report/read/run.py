@@ -1,4 +1,4 @@
-"""One run: what is in its folder, each table and array read when it is first asked for."""
+"""One run: the tables and arrays of its folder, each read on first access."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class RunRecord:
         return cls(folder, info, name)._with(known)
 
     def renamed(self, name: str, info: dict[str, Any] | None = None) -> RunRecord:
-        """Return the same run by another name; what its clients did is worked out once."""
+        """Return the same run by another name; client activity is computed once for both."""
         about = {"name": name, "info": self.info if info is None else info}
         return copy.copy(self)._with({"usage": self.usage} | about)
 
@@ -179,7 +179,7 @@ class RunRecord:
 
     @cached_property
     def usage(self) -> Usage:
-        """What its clients' time, computing and traffic went into."""
+        """Use of its clients' time, computing and traffic."""
         return Usage(self.rounds, self.clients, self._summed(), self.baseline)
 
     def _summed(self) -> Summed | None:
@@ -261,7 +261,7 @@ class RunRecord:
         return by_speed(self.clients, self.usage.asked)
 
     def called(self, clients: Iterable[Any]) -> list[int | str]:
-        """Return what clients are called: their names in the data, or their ids."""
+        """Return the names of clients in the data, or their ids."""
         return [self.client_names.get(int(client), int(client)) for client in clients]
 
     @property
@@ -315,13 +315,13 @@ class RunRecord:
 
     @property
     def asked(self) -> int:
-        """How many works its clients began; 0 if no events are recorded."""
+        """Number of tasks that its clients started; 0 without recorded events."""
         asked = self.usage.asked
         return int(asked["asked"].sum()) if len(asked) else 0
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Return what ``run.json`` says; that of a failed run where it is damaged."""
+    """Return the content of ``run.json``; that of a failed run where it is damaged."""
 
     def once() -> dict[str, Any]:
         found = read_json(folder / "run.json", results=True)

@@ -27,7 +27,7 @@ _WHOLE = re.compile(r"(?<== )(-?\d+)\.0\b")
 
 
 def tried(scenario: str) -> dict[str, dict[str, Any]]:
-    """Return what each setting of the grid and of the cases sets, by its name in ``run.json``.
+    """Return the keys set by each setting of grid and cases, by its name in ``run.json``.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def has_cases(scenario: str) -> bool:
 
 
 def case_values(scenario: str) -> dict[str, dict[str, Any]]:
-    """Return what each of the ``cases`` of a scenario sets, by its name."""
+    """Return the keys set by each of the ``cases`` of a scenario, by its name."""
     return {name: _told(values) for name, values, _ in _cases(_read(scenario))}
 
 
 def planned(scenario: str) -> int:
-    """Return how many runs a scenario plans; 0 where that is not known, as of a sweep."""
+    """Return the number of runs that a scenario plans; 0 where it is unknown, as for a sweep."""
     held = _read(scenario)
     if held.get("search"):
         return 0
@@ -112,13 +112,13 @@ def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _told(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a case sets, without what the settings of its runs tell."""
+    """Return the keys set by a case, without those that identify its runs."""
     return {key: value for key, value in values.items() if key not in _NOT_TOLD}
 
 
 @lru_cache(maxsize=8)
 def _read(scenario: str) -> Mapping[str, Any]:
-    """Return what the text of a scenario holds; nothing where it is no YAML."""
+    """Return the content of a scenario's text; empty if it is no YAML."""
     try:
         held = parse_yaml(scenario)
     except yaml.YAMLError:
@@ -232,7 +232,7 @@ def _is_plugin(value: Any) -> bool:
 
 
 def _at(scenario: Any, key: str) -> Any:
-    """Return what a scenario holds at a dotted key, of any entry of a list the first."""
+    """Return the value of a scenario at a dotted key, of a list the first entry's."""
     for part in resolved(scenario, key).split("."):
         if isinstance(scenario, list):
             scenario = dict(enumerate(scenario)).get(int(part.replace("*", "0")))
@@ -242,7 +242,7 @@ def _at(scenario: Any, key: str) -> Any:
 
 
 def _plugins(head: str, values: Sequence[Any]) -> list[str]:
-    """Return the names of plug-ins, each with what differs between those of its name."""
+    """Return the names of plug-ins, each with the differences between those of its name."""
     named = [flat(v) if isinstance(v, Mapping) else {"name": v} for v in values]
     texts = []
     for mine in named:

@@ -41,7 +41,7 @@ class SweptPoints:
 
     @property
     def firsts(self) -> tuple[str, ...]:
-        """The name of the first point of each algorithm, whose colour it is drawn in."""
+        """The first point of each algorithm, which has the algorithm's colour."""
         return tuple(self.points.drop_duplicates("series")["name"])
 
     @property
@@ -65,7 +65,7 @@ class SweptPoints:
 
 
 def find(results: Results) -> SweptPoints | None:
-    """Return what a study swept, None unless it is one number or two.
+    """Return the sweep of a study, None unless it is over one number or two.
 
     Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
     of the same kind whose own settings differ.
@@ -85,7 +85,7 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
 
 
 def _of_grid(results: Results) -> SweptPoints | None:
-    """Return the sweep of a grid: its keys are what differs between settings of one label."""
+    """Return the sweep of a grid over keys that differ between settings of one label."""
     runs = [results.of(name)[0] for name in results.names]
     own: dict[str, dict[str, Any]] = {}
     shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
@@ -119,7 +119,7 @@ def _of_algorithms(results: Results) -> SweptPoints | None:
 
 
 def _unequal(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return of each of several settings what is not the same in all of them."""
+    """Return the differing part of each of several settings."""
     keys = unequal(facts)
     return [{key: held.get(key) for key in keys} for held in facts]
 
@@ -154,7 +154,7 @@ def _numeric(values: pd.Series) -> bool:
 
 
 def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
-    """Return what differs between runs: one row per run, one column per dotted key.
+    """Return differences between runs: one row per run, one column per dotted key.
 
     Of keys that change together, only the first is kept.
     """

@@ -29,7 +29,7 @@ _SEEN = ["rounds", "used", "step_s"]
 
 
 class Summed(NamedTuple):
-    """What clients did.
+    """Summed client activity.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def summed(
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """What the clients of a run did, computed when it is first asked for.
+    """Client activity of a run, computed on first access.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ class Usage:
 
     @property
     def band_sizes(self) -> Ints:
-        """How many clients are in each band."""
+        """Number of clients in each band."""
         return np.bincount(self.bands.to_numpy())
 
     def cells(self, clock: str, end: float) -> tuple[dict[str, Floats], Floats]:
-        """Return what clients did on a clock, summed over bands of them.
+        """Return client activity on a clock, summed over bands of clients.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Usage:
 
     @cached_property
     def activity(self) -> pd.DataFrame | None:
-        """How many seconds each client that was asked spent in each of `STATES`, by client.
+        """Seconds of each asked client in each of `STATES`, by client.
 
         ``finished`` is the time between a reply that was used and the end of its round (in
         asynchronous runs the update that it enters), as far as the client was not asked again;
@@ -182,12 +182,12 @@ class Usage:
 
     @cached_property
     def computing(self) -> pd.Series:
-        """The seconds that all clients computed, by what became of the work."""
+        """Computing seconds of all clients, by the fate of the task."""
         return self._by_status(1.0)
 
     @cached_property
     def energy(self) -> pd.Series | None:
-        """The joules of computing, by what became of the work; None if no power is known.
+        """The joules of computing, by the fate of the task; None without a power.
 
         They are watts times computing seconds, over the clients whose power is known.
         """
@@ -197,7 +197,7 @@ class Usage:
         return self._by_status(watts.reindex(self.asked["client"]).to_numpy(float))
 
     def _by_status(self, worth: float | Floats) -> pd.Series:
-        """Return computing seconds times what each is worth (K,), summed, by status."""
+        """Return computing seconds times given values (K,), summed, by status."""
         asked = self.asked
         of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
         return pd.Series({status: float(np.nansum(held * worth)) for status, held in of.items()})
@@ -235,14 +235,14 @@ class Usage:
 
     @property
     def waiting_share(self) -> float:
-        """The share of a round that clients who answered spent waiting for its end, 0 to 1."""
+        """The share of a round that clients with replies spent waiting for its end, 0 to 1."""
         asked = self.asked
         whole = float(asked["round_s"].sum()) if len(asked) else 0.0
         return float(asked["waited_s"].sum()) / whole if whole > 0 else np.nan
 
     @property
     def participation_gap(self) -> float:
-        """By how much shares of the updates and of the data differ, from 0 to 1.
+        """Distance between shares of updates and shares of data, from 0 to 1.
 
         It is half the sum over the clients that were asked of the absolute difference between their
         share of the updates and their share of the data: the share of the updates that would have
@@ -283,7 +283,7 @@ class Usage:
 
 
 def _parts(by_status: pd.Series) -> tuple[float, float]:
-    """Return the sum, and that of works whose replies were not used."""
+    """Return the sum over all tasks, and over tasks with unused replies."""
     return float(by_status.sum()), float(by_status[list(FAILED)].sum())
 
 
