@@ -188,9 +188,9 @@ def events(folder: Path) -> None:
 def _repeat(run: Path, times: int) -> None:
     """Let the rows of a run come again and again, later each time, as one that goes on has them."""
     held = json.loads((run / "run.json").read_text())
-    rounds, works = read(run / "rounds.parquet"), read(run / "events.parquet")
+    rounds, tasks = read(run / "rounds.parquet"), read(run / "events.parquet")
     many_rounds, span = rounds.num_rows - 1, rounds["time_s"][-1].as_py()
-    for name, table, skipped in (("rounds", rounds, 1), ("events", works, 0)):
+    for name, table, skipped in (("rounds", rounds, 1), ("events", tasks, 0)):
         (part,) = (run / f"{name}.parquet").iterdir()
         whole = part.with_suffix(".new")
         with pq.ParquetWriter(whole, table.schema) as writer:

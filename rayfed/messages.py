@@ -54,13 +54,13 @@ class Ask:
         methods that declare `Algorithm.sees_vectors` may use it.
     overlap : bool
         Whether clients need what they are sent only at the end of their computing. Those whose last
-        reply was used then compute from the end of that work on, while their upload and the next
+        reply was used then compute from the end of that task on, while their upload and the next
         download travel. Only the first Ask of a round, to its cohort.
     bits : mapping of str to int
         What vectors of `up` take on their way, where the method itself codes them.
     """
 
-    work: str
+    function: str
     send: Mapping[str, Array]
     up: Mapping[str, int]
     cost: float | Floats | ByClient | Literal["local"] = "local"
@@ -181,7 +181,7 @@ class Reply:
     round : int
         The round, from 1, which the local learning rate may depend on.
     staleness : (K,) array of int
-        Updates of the model between the start of each client's work and its arrival; only
+        Updates of the model between the start of each client's task and its arrival; only
         asynchronous algorithms get it. There `ids` are in the order in which sums were formed, and
         may repeat. Where late replies are used, it holds rounds, and is empty if none is late.
     seconds : (K,) array of float

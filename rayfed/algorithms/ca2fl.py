@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class CA2FL(Asynchronous):
     """Cache-aided asynchronous federated learning (Wang et al. 2024).
 
-    Client i keeps h_i (p,), the update Delta_i = x_v - x_i of its last piece of work, zero before;
+    Client i keeps h_i (p,), the update Delta_i = x_v - x_i of its last task, zero before;
     h = (1/N) sum_j h_j is their mean over all N clients. When `buffer` replies B have arrived the
     server steps v = h + (1/buffer) sum_B (Delta_i - h_i), x <- x - server_lr v, and only then
     h_i <- Delta_i. So slow clients, which reply seldom, count as much as others.

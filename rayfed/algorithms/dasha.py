@@ -51,7 +51,7 @@ class Dasha(Compressed):
     >>> try:
     ...     round.send(reply)
     ... except StopIteration as end:
-    ...     print(ask.work, end.value[0]["x"], end.value[0]["g"])
+    ...     print(ask.function, end.value[0]["x"], end.value[0]["g"])
     change [2.] [2.]
     """
 

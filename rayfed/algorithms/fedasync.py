@@ -36,7 +36,7 @@ class FedAsync(Discounted):
     Notes
     -----
     Deviations from the paper: clients upload the difference in place of the model, so that codecs
-    act on that. s is taken of the updates between the start of the work and its arrival, 0 for a
+    act on that. s is taken of the updates between the start of the task and its arrival, 0 for a
     fresh reply. The paper takes it of t - tau, where t counts the update that the
     reply makes: 1 for a fresh reply, so that it weighs mixing / sqrt(2) with a polynomial of power
     0.5. For its hinge with b give ``after: b - 1``; its polynomial cannot be had. Replies that

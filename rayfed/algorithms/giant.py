@@ -69,7 +69,7 @@ class GIANT(Whole):
     Examples
     --------
     >>> round = GIANT().round({"x": np.array([4.0])})
-    >>> next(round).work
+    >>> next(round).function
     'slope'
     """
 

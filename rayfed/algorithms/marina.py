@@ -53,7 +53,7 @@ class Marina(Compressed):
     >>> try:
     ...     round.send(reply)
     ... except StopIteration as end:
-    ...     print(ask.work, end.value[0]["x"], end.value[0]["g"])
+    ...     print(ask.function, end.value[0]["x"], end.value[0]["g"])
     whole [2.] [2.]
     """
 

@@ -35,7 +35,7 @@ class Draws:
         Of the run's seed, the direction, the name of the vector and the piece of it.
     ids : (K,) array of int
     draw : int or (K,) array of int
-        The round, or the number of each client's work.
+        The round, or the number of each client's task.
     ask : int
         Number of the Ask in its round.
     round : int

@@ -147,7 +147,9 @@ class PrivateMean:
             If the round has had an Ask, of which the accountant does not know.
         """
         if number:
-            text = f"privacy counts one Ask in a round, and '{ask.work}' is another; leave it out"
+            text = (
+                f"privacy counts one Ask in a round, and '{ask.function}' is another; leave it out"
+            )
             raise RunFailed(text)
         means = {} if reply is None else reply.mean
         private = {name: self._noised(name, n, means, round, state) for name, n in ask.up.items()}

@@ -37,7 +37,7 @@ def total_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Crowd:
+class SumMembers:
     """Members of a secure sum.
 
     Parameters
@@ -80,7 +80,7 @@ class Uplink:
         Of the model.
     key : Key
         Of its draws.
-    crowd : Crowd, optional
+    members : SumMembers, optional
         Who is added up, where sums are secure.
     left_out : bool
         Whether hosts add up what memories have left out.
@@ -97,7 +97,7 @@ class Uplink:
     up: Mapping[str, int]
     dtype: np.dtype[np.floating]
     key: Key
-    crowd: Crowd | None = None
+    members: SumMembers | None = None
     left_out: bool = False
     noise: float = 0.0
     private: bool = False
@@ -153,17 +153,17 @@ class Uplink:
         whole = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
         beside = sum(self.beside.values())
-        if self.secure is not None and self.crowd is not None:
+        if self.secure is not None and self.members is not None:
             whole += self.secure.bits * (sum(rest.values()) + beside)
-            return -(-whole // 8) + self.secure.beside(self.crowd.cohort)[1]
+            return -(-whole // 8) + self.secure.beside(self.members.cohort)[1]
         return -(-(whole + beside) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
 
     @property
     def bytes_down(self) -> int:
         """Bytes that the channel adds to each client's download."""
-        if self.secure is None or self.crowd is None:
+        if self.secure is None or self.members is None:
             return 0
-        return self.secure.beside(self.crowd.cohort)[0]
+        return self.secure.beside(self.members.cohort)[0]
 
     def _bits(self, n: int, first: bool) -> int:
         """Return the bits of a vector of n numbers; masked ones are dense unless all are alike."""
@@ -229,7 +229,7 @@ class Uplink:
     ) -> npt.NDArray[np.int64]:
         """Return weighted vectors (K, ...) of clients as they enter a secure sum, with noise."""
         assert self.secure is not None
-        factors = weights / (self._unit * self._crowd.factor(kind))
+        factors = weights / (self._unit * self._sum_members.factor(kind))
         flat, own = rows.reshape(len(rows), -1), draw.sub(f"{name}/{kind}")
         if self.noise:
             flat = flat + self.share * own.sub("noise").normals(flat.shape[1])
@@ -239,7 +239,7 @@ class Uplink:
         self, name: str, rows: Array, weights: Floats, kind: WeightKind, draw: Draws
     ) -> Array:
         """Return vectors (K, n) as they count in a secure sum, rounded at random."""
-        units = self._unit * self._crowd.factor(kind) / weights
+        units = self._unit * self._sum_members.factor(kind) / weights
         return np.asarray(self.fixed(name, rows, weights, kind, draw) * units[:, None])
 
     def opened(
@@ -252,7 +252,7 @@ class Uplink:
             if name == LEFT_OUT:
                 continue
             kind: WeightKind = "plain" if name in plain else "raw"
-            unit = self._unit * self._crowd.factor("shares" if name.endswith("#") else kind)
+            unit = self._unit * self._sum_members.factor("shares" if name.endswith("#") else kind)
             found, count = self.secure.opened(total, unit)
             out[name], wrapped = found.astype(self.dtype), wrapped + count
         return out, wrapped
@@ -260,7 +260,7 @@ class Uplink:
     @property
     def rounding(self) -> float:
         """Largest change of an uploaded number by rounding."""
-        return 0.0 if self.secure is None else self._unit * self._crowd.factor("raw")
+        return 0.0 if self.secure is None else self._unit * self._sum_members.factor("raw")
 
     @property
     def lengthening(self) -> float:
@@ -271,7 +271,7 @@ class Uplink:
     def survivors(self) -> int:
         """The fewest clients with which the secure sum of a whole cohort is opened."""
         assert self.secure is not None
-        return at_least(self.secure.threshold, self._crowd.cohort)
+        return at_least(self.secure.threshold, self._sum_members.cohort)
 
     @cached_property
     def share(self) -> float:
@@ -293,7 +293,7 @@ class Uplink:
         range, and their noise has the root of K times the deviation of one.
         """
         assert self.clip is not None
-        return (self.largest - self.clip.start) * math.sqrt(self._crowd.most) / self.share
+        return (self.largest - self.clip.start) * math.sqrt(self._sum_members.most) / self.share
 
     @property
     def largest(self) -> float:
@@ -304,17 +304,17 @@ class Uplink:
         """
         if self.secure is None:
             return math.inf
-        return (self.secure.range - 2 * self._unit) * self._crowd.factor("raw")
+        return (self.secure.range - 2 * self._unit) * self._sum_members.factor("raw")
 
     @property
-    def _crowd(self) -> Crowd:
-        assert self.crowd is not None
-        return self.crowd
+    def _sum_members(self) -> SumMembers:
+        assert self.members is not None
+        return self.members
 
     @property
     def _unit(self) -> float:
         assert self.secure is not None
-        return self.secure.unit(self._crowd.most)
+        return self.secure.unit(self._sum_members.most)
 
     # -- codecs ----------------------------------------------------------------------------
 

@@ -120,8 +120,8 @@ def traffic(run: Run) -> str:
     if ask is not None and up is not None:
         plain, coded = ask.bytes_up(run.training.dtype.itemsize), up.bytes_up(ask)
         text = f"uploads {coded:,} of {plain:,} bytes a round"
-        if up.secure is not None and up.crowd is not None:
-            keys = up.secure.beside(up.crowd.cohort)[1]
+        if up.secure is not None and up.members is not None:
+            keys = up.secure.beside(up.members.cohort)[1]
             masked = f"{coded - keys:,} of masked numbers in place of {plain:,}"
             text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
         if up.memory is not None and up.memory.whole_first:

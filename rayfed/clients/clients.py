@@ -79,7 +79,7 @@ class Clients:
     def draws(self) -> Draw:
         """The coordinate that tells keyed draws of one round from those of the next.
 
-        It is the round, or the number of each client's own pieces of work (K,), where clients
+        It is the round, or the number of each client's own tasks (K,), where clients
         do not keep step.
         """
         return self.round if self.draw is None else self.draw

@@ -66,7 +66,9 @@ class ClientFunction:
         self.setup, self.request, self.key, self.prints = setup, request, key, prints
         given = setup.problem.arrays(send)
         self.send = {name: _read_only(rows) for name, rows in given.items()}
-        self.work: Callable[..., Upload] = getattr(setup.owners[request.owner], request.work)
+        self.function: Callable[..., Upload] = getattr(
+            setup.owners[request.owner], request.function
+        )
 
     def call(self, clients: Clients, index: Ints) -> Upload:
         """Return the upload of a stack of clients as NumPy arrays.
@@ -90,7 +92,7 @@ class ClientFunction:
                 self.prints.labelled(_Label(self.key, self.request.round, clients.ids)),
             ):
                 before = _versions(send)
-                upload = self.work(clients, **send)
+                upload = self.function(clients, **send)
                 self._check_returned(upload, send, before)
                 if self.setup.problem.libraries:
                     upload = _in_numpy(upload)
@@ -123,7 +125,7 @@ class ClientFunction:
                 one = {name: rows[k : k + 1] for name, rows in send.items()}
             try:
                 with np.errstate(all="ignore"), self.prints.muted():
-                    self.work(clients.only(k), **one)
+                    self.function(clients.only(k), **one)
             except Exception as error:
                 return ClientError.of(int(clients.ids[k]), error)
         return ClientError.of(int(clients.ids[0]), whole)
@@ -184,8 +186,8 @@ class ClientFunction:
     def _refuse(self, why: str) -> NoReturn:
         """Blame the client function, under the name of its first client."""
         who = type(self.setup.owners[self.request.owner]).__name__
-        at = defined_at(self.work)
-        text = f"{who}.{self.request.work} {why}" + (f" ({at})" if at else "")
+        at = defined_at(self.function)
+        text = f"{who}.{self.request.function} {why}" + (f" ({at})" if at else "")
         raise ClientError(int(self.request.ids[0]), "", text)
 
 

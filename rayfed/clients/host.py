@@ -42,7 +42,7 @@ class UnknownRun(Exception):
 
 
 class NotKept(Exception):
-    """A piece of work that was to be computed ahead is not there: it must be asked for anew."""
+    """A task that was to be computed ahead is not there: it must be asked for anew."""
 
 
 class Host:

@@ -66,7 +66,7 @@ class Request:
     sums : bool
         Whether vectors are added up; if not, only what each client sends is returned.
     serials : (K,) array of int, optional
-        Numbers of pieces of work under which a host keeps what it has computed ahead; 0 for those
+        Numbers of tasks under which a host keeps what it has computed ahead; 0 for those
         that are computed now, as all are if None.
     shares : (K,) array of float, optional
         Weights of the clients in F, which add up to 1 over all clients, where what clients send is
@@ -81,7 +81,7 @@ class Request:
     """
 
     owner: Owner
-    work: str
+    function: str
     up: Mapping[str, int]
     ids: Ints
     weights: Array
@@ -140,14 +140,16 @@ def _request(*values: Any) -> Request:
 
 
 def uncharged(
-    owner: Owner, work: str, up: Mapping[str, int], ids: Ints, data_round: int = 0
+    owner: Owner, function: str, up: Mapping[str, int], ids: Ints, data_round: int = 0
 ) -> Request:
     """Return a request that costs no simulated time: no local steps, every solver the first.
 
     `data_round` is the round whose rows the clients see; 0 for those before the first.
     """
     none = np.zeros(len(ids), dtype=np.int64)
-    return Request(owner, work, up, ids, np.ones(len(ids)), none, none, 0, 0, data_round=data_round)
+    return Request(
+        owner, function, up, ids, np.ones(len(ids)), none, none, 0, 0, data_round=data_round
+    )
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class HostedRun:
     stacks : Stacks
         Stacks of rows.
     kept : dict of int to mapping of str to array
-        What clients send, computed ahead, by the number of the piece of work.
+        What clients send, computed ahead, by the number of the task.
     """
 
     setup: Setup

@@ -14,13 +14,13 @@ from rayfed.channel.uplink import LEFT_OUT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
-from rayfed.engine.places import Closed, Places
-from rayfed.engine.replies import WorkAnswer
+from rayfed.engine.places import EndedTasks, Places
+from rayfed.engine.replies import TaskAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.state import RoundStats, RunState, ServerFunction
+from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks, columns_of
 from rayfed.engine.timeline import Send, Timeline
-from rayfed.engine.works import USED, Ended, Work, Works, columns_of
 from rayfed.executors.base import Gathered
 from rayfed.executors.profile import Profile
 from rayfed.messages import Reply, State
@@ -37,7 +37,7 @@ class ArrivalPolicy:
     when so many works in a row have ended without a usable reply as twice the clients that are at
     work at a time.
 
-    What a client computes depends on the model, the client and the number of its work alone. So
+    What a client computes depends on the model, the client and the number of its task alone. So
     replies of which the server sees single vectors are computed for all who are at work at once,
     when the first of them is needed. State that clients keep is written when it is computed; so
     where there is any, a reply is computed when it enters an update, and not before.
@@ -64,7 +64,7 @@ class ArrivalPolicy:
         self.by_version = shared or any(solver.scheduled for solver in run.training.solvers)
         self.keeps_state = bool(run.initial)
         self.works_ahead = False
-        self.begun = 0  # works up to this number were looked at by `_work_ahead`
+        self.begun = 0  # tasks up to this number were looked at by `_work_ahead`
 
     def first(self, first: RunState) -> RunState:
         """Return the state before anything is dispatched."""
@@ -99,7 +99,7 @@ class ArrivalPolicy:
         return {"state": state}, values | stats.lateness(len(line.open)), bool(closed.used)
 
     def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
-        """Let works begin from a new version; return the state of the channel after it."""
+        """Let tasks begin from a new version; return the state of the channel after it."""
         ask, after = self.exchange.channel.sent(self.algorithm.ask(state), channel, version + 1)
         line.update(version, ask.send)
         return after
@@ -110,7 +110,7 @@ class ArrivalPolicy:
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> Closed:
+    def _advance(self, before: RunState) -> EndedTasks:
         """Run the clock on to the next row and return the finished tasks."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
@@ -135,17 +135,17 @@ class ArrivalPolicy:
         if not self.works_ahead:
             return
         under_way = (*line.waiting, *line.open.values())
-        works = [w for w in under_way if w.serial > self.begun and w.status == USED]
+        tasks = [w for w in under_way if w.serial > self.begun and w.status == USED]
         self.begun = line.serial
         missing = (run.ending.rounds - stats.round) * self.algorithm.takes
-        for part in self._by_part(heapq.nsmallest(missing, works)):
-            table = Works.of(part)
+        for part in self._by_part(heapq.nsmallest(missing, tasks)):
+            table = Tasks.of(part)
             request, send = self._request(table, table.weight)
             executor.prepare(run.folder, replace(request, serials=table.serial), send)
 
     # -- replies ---------------------------------------------------------------------------
 
-    def _reply(self, used: Sequence[Work], stats: RoundStats) -> tuple[Reply, dict[int, float]]:
+    def _reply(self, used: Sequence[Task], stats: RoundStats) -> tuple[Reply, dict[int, float]]:
         """Return the reply of an update, and the losses of its works by serial number."""
         ask, line, answers = self.places.asked.ask, self.places.line, []
         losses: dict[int, float] = {}
@@ -156,45 +156,45 @@ class ArrivalPolicy:
             if ask.vectors:
                 gathered = self._vectors(rows, weights, stats)
             else:
-                works = Works.of(rows)
-                request, send = self._request(works, weights)
-                request = replace(request, serials=works.serial if self.works_ahead else None)
+                tasks = Tasks.of(rows)
+                request, send = self._request(tasks, weights)
+                request = replace(request, serials=tasks.serial if self.works_ahead else None)
                 gathered = self.exchange.compute(request, send, stats.when)
-            answer = WorkAnswer(
+            answer = TaskAnswer(
                 ids, steps, staleness, raw, weights, end_s - start_s, gathered, line.version + 1
             )
             answers.append(answer)
             if "loss" in gathered.each:
                 pairs = zip(rows, answer.losses.tolist(), strict=True)
-                losses |= {work.serial: loss for work, loss in pairs}
-        together = len({work.version for work in used}) == 1
+                losses |= {task.serial: loss for task, loss in pairs}
+        together = len({task.version for task in used}) == 1
         sent = line.sends[used[0].version] if together else {}
         reply = self.exchange.reply(
             self.places.asked, answers, stats, line.version, sent, stale=True
         )
         return reply, losses
 
-    def _by_part(self, works: Sequence[Work]) -> list[list[Work]]:
-        """Divide works so that no part has a client twice, nor two versions if schedules matter.
+    def _by_part(self, tasks: Sequence[Task]) -> list[list[Task]]:
+        """Divide tasks so that no part has a client twice, nor two versions if schedules matter.
 
         Parts are ordered by how often a client has been in the parts before, then by version;
         within a part clients are in the order of their ids.
         """
-        if len(works) == 1:
-            return [list(works)]
+        if len(tasks) == 1:
+            return [list(tasks)]
         times: dict[int, int] = {}
-        parts: dict[tuple[int, int], list[Work]] = {}
-        for work in works:
-            again = times[work.client] = times.get(work.client, -1) + 1
-            version = work.version if self.by_version else 0
-            parts.setdefault((again, version), []).append(work)
-        return [sorted(parts[key], key=lambda work: work.client) for key in sorted(parts)]
+        parts: dict[tuple[int, int], list[Task]] = {}
+        for task in tasks:
+            again = times[task.client] = times.get(task.client, -1) + 1
+            version = task.version if self.by_version else 0
+            parts.setdefault((again, version), []).append(task)
+        return [sorted(parts[key], key=lambda task: task.client) for key in sorted(parts)]
 
-    def _request(self, works: Works, weights: Floats) -> tuple[Request, Send]:
+    def _request(self, tasks: Tasks, weights: Floats) -> tuple[Request, Send]:
         """Return the request for tasks of distinct clients, ascending, and their download."""
-        line, of_each = self.places.line, works.version.tolist()
+        line, of_each = self.places.line, tasks.version.tolist()
         versions = sorted(set(of_each))
-        request = self.exchange.request(self.places.asked, works, works.draw, weights)
+        request = self.exchange.request(self.places.asked, tasks, tasks.draw, weights)
         sends = [line.sends[version] for version in versions]
         if len(sends) == 1:
             return request, sends[0]
@@ -202,11 +202,11 @@ class ArrivalPolicy:
         rows = np.searchsorted(versions, of_each)
         return replace(request, rows=rows, round=versions[0] + 1), send
 
-    def _vectors(self, works: Sequence[Work], weights: Floats, stats: RoundStats) -> Gathered:
-        """Return the single replies of works, computed with those of others that are at work."""
-        if any(work.serial not in self.ahead for work in works):
-            self._compute_ahead(works, stats)
-        rows = [self.ahead.pop(work.serial) for work in works]
+    def _vectors(self, tasks: Sequence[Task], weights: Floats, stats: RoundStats) -> Gathered:
+        """Return the single replies of tasks, computed with those of others that are at work."""
+        if any(task.serial not in self.ahead for task in tasks):
+            self._compute_ahead(tasks, stats)
+        rows = [self.ahead.pop(task.serial) for task in tasks]
         if len(rows) == 1:
             each = {name: np.asarray(row)[None] for name, row in rows[0].items()}
         else:
@@ -217,34 +217,34 @@ class ArrivalPolicy:
                 sums[name] = (stack * weights.astype(stack.dtype)[:, None]).sum(axis=0)
         return Gathered(sums, each)
 
-    def _compute_ahead(self, works: Sequence[Work], stats: RoundStats) -> None:
-        """Compute works, and, if clients keep no state, others at work that will be used soon."""
+    def _compute_ahead(self, tasks: Sequence[Task], stats: RoundStats) -> None:
+        """Compute tasks, and, if clients keep no state, others at work that will be used soon."""
         line = self.places.line
         vector = sum(array.nbytes for array in line.sends[line.version].values())
-        most = max(len(works), _AHEAD // max(vector, 1))
-        clients = {work.client for work in works}
-        wanted = [work for work in works if work.serial not in self.ahead]
+        most = max(len(tasks), _AHEAD // max(vector, 1))
+        clients = {task.client for task in tasks}
+        wanted = [task for task in tasks if task.serial not in self.ahead]
         at_work = line.open.values()
         soon = at_work if most >= len(at_work) else heapq.nsmallest(most, at_work)
-        for work in () if self.keeps_state else soon:
-            fresh = work.serial not in self.ahead and work.client not in clients
-            if work.status == USED and fresh and len(self.ahead) + len(wanted) < most:
-                wanted.append(work)
+        for task in () if self.keeps_state else soon:
+            fresh = task.serial not in self.ahead and task.client not in clients
+            if task.status == USED and fresh and len(self.ahead) + len(wanted) < most:
+                wanted.append(task)
         for part in self._by_part(wanted):
-            table = Works.of(part)
+            table = Tasks.of(part)
             request, send = self._request(table, table.weight)
             each = self.exchange.compute(replace(request, sums=False), send, stats.when).each
-            for k, work in enumerate(part):
-                self.ahead[work.serial] = {name: rows[k] for name, rows in each.items()}
+            for k, task in enumerate(part):
+                self.ahead[task.serial] = {name: rows[k] for name, rows in each.items()}
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count(self, closed: Closed, losses: dict[int, float], stats: RoundStats) -> None:
+    def _count(self, closed: EndedTasks, losses: dict[int, float], stats: RoundStats) -> None:
         """Add arrived and ended tasks since the previous row to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:
             stats.counts["bytes_up"] += closed.sent
             return
-        found = [losses.get(work.serial, np.nan) for work in rows]
-        ended = Ended(rows, found, stats.round, self.places.line.version)
+        found = [losses.get(task.serial, np.nan) for task in rows]
+        ended = CountedTasks(rows, found, stats.round, self.places.line.version)
         stats.count(ended, closed.sent)

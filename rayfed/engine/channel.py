@@ -19,7 +19,7 @@ from rayfed.core.rng import Key
 from rayfed.core.shares import at_least
 from rayfed.engine.clock import Traffic
 from rayfed.engine.correction import Correction
-from rayfed.engine.replies import WorkAnswer
+from rayfed.engine.replies import TaskAnswer
 from rayfed.engine.run import Run
 from rayfed.messages import Ask, Reply, State
 
@@ -28,7 +28,7 @@ FEWEST = 2
 _NONE = np.empty(0, dtype=np.int64)
 
 
-class ServerEnd:
+class ServerChannel:
     """The server's end of the channel of one run.
 
     Its state is what memories keep, ``up.name`` and ``down.name``; and, where it matters who has
@@ -130,8 +130,8 @@ class ServerEnd:
         return np.asarray(up_bytes > self.uplink.bytes_up(ask))
 
     def opened(
-        self, answers: Sequence[WorkAnswer], plain: tuple[str, ...]
-    ) -> tuple[list[WorkAnswer], int]:
+        self, answers: Sequence[TaskAnswer], plain: tuple[str, ...]
+    ) -> tuple[list[TaskAnswer], int]:
         """Return answers with secure sums opened, and the number of wrapped coordinates."""
         if self.uplink is None or self.secure is None:
             return list(answers), 0
@@ -143,7 +143,7 @@ class ServerEnd:
         return out, wrapped
 
     def _found(
-        self, uplink: Uplink, answer: WorkAnswer, plain: tuple[str, ...]
+        self, uplink: Uplink, answer: TaskAnswer, plain: tuple[str, ...]
     ) -> tuple[dict[str, Array], int]:
         """Return the sums of an answer; of those by group, if there are any."""
         sums = answer.gathered.sums
@@ -173,7 +173,7 @@ class ServerEnd:
         return np.asarray(few[of_used])
 
     def received(
-        self, reply: Reply, answers: Sequence[WorkAnswer], ask: Ask, state: State, newest: int
+        self, reply: Reply, answers: Sequence[TaskAnswer], ask: Ask, state: State, newest: int
     ) -> tuple[Reply, State]:
         """Return the reply that an algorithm gets, and the state after it.
 
@@ -181,7 +181,7 @@ class ServerEnd:
         ----------
         reply : Reply
             With the means of what clients sent.
-        answers : sequence of WorkAnswer
+        answers : sequence of TaskAnswer
             Of which it is made; they say how stale each is.
         ask : Ask
         state : mapping of str to array
@@ -198,7 +198,7 @@ class ServerEnd:
 
     @staticmethod
     def _remembered(
-        reply: Reply, answers: Sequence[WorkAnswer], state: State, uplink: Uplink, memory: Memory
+        reply: Reply, answers: Sequence[TaskAnswer], state: State, uplink: Uplink, memory: Memory
     ) -> tuple[Reply, State]:
         """Return a reply after the server's error memory, and the next state."""
         mean, now = dict(reply.mean), dict(state)
@@ -236,7 +236,7 @@ class ServerEnd:
             kept = kept or self.uplink.codec
         if self.downlink is not None:
             kept = kept or self.downlink.codec.memory
-        text = f"is for one Ask in a round, and '{self.label}' asks again ('{ask.work}')"
+        text = f"is for one Ask in a round, and '{self.label}' asks again ('{ask.function}')"
         if kept is not None:
             raise RunFailed(f"'{kept.name}' {text}; leave it out")
         if self.stale and ask.local:
@@ -279,7 +279,7 @@ class ServerRule:
         return None if labels is None else (ids, labels)
 
     def received(
-        self, reply: Reply, answers: Sequence[WorkAnswer], ask: Ask, state: State
+        self, reply: Reply, answers: Sequence[TaskAnswer], ask: Ask, state: State
     ) -> tuple[Reply, State]:
         """Return the reply that the algorithm gets, and the state after it.
 
@@ -287,7 +287,7 @@ class ServerRule:
         ----------
         reply : Reply
             With the means of what clients sent.
-        answers : sequence of WorkAnswer
+        answers : sequence of TaskAnswer
             Of which it is made.
         ask : Ask
         state : mapping of str to array
@@ -307,7 +307,7 @@ class ServerRule:
             parts, weights = _buckets(answer, names)
         flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
         vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-        mine = f"rule.{ask.work}."
+        mine = f"rule.{ask.function}."
         kept = under(state, mine)
         outcome, now = self.rule.robust(vectors, weights, kept or self.rule.init(vectors.shape[1]))
         pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])
@@ -326,7 +326,7 @@ def _times(factors: Floats, rows: Array) -> Array:
     return np.asarray(rows * by)
 
 
-def _buckets(answer: WorkAnswer, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
+def _buckets(answer: TaskAnswer, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
     """Return bucket means (G, ...) by name and bucket weights for (G,)."""
     assert answer.labels is not None
     labels, place = np.unique(answer.labels, return_inverse=True)

@@ -19,7 +19,7 @@ from rayfed.messages import Ask, Reply, State
 from rayfed.solvers import Descent
 
 MOST_BREAKS = 1000
-"""Times that a client comes back to a piece of work; then it gives it up."""
+"""Times that a client comes back to a task; then it gives it up."""
 
 
 class StepCounter:
@@ -55,7 +55,7 @@ class StepCounter:
         return {f"{k}.{name}": v for k, state in states.items() for name, v in state.items()}
 
     def steps(self, ids: Ints, pace: Floats, draw: Draw, state: State) -> Ints:
-        """Return the local steps (K,) of clients in a piece of work.
+        """Return the local steps (K,) of clients in a task.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class StepCounter:
         pace : (K,) array of float
             Virtual seconds of one step.
         draw : int or (K,) array of int
-            Coordinate of keyed draws: the round, or the number of each client's work.
+            Coordinate of keyed draws: the round, or the number of each client's task.
         state : mapping of str to array
             What `init` or `learn` returned.
         """
@@ -120,7 +120,7 @@ class Traffic(NamedTuple):
 
 
 class Duration(NamedTuple):
-    """Virtual seconds (K,) that a piece of work takes each client, and its local steps (K,)."""
+    """Virtual seconds (K,) that a task takes each client, and its local steps (K,)."""
 
     steps: Ints
     down_s: Floats
@@ -133,7 +133,7 @@ class Duration(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Durations of tasks (K,) on an unshared server connection; see `Work`.
+    """Durations of tasks (K,) on an unshared server connection; see `Task`.
 
     `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
     where work stands still then and `gone_s` says only when it is lost.
@@ -174,13 +174,13 @@ class Clock:
         self.counter, self.resume = counter, run.participation.interrupted == "resume"
 
     def pace(self, ids: Ints, draw: Draw, ask: int = 0) -> Floats:
-        """Return the virtual seconds (K,) of one local step of clients in a piece of work.
+        """Return the virtual seconds (K,) of one local step of clients in a task.
 
         Parameters
         ----------
         ids : (K,) array of int
         draw : int or (K,) array of int
-            The round, or the number of each client's work.
+            The round, or the number of each client's task.
         ask : int
             Number of the Ask in it.
         """
@@ -261,20 +261,20 @@ class Clock:
         duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the Ask before; nobody looked whether the visited one is there.
         away_s = self.leaving(ids, now_s, round, there=not (number or ask.visited))
-        duration, lost = self.mishaps(ids, duration, round, number)
+        duration, lost = self.crash_losses(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:
             return self.alone(ids, duration, start_s, away_s, lost)
         start_s = self.ahead(ids, start_s, ahead)
         free_s = np.maximum(start_s + duration.compute_s, now_s + duration.down_s)
-        end_s_ = undone(free_s + duration.up_s, away_s, now_s)
+        end_s_ = postponed(free_s + duration.up_s, away_s, now_s)
         gone_s = cut_off(now_s, end_s_, away_s, lost)  # no connection is used before
         return Times(duration, start_s, free_s, end_s_, gone_s, away_s)
 
     def alone(
         self, ids: Ints, duration: Duration, start_s: Floats, away_s: Floats, lost: Floats | None
     ) -> Times:
-        """Return the times of works (K,) that begin now and take so long.
+        """Return the times of tasks (K,) that begin now and take so long.
 
         Parameters
         ----------
@@ -283,9 +283,9 @@ class Clock:
         start_s, away_s : (K,) array of float
             When they begin, and when their clients go away next.
         lost : (K,) array of float, optional
-            The share of the work after which it is lost; see `mishaps`.
+            The share of the task after which it is lost; see `crash_losses`.
         """
-        end_s, gone_s = undone(duration.end_s(start_s), away_s, start_s), away_s
+        end_s, gone_s = postponed(duration.end_s(start_s), away_s, start_s), away_s
         if self.resume:
             end_s, gone_s = self.resumed(ids, end_s, gone_s)
             if self.server.limited:  # who never comes back is known when it leaves
@@ -310,7 +310,7 @@ class Clock:
                 starts[k] = since
         return starts
 
-    def mishaps(
+    def crash_losses(
         self, ids: Ints, duration: Duration, draw: Draw, ask: int = 0
     ) -> tuple[Duration, Floats | None]:
         """Return durations of tasks with crashes, and the share of each after which it is lost.
@@ -344,7 +344,7 @@ class Clock:
         return end_s, gone_s
 
     def _later(self, client: Ints, end_s: float, gone_s: float) -> tuple[float, float]:
-        """Return when a client that leaves before its work is done is done, or leaves for good."""
+        """Return when a client that leaves before its task is done is done, or leaves for good."""
         left_s, away_s = end_s - gone_s, gone_s
         for _ in range(MOST_BREAKS):
             back_s = float(self.population.next_change(client, away_s)[0])
@@ -370,7 +370,7 @@ class Clock:
         return cost + passes * self.counter.reading(ids)
 
 
-def undone(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
+def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
     """Return ends of tasks (K,), later than their start for clients unavailable at the start.
 
     Work that takes no time would otherwise be over in the moment in which its client is gone.

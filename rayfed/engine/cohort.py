@@ -1,7 +1,7 @@
 """The cohorts of rounds: one begins, and the server stops waiting for it.
 
-It waits until all works are over, for the first replies of an over-selected cohort, or until a
-deadline; a work that fails may be begun again before. What is under way then is broken off, or left
+It waits until all tasks are over, for the first replies of an over-selected cohort, or until a
+deadline; a task that fails may be begun again before. What is under way then is broken off, or left
 to enter a later round.
 """
 
@@ -18,20 +18,20 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Ints
 from rayfed.engine.clock import Times
-from rayfed.engine.exchange import Asked, Asker, Exchange, NobodyToAsk
-from rayfed.engine.replies import WorkAnswer
+from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, SentAsk
+from rayfed.engine.replies import TaskAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Transfers
 from rayfed.engine.state import RoundStats
-from rayfed.engine.timeline import Timeline, begun, going_on, settled, unopened
-from rayfed.engine.works import USED, Ended, Work, Works, distinct
+from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks, distinct
+from rayfed.engine.timeline import Timeline, begun, continuing, settled, unopened
 from rayfed.messages import Ask, Reply
 
 Others: TypeAlias = Callable[[int, float, Ints], Ints]
 """``others(count, now_s, asked)`` draws so many clients that have not been asked."""
-Begin: TypeAlias = Callable[[Ints, Ints, int], list[Work]]
-"""``begin(ids, drawn, attempt)``: clients (K,) begin on the timeline; it returns their works."""
-Successors: TypeAlias = Callable[[Works, float, Ints], tuple[Ints, Ints]]
+Begin: TypeAlias = Callable[[Ints, Ints, int], list[Task]]
+"""``begin(ids, drawn, attempt)``: clients (K,) begin on the timeline; it returns their tasks."""
+Successors: TypeAlias = Callable[[Tasks, float, Ints], tuple[Ints, Ints]]
 """``successors(failed, now_s, asked)``: whom the server asks now that works have failed."""
 _BY_ATTEMPT = attrgetter("attempt", "client")
 
@@ -52,7 +52,7 @@ class Cohort(NamedTuple):
         Selects clients in the place of those that fail; the same are asked again if None.
     """
 
-    asked: Asked
+    asked: SentAsk
     ids: Ints
     drawn: Ints
     stats: RoundStats
@@ -62,7 +62,7 @@ class Cohort(NamedTuple):
 
 @dataclass
 class Waiting:
-    """A server that waits for works of one Ask, moment by moment.
+    """A server that waits for tasks of one Ask, moment by moment.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Waiting:
     line: Timeline
     first: int | None
     deadline_s: float
-    mine: dict[int, Work] = field(default_factory=dict)
+    mine: dict[int, Task] = field(default_factory=dict)
     left: int = 0
     answered: int = 0
 
@@ -107,15 +107,15 @@ class Waiting:
         while self.goes_on:
             again = sorted((w for w in self._failed() if w.attempt < retries), key=_BY_ATTEMPT)
             for attempt, group in groupby(again, attrgetter("attempt")):
-                asked = np.array([work.client for work in self.mine.values()])
-                others, often = successors(Works.of(group), self.line.now_s, asked)
+                asked = np.array([task.client for task in self.mine.values()])
+                others, often = successors(Tasks.of(group), self.line.now_s, asked)
                 if len(others):
                     self._begin(begin(others, often, attempt + 1))
 
-    def works(self) -> Works:
+    def tasks(self) -> Tasks:
         """Return all attempts in the order of their beginnings, then of numbers and clients."""
-        works = Works.of(self.mine.values())
-        return works.part(np.lexsort((works.client, works.attempt, works.start_s)))
+        tasks = Tasks.of(self.mine.values())
+        return tasks.part(np.lexsort((tasks.client, tasks.attempt, tasks.start_s)))
 
     def break_off(self) -> None:
         """Stop all unfinished tasks.
@@ -123,31 +123,31 @@ class Waiting:
         On paper it ends when it would have ended if nobody else had been asked.
         """
         line, mine = self.line, self.mine
-        under_way = [work for work in mine.values() if work.serial in line.open]
+        under_way = [task for task in mine.values() if task.serial in line.open]
         if line.stages is not None and under_way:
             rest = line.copy().all_over(math.inf)
-            mine |= {work.serial: work for work in rest if work.serial in mine}
+            mine |= {task.serial: task for task in rest if task.serial in mine}
         line.break_off(under_way)
         line.forget(mine.values())
 
-    def _begin(self, rows: list[Work]) -> None:
-        self.mine |= {work.serial: work for work in rows}
+    def _begin(self, rows: list[Task]) -> None:
+        self.mine |= {task.serial: task for task in rows}
         self.left += len(rows)
 
-    def _failed(self) -> list[Work]:
+    def _failed(self) -> list[Task]:
         """Advance to the next event and return the failed tasks that may be retried."""
         line = self.line
-        failed: list[Work] = []
+        failed: list[Task] = []
         line.advance(max(line.next_s, line.now_s))
-        while (work := line.over()) is not None:
-            if work.serial not in self.mine:
-                line.waiting.append(work)
+        while (task := line.over()) is not None:
+            if task.serial not in self.mine:
+                line.waiting.append(task)
                 continue
-            self.mine[work.serial] = work
+            self.mine[task.serial] = task
             self.left -= 1
-            self.answered += work.status == USED
-            if work.status != USED:
-                failed.append(work)
+            self.answered += task.status == USED
+            if task.status != USED:
+                failed.append(task)
         return failed if not self.enough and line.now_s < self.deadline_s else []
 
 
@@ -164,7 +164,7 @@ class Cohorts:
         self.run, self.exchange = run, exchange
         self.rule, self.server = run.participation, run.federation.server
         self.population = run.federation.population
-        self.known = not (self.rule.retries or self.server.limited)  # all ends, when works begin
+        self.known = not (self.rule.retries or self.server.limited)  # all ends, when tasks begin
 
     def timeline(self, known: Timeline | None = None) -> Timeline:
         """Return an empty timeline, or one of tasks with known ends."""
@@ -177,7 +177,7 @@ class Cohorts:
         return known.copy()
 
     def catch_up(self, stats: RoundStats) -> None:
-        """Let works of earlier rounds end until now; they wait for the end of the round."""
+        """Let tasks of earlier rounds end until now; they wait for the end of the round."""
         if stats.timeline is not None:
             stats.timeline.waiting += stats.timeline.all_over(stats.time_s)
 
@@ -222,25 +222,25 @@ class Cohorts:
             if not self.exchange.noise_alone(owner):
                 raise NobodyToAsk
             stats.ask += 1
-            return self.exchange.reply(Asked(ask, owner), [], stats, newest, stale=False)
+            return self.exchange.reply(SentAsk(ask, owner), [], stats, newest, stale=False)
         asked = self.exchange.sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
         known, status, close_s, goes_on = self._waited(cohort, stays)
         asked = self.exchange.grouped(asked, known.client, stats)
-        works, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
+        tasks, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
         number = int(numbers.max()) + 1
-        used = works.used()
+        used = tasks.used()
         late = self._late(stats, close_s) if stays else None
-        old, fresh = self._computed(asked, late, works, used, stats)
-        self._count(asked, works, numbers, goes_on, (used, fresh), stats)
+        old, fresh = self._computed(asked, late, tasks, used, stats)
+        self._count(asked, tasks, numbers, goes_on, (used, fresh), stats)
         if late is not None:
             self._count_late(late, old, number, stats)
         if stays:
             self._go_on(known, goes_on, stats, asked.ask)
         if ask.overlap:
-            stats.ahead = {"clients": works.client[used], "free_s": works.free_s[used]}
-        stats.answered = works.client[used].repeat(works.drawn[used])
+            stats.ahead = {"clients": tasks.client[used], "free_s": tasks.free_s[used]}
+        stats.answered = tasks.client[used].repeat(tasks.drawn[used])
         stats.time_s, stats.ask = close_s, number
         answers = [*([] if fresh is None else [fresh]), *old]
         if stats.timeline is not None and answers:
@@ -252,21 +252,21 @@ class Cohorts:
             stats.replies += [*(answer.scalars(count) for answer in old), *own]
         return reply
 
-    def _opened(self, asked: Asked, ids: Ints, works: Works, status: Ints) -> Works:
+    def _opened(self, asked: SentAsk, ids: Ints, tasks: Tasks, status: Ints) -> Tasks:
         """Return tasks with their fates, including tasks lost in secure sums."""
         if asked.coded and self.exchange.channel.secure is not None:
             there = np.flatnonzero(status == USED)
-            lost = self.exchange.lost(asked, ids, works.client[there])
+            lost = self.exchange.lost(asked, ids, tasks.client[there])
             status = unopened(status, there[lost])
-        return works.with_status(status)
+        return tasks.with_status(status)
 
     def _computed(
-        self, asked: Asked, late: Works | None, works: Works, used: Ints, stats: RoundStats
-    ) -> tuple[list[WorkAnswer], WorkAnswer | None]:
-        """Compute the late works that are used, and the works at these places.
+        self, asked: SentAsk, late: Tasks | None, tasks: Tasks, used: Ints, stats: RoundStats
+    ) -> tuple[list[TaskAnswer], TaskAnswer | None]:
+        """Compute the late tasks that are used, and the works at these places.
 
         Late ones come first, in the order of their rounds: a client for which the round has waited
-        began its late work before that of the round.
+        began its late task before that of the round.
         """
         parts = []
         if late is not None:
@@ -276,35 +276,35 @@ class Cohorts:
                 part = usable.part(usable.version == version)
                 parts.append((part, stats.timeline.sends[version]))
         if len(used):
-            whole = len(used) == len(works) and not works.attempt.any()
-            parts.append((works if whole else works.part(used), asked.ask.send))
+            whole = len(used) == len(tasks) and not tasks.attempt.any()
+            parts.append((tasks if whole else tasks.part(used), asked.ask.send))
         answers = self.exchange.answers(asked, parts, stats)
         return (answers[:-1], answers[-1]) if len(used) else (answers, None)
 
     def _count(
-        self, asked: Asked, works: Works, numbers: Ints, goes_on: Bools,
-        answered: tuple[Ints, WorkAnswer | None], stats: RoundStats,
+        self, asked: SentAsk, tasks: Tasks, numbers: Ints, goes_on: Bools,
+        answered: tuple[Ints, TaskAnswer | None], stats: RoundStats,
     ) -> None:  # fmt: skip
-        """Count the downloads of works (K,), and those of them that are over.
+        """Count the downloads of tasks (K,), and those of them that are over.
 
         `answered` are the places of those whose replies are used, and what these came to.
         """
-        losses, (used, fresh) = np.full(len(works), np.nan), answered
+        losses, (used, fresh) = np.full(len(tasks), np.nan), answered
         if fresh is not None:
             losses[used] = fresh.losses
         to_cohort = asked.coded and asked.ask.clients is None
         if to_cohort:
             stats.counts["participants"] = 0
-        stats.counts["bytes_down"] += int(works.down_bytes.sum())
+        stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
         if goes_on.any():
             over = ~goes_on
-            works, losses, numbers = works.part(over), losses[over], numbers[over]
-        ended = Ended(works, losses, stats.round, stats.round - 1, numbers)
+            tasks, losses, numbers = tasks.part(over), losses[over], numbers[over]
+        ended = CountedTasks(tasks, losses, stats.round, stats.round - 1, numbers)
         stats.count(ended, participants=to_cohort)
 
     # -- waiting ---------------------------------------------------------------------------
 
-    def _waited(self, cohort: Cohort, stays: bool) -> tuple[Works, Ints, float, Bools]:
+    def _waited(self, cohort: Cohort, stays: bool) -> tuple[Tasks, Ints, float, Bools]:
         """Return the tasks of a cohort, their fates, and the end of the server's wait.
 
         Last come those that go on; the works themselves say what becomes of them by themselves.
@@ -312,12 +312,12 @@ class Cohorts:
         stats, deadline_s = cohort.stats, self._deadline_s(cohort.stats)
         if self.known:
             serial = 0 if stats.timeline is None else stats.timeline.serial
-            works, _ = self._begun(cohort, cohort.ids, cohort.drawn, stats.time_s, 0, serial)
+            tasks, _ = self._begun(cohort, cohort.ids, cohort.drawn, stats.time_s, 0, serial)
         else:
-            works = self._stepped(cohort, stays)
-        status, close_s = settled(works, stats.time_s, cohort.first, deadline_s)
-        goes_on = going_on(works, status, close_s) if stays else np.zeros(len(works), np.bool_)
-        return works, status, close_s, goes_on
+            tasks = self._stepped(cohort, stays)
+        status, close_s = settled(tasks, stats.time_s, cohort.first, deadline_s)
+        goes_on = continuing(tasks, status, close_s) if stays else np.zeros(len(tasks), np.bool_)
+        return tasks, status, close_s, goes_on
 
     def _deadline_s(self, stats: RoundStats) -> float:
         """Return until when the server waits in a round; inf if it has no deadline."""
@@ -325,7 +325,7 @@ class Cohorts:
 
     def _begun(
         self, cohort: Cohort, ids: Ints, drawn: Ints, now_s: float, attempt: int, serial: int
-    ) -> tuple[Works, Times]:
+    ) -> tuple[Tasks, Times]:
         """Return the tasks that clients (K,) start now, and their durations.
 
         Where the server's bandwidth is shared no end is known yet.
@@ -346,14 +346,14 @@ class Cohorts:
             weights = drawn * self.exchange.weights(ids)
         if self.run.faults:
             times = times.unsent(self.exchange.silent(cohort.asked, ids, stats.round))
-        works = begun(
+        tasks = begun(
             ids, now_s, times, traffic, serial=serial, timeout_s=self.rule.timeout_s,
             ends_known=not self.server.limited, draw=stats.round, version=stats.round - 1,
             ask=stats.ask, attempt=attempt, drawn=drawn, weight=weights,
         )  # fmt: skip
-        return works, times
+        return tasks, times
 
-    def _stepped(self, cohort: Cohort, stays: bool) -> Works:
+    def _stepped(self, cohort: Cohort, stays: bool) -> Tasks:
         """Return the works of a cohort, some asked for again, until the server stops waiting.
 
         What is under way then is left on the timeline if it stays there, and broken off otherwise.
@@ -363,15 +363,15 @@ class Cohorts:
         self.catch_up(stats)
         line.now_s = stats.time_s
 
-        def begin(ids: Ints, drawn: Ints, attempt: int) -> list[Work]:
-            works, times = self._begun(cohort, ids, drawn, line.now_s, attempt, line.serial)
-            rows, ahead = works.rows(), cohort.asked.ask.overlap
+        def begin(ids: Ints, drawn: Ints, attempt: int) -> list[Task]:
+            tasks, times = self._begun(cohort, ids, drawn, line.now_s, attempt, line.serial)
+            rows, ahead = tasks.rows(), cohort.asked.ask.overlap
             line.begin(rows)
             if isinstance(line.stages, Transfers):
-                line.stages.begin(line.now_s, works, times, self.population, ahead)
+                line.stages.begin(line.now_s, tasks, times, self.population, ahead)
             return rows
 
-        def successors(failed: Works, now_s: float, asked: Ints) -> tuple[Ints, Ints]:
+        def successors(failed: Tasks, now_s: float, asked: Ints) -> tuple[Ints, Ints]:
             if cohort.others is not None:
                 return distinct(cohort.others(int(failed.drawn.sum()), now_s, asked))
             there = self.population.available(failed.client, now_s, stats.round)
@@ -381,11 +381,11 @@ class Cohorts:
         waiting.run(cohort.ids, cohort.drawn, begin, successors, self.rule.retries)
         if not stays:
             waiting.break_off()
-        return waiting.works()
+        return waiting.tasks()
 
     # -- what comes of it ------------------------------------------------------------------
 
-    def _late(self, stats: RoundStats, close_s: float) -> Works | None:
+    def _late(self, stats: RoundStats, close_s: float) -> Tasks | None:
         """Take the works of earlier rounds that are over when a round ends, by their rounds.
 
         They are computed then: until then nobody else changes their clients' state.
@@ -394,30 +394,30 @@ class Cohorts:
         assert line is not None
         rows = [*line.waiting, *line.all_over(close_s)]
         line.waiting = []
-        return Works.of(sorted(rows, key=attrgetter("version", "client"))) if rows else None
+        return Tasks.of(sorted(rows, key=attrgetter("version", "client"))) if rows else None
 
     def _count_late(
-        self, works: Works, answers: Sequence[WorkAnswer], number: int, stats: RoundStats
+        self, tasks: Tasks, answers: Sequence[TaskAnswer], number: int, stats: RoundStats
     ) -> None:
-        """Count late works, of which some are answered, and be done with them."""
-        line, losses = stats.timeline, np.full(len(works), np.nan)
+        """Count late tasks, of which some are answered, and be done with them."""
+        line, losses = stats.timeline, np.full(len(tasks), np.nan)
         assert line is not None
-        losses[works.status == USED] = [loss for answer in answers for loss in answer.losses]
-        numbers = np.full(len(works), number)
-        stats.count(Ended(works, losses, stats.round, stats.round - 1, numbers))
-        line.forget(works.rows())
+        losses[tasks.status == USED] = [loss for answer in answers for loss in answer.losses]
+        numbers = np.full(len(tasks), number)
+        stats.count(CountedTasks(tasks, losses, stats.round, stats.round - 1, numbers))
+        line.forget(tasks.rows())
         line.release()
 
-    def _go_on(self, works: Works, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
+    def _go_on(self, tasks: Tasks, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
         """Leave works on the timeline of the rounds that follow."""
         line = stats.timeline
         assert line is not None
         if goes_on.any():
             line.update(stats.round - 1, ask.send)
         if self.known:
-            line.begin(works.part(goes_on).rows())
+            line.begin(tasks.part(goes_on).rows())
             return
-        line.forget(works.part(~goes_on).rows())
+        line.forget(tasks.part(~goes_on).rows())
         line.waiting += [
-            work for work in works.part(goes_on).rows() if work.serial not in line.open
+            task for task in tasks.part(goes_on).rows() if task.serial not in line.open
         ]

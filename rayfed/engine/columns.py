@@ -50,7 +50,7 @@ COUNTS = (
     Column(
         "bytes_down", "bytes downloaded", "B", dtype="int64",
         about="Downloaded by all clients. A download counts in the round in which the server asks, "
-        "whatever becomes of the work.",
+        "whatever becomes of the task.",
     ),
     Column(
         "bytes_up", "bytes uploaded", "B", dtype="int64",
@@ -64,7 +64,7 @@ COUNTS = (
     ),
     Column(
         "local_steps", dtype="int64",
-        about="Local steps behind the replies that the row uses; those of works that are late or "
+        about="Local steps behind the replies that the row uses; those of tasks that are late or "
         "dropped do not count.",
     ),
 )  # fmt: skip
@@ -89,7 +89,7 @@ ARRIVALS = (
     ),
     Column(
         "in_flight", "clients at work",
-        about="Pieces of work under way when the row is written, uploads included.",
+        about="Tasks under way when the row is written, uploads included.",
     ),
 )  # fmt: skip
 SECURE = (
@@ -141,7 +141,7 @@ EVENTS = (
     Column(
         "ask", dtype="int64",
         about="Number of the Ask within the round, from 0, where asking again counts; in "
-        "asynchronous runs the number of the client's work within the row. Late replies of earlier "
+        "asynchronous runs the number of the client's task within the row. Late replies of earlier "
         "rounds that are used come last.",
     ),
     Column("client", about="Id of the client.", dtype="int64"),
@@ -149,8 +149,8 @@ EVENTS = (
     Column("compute_s", "computing time", "s", about="Computing time alone, without the network."),
     Column(
         "end_s", "end", "s",
-        about="Simulated time at which the reply arrives (of late work, at which it would have), "
-        "at which the client went away, or at which the work was timed out.",
+        about="Simulated time at which the reply arrives (of a late task, at which it would have), "
+        "at which the client went away, or at which the task was timed out.",
     ),
     Column(
         "status", dtype="category",
@@ -163,11 +163,11 @@ EVENTS = (
 VERSIONS = (
     Column(
         "version", "version of the model", dtype="int64",
-        about="Updates of the model before the work began; rounds, in runs that have them.",
+        about="Updates of the model before the task began; rounds, in runs that have them.",
     ),
     Column(
         "staleness", dtype="int64",
-        about="Updates between the start of the work and the arrival of the reply; rounds, in runs "
+        about="Updates between the start of the task and the arrival of the reply; rounds, in runs "
         "that have them; -1 if the reply was not used.",
     ),
 )  # fmt: skip

@@ -23,13 +23,13 @@ from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
 from rayfed.core.rng import Draw, Key
 from rayfed.core.tree import add
-from rayfed.engine.channel import ServerEnd
+from rayfed.engine.channel import ServerChannel
 from rayfed.engine.clock import Clock, StepCounter, Traffic
 from rayfed.engine.correction import Correction
-from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
+from rayfed.engine.replies import MeanInputs, TaskAnswer, reply_of
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats
-from rayfed.engine.works import Works
+from rayfed.engine.tasks import Tasks
 from rayfed.executors.base import ClientFailed, Executor, Gathered
 from rayfed.messages import Ask, Reply, State
 from rayfed.selection import SelectionView
@@ -48,7 +48,7 @@ class NobodyToAsk(NoReply):
     """There is no client to ask."""
 
 
-class Asked(NamedTuple):
+class SentAsk(NamedTuple):
     """An Ask and its sender.
 
     Parameters
@@ -92,7 +92,7 @@ class Exchange:
         self.shards, self.growth = run.federation.views.training.shards, 1.0
         self.cache: dict[str, Any] = {}  # of the selection
         self.correction = Correction(run)
-        self.channel = ServerEnd(run, self.correction)
+        self.channel = ServerChannel(run, self.correction)
         self.colluders = Colluders(run)
         self.private = run.private
         self.listens = run.participation.select.listens or self.counter.listens
@@ -128,28 +128,28 @@ class Exchange:
     # -- computing -------------------------------------------------------------------------
 
     def answers(
-        self, asked: Asked, parts: Sequence[tuple[Works, Mapping[str, Array]]], stats: RoundStats
-    ) -> list[WorkAnswer]:
+        self, asked: SentAsk, parts: Sequence[tuple[Tasks, Mapping[str, Array]]], stats: RoundStats
+    ) -> list[TaskAnswer]:
         """Compute the works of rounds that enter one update, part by part.
 
         Parameters
         ----------
         asked : Asked
-        parts : sequence of (Works, mapping of str to array)
-            Works of one version and Ask, and what their clients download. At least one in each
+        parts : sequence of (Tasks, mapping of str to array)
+            Tasks of one version and Ask, and what their clients download. At least one in each
             part; distinct clients, ascending.
         stats : RoundStats
-            The round; the model has the version before it. The weights of works that began from
+            The round; the model has the version before it. The weights of tasks that began from
             earlier ones are discounted, and the mean divides by what they make. What colluding
             clients remember is in its state of the channel.
         """
         newest, requests, computes, late = stats.round - 1, [], [], []
-        for works, send in parts:
-            version, weights = int(works.version[0]), works.weight
-            staleness = np.full(len(works), newest - version)
+        for tasks, send in parts:
+            version, weights = int(tasks.version[0]), tasks.weight
+            staleness = np.full(len(tasks), newest - version)
             if version != newest:
                 weights = weights * self.run.participation.staleness.factor(staleness)
-            requests.append(self.request(asked, works, version + 1, weights))
+            requests.append(self.request(asked, tasks, version + 1, weights))
             computes.append(partial(self.compute, send=send, when=stats.when))
             late.append(staleness)
         if asked.coded and self.colluders.known:
@@ -157,33 +157,33 @@ class Exchange:
         else:
             gathered = [compute(each) for compute, each in zip(computes, requests, strict=True)]
         return [
-            WorkAnswer.to(request, found, works.seconds, staleness)
-            for request, found, (works, _), staleness in zip(
+            TaskAnswer.to(request, found, tasks.seconds, staleness)
+            for request, found, (tasks, _), staleness in zip(
                 requests, gathered, parts, late, strict=True
             )
         ]
 
-    def request(self, asked: Asked, works: Works, draw: Draw, weights: Floats) -> Request:
-        """Return works of distinct clients as hosts get them.
+    def request(self, asked: SentAsk, tasks: Tasks, draw: Draw, weights: Floats) -> Request:
+        """Return tasks of distinct clients as hosts get them.
 
         Parameters
         ----------
         asked : Asked
-        works : Works
+        tasks : Tasks
             The Ask and the version are those of the first.
         draw : int or (K,) array of int
             Coordinate of keyed draws: one for all, or one for each.
         weights : (K,) array of float
         """
-        ask, groups = asked.ask, self.run.federation.population.group_of(works.client)
-        up_bytes = works.up_bytes - 8 * self.listened(ask, asked.owner)
+        ask, groups = asked.ask, self.run.federation.population.group_of(tasks.client)
+        up_bytes = tasks.up_bytes - 8 * self.listened(ask, asked.owner)
         return Request(
-            asked.owner, ask.work, ask.up, works.client, weights, works.steps, groups,
-            int(works.version[0]) + 1, int(works.ask[0]), vectors=ask.vectors,
-            sleep_s=self.sleep_s(works), plain=ask.plain, draw=draw,
-            shares=self.channel.shares(works.client) if asked.coded else None,
+            asked.owner, ask.function, ask.up, tasks.client, weights, tasks.steps, groups,
+            int(tasks.version[0]) + 1, int(tasks.ask[0]), vectors=ask.vectors,
+            sleep_s=self.sleep_s(tasks), plain=ask.plain, draw=draw,
+            shares=self.channel.shares(tasks.client) if asked.coded else None,
             first=self.channel.first(ask, up_bytes) if asked.coded else None,
-            labels=asked.labels(works.client),
+            labels=asked.labels(tasks.client),
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
@@ -199,18 +199,18 @@ class Exchange:
         except ClientFailed as failed:
             centralised = self.run.training.algorithm.centralised
             names = () if centralised else self.run.federation.clients.names
-            who = f"{when}, {called(np.array([failed.client]), names)}, '{request.work}'"
+            who = f"{when}, {called(np.array([failed.client]), names)}, '{request.function}'"
             raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
 
-    def sleep_s(self, works: Works) -> Floats | None:
+    def sleep_s(self, tasks: Tasks) -> Floats | None:
         """Return the sleep of actors in seconds under ``clock: wall``; it decides nothing."""
         if self.run.wall_scale is None:
             return None
-        unknown = np.isinf(works.end_s)  # on a link that is shared, for works computed ahead
-        return np.where(unknown, works.compute_s, works.seconds) * self.run.wall_scale
+        unknown = np.isinf(tasks.end_s)  # on a link that is shared, for tasks computed ahead
+        return np.where(unknown, tasks.compute_s, tasks.seconds) * self.run.wall_scale
 
     def reply(
-        self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
+        self, asked: SentAsk, answers: Sequence[TaskAnswer], stats: RoundStats, newest: int,
         sent: State | None = None, *, stale: bool,
     ) -> Reply:  # fmt: skip
         """Return the reply that answers make, as the channel and privacy leave it.
@@ -232,7 +232,7 @@ class Exchange:
         return reply
 
     def _mean(
-        self, asked: Asked, answers: Sequence[WorkAnswer], stats: RoundStats, newest: int,
+        self, asked: SentAsk, answers: Sequence[TaskAnswer], stats: RoundStats, newest: int,
         sent: State | None, *, stale: bool,
     ) -> Reply:  # fmt: skip
         """Return the means of answers, as the channel leaves them."""
@@ -241,7 +241,7 @@ class Exchange:
             total = self.private.cohort
         beside = {} if self.channel.uplink is None else self.channel.uplink.beside
         count = self.run.federation.population.count
-        sizes = MeanOf({**ask.up, **beside}, count, ask.plain, total, self.growth)
+        sizes = MeanInputs({**ask.up, **beside}, count, ask.plain, total, self.growth)
         if not asked.coded:
             return reply_of(answers, sizes, newest + 1, sent, stale=stale)
         for answer in answers if self.run.left_out else ():
@@ -254,25 +254,25 @@ class Exchange:
 
     # -- what an Ask is --------------------------------------------------------------------
 
-    def sent(self, ask: Ask, owner: Asker, stats: RoundStats) -> Asked:
+    def sent(self, ask: Ask, owner: Asker, stats: RoundStats) -> SentAsk:
         """Return an Ask of a round as its clients get it."""
         if owner != "algorithm":
-            return Asked(ask, owner)
+            return SentAsk(ask, owner)
         self.channel.check(ask, again=stats.begun)
         stats.begun = True
         if self.channel.codes:
             ask, stats.channel = self.channel.sent(ask, stats.channel, stats.round, stats.ask)
         if self.private is not None:
             ask = self.private.sent(ask, stats.channel)
-        return Asked(self.channel.rule.asked(ask), owner)
+        return SentAsk(self.channel.rule.asked(ask), owner)
 
-    def grouped(self, asked: Asked, clients: Ints, stats: RoundStats) -> Asked:
+    def grouped(self, asked: SentAsk, clients: Ints, stats: RoundStats) -> SentAsk:
         """Return the request with the groups of its clients."""
         rule = self.channel.rule
         groups = rule.groups(clients, stats.round, stats.ask) if asked.coded else None
         return asked if groups is None else asked._replace(groups=groups)
 
-    def lost(self, asked: Asked, ids: Ints, used: Ints) -> Bools:
+    def lost(self, asked: SentAsk, ids: Ints, used: Ints) -> Bools:
         """Return which replies (U,) of clients that were asked cannot be opened."""
         if asked.groups is None:
             return self.channel.lost(np.zeros_like(ids), np.zeros_like(used))
@@ -284,7 +284,7 @@ class Exchange:
         private = self.private if owner == "algorithm" else None
         return private is not None and not private.in_shares
 
-    def silent(self, asked: Asked, ids: Ints, round: int) -> Bools:
+    def silent(self, asked: SentAsk, ids: Ints, round: int) -> Bools:
         """Return a mask (K,) of clients that will not upload."""
         silent = np.zeros(len(ids), np.bool_)
         for faulty in self.run.faults if asked.coded else ():
@@ -300,7 +300,7 @@ class Exchange:
         """Whether anything learns from the losses of an Ask's local steps."""
         return self.listens and owner == "algorithm" and ask.local
 
-    def traffic(self, asked: Asked, ids: Ints, state: State, version: int | Ints) -> Traffic:
+    def traffic(self, asked: SentAsk, ids: Ints, state: State, version: int | Ints) -> Traffic:
         """Return the bytes that clients (K,) download and upload.
 
         Parameters
@@ -330,12 +330,12 @@ class Exchange:
         RunFailed
         """
         asker = self.owners[owner]
-        if not callable(getattr(asker, ask.work, None)):
+        if not callable(getattr(asker, ask.function, None)):
             raise RunFailed(
-                f"{type(asker).__name__} has no method '{ask.work}', which its Ask names"
+                f"{type(asker).__name__} has no method '{ask.function}', which its Ask names"
             )
         if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
-            raise RunFailed(f"'{ask.work}' asks for vectors; declare `sees_vectors`")
+            raise RunFailed(f"'{ask.function}' asks for vectors; declare `sees_vectors`")
 
 
 class Colluders:
@@ -410,13 +410,13 @@ class Colluders:
 
         `places` are theirs in each request.
         """
-        faulty, work = self.known[number], requests[0].work
+        faulty, function = self.known[number], requests[0].function
         fault, now = faulty.fault, dict[str, Array]()
         assert isinstance(fault, Collusion)
         for name in known.vectors(requests[0].up):
             knowledge = known.knowledge(name, sum(map(len, places)))
-            mine = f"fault.{faulty.number}.{work}.{name}."
-            key = self.key.sub(f"{faulty.number}/{work}/{name}")
+            mine = f"fault.{faulty.number}.{function}.{name}."
+            key = self.key.sub(f"{faulty.number}/{function}/{name}")
             size = knowledge.mean.size
             first_state = under(state, mine) or fault.init(size, key.uniforms([0], size)[0])
             vector, after = fault.sent(knowledge, first_state)

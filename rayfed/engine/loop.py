@@ -23,7 +23,7 @@ from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
 from rayfed.engine.stopping import LastEvaluation, distance
-from rayfed.engine.works import Ended
+from rayfed.engine.tasks import CountedTasks
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.measures.evaluation import SCORES
@@ -157,7 +157,7 @@ class Loop:
             correction=self.exchange.correction.init(), channel=self.exchange.init(),
         ))  # fmt: skip
 
-    def step(self, before: RunState) -> tuple[RunState, Row, list[Ended]]:
+    def step(self, before: RunState) -> tuple[RunState, Row, list[CountedTasks]]:
         """Run on to the next row.
 
         Parameters

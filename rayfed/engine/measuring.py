@@ -184,10 +184,10 @@ class _View(MeasureView):
             self.cohort = cohort.ids
 
     def ask(
-        self, work: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
+        self, task: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
     ) -> Gathered:
         """Run the measure's method at the evaluated clients."""
-        request = uncharged(self._owner, work, up, self.clients, data_round=self._row)
+        request = uncharged(self._owner, task, up, self.clients, data_round=self._row)
         if solving:
             groups = self._measures.run.federation.population.group_of(self.clients)
             request = replace(request, groups=groups)
@@ -195,7 +195,7 @@ class _View(MeasureView):
 
     def mean(
         self,
-        work: str,
+        task: str,
         send: Mapping[str, Array],
         up: Mapping[str, int],
         ids: Ints | None = None,
@@ -210,12 +210,12 @@ class _View(MeasureView):
             data = federation.views.evaluation.at(round)
         weights = data.objective.weights(data.shards.mass(ids)).astype(np.float64)
         request = Request(
-            self._owner, work, up, ids, weights, taken, federation.population.group_of(ids), round,
+            self._owner, task, up, ids, weights, taken, federation.population.group_of(ids), round,
             0, data_round=round or self._row,
         )  # fmt: skip
         gathered = self._measures.exchange(request, send, self._state.when)
-        answer = replies.WorkAnswer.to(request, gathered)
-        return replies.reply_of([answer], replies.MeanOf(up, self.population.count), round)
+        answer = replies.TaskAnswer.to(request, gathered)
+        return replies.reply_of([answer], replies.MeanInputs(up, self.population.count), round)
 
     def losses(self, x: Array, ids: Ints) -> Floats:
         """Return F_i(x) (K,) of clients at a model (p,)."""

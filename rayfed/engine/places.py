@@ -17,19 +17,19 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.engine.clock import Duration, Traffic
-from rayfed.engine.exchange import Asked, Exchange
+from rayfed.engine.exchange import Exchange, SentAsk
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
+from rayfed.engine.tasks import DROPPED, USED, Task, Tasks
 from rayfed.engine.timeline import Timeline, begun, fate
-from rayfed.engine.works import DROPPED, USED, Work, Works
 from rayfed.messages import Ask, State
 from rayfed.selection import SelectionView
 
 MOST_WAKES = 100_000
-"""Changes of availability that the server waits for between two ends of works."""
+"""Changes of availability that the server waits for between two ends of tasks."""
 OfTier: TypeAlias = Callable[[Ints], Bools]
 """Which clients (K,) are in a tier."""
-_LEAST, _MOST = 16, 64  # pieces of work of a client that are looked at together
+_LEAST, _MOST = 16, 64  # tasks of a client that are looked at together
 _KEPT = 2**14  # clients
 _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all can be kept
 
@@ -38,7 +38,7 @@ class Durations:
     """Durations of the tasks of one run, drawn for several tasks of a client at a time.
 
     Keyed draws for one client cost as much as for a hundred. What work takes depends on the client
-    and on the number of its work alone, so it can be known before the client is dispatched.
+    and on the number of its task alone, so it can be known before the client is dispatched.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Durations:
         return first <= number < first + len(table)
 
     def _look_ahead(self, ids: Ints, numbers: Ints, traffic: Traffic) -> None:
-        """Draw the next pieces of work of clients (K,): the more, the more often they come."""
+        """Draw the next tasks of clients (K,): the more, the more often they come."""
         ids, numbers = self._with_neighbours(ids, numbers)
         counts = np.clip(4 * numbers, _LEAST, _MOST)
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -106,7 +106,7 @@ class Durations:
             self.known[client] = number, table[starts[k] : starts[k + 1]]
 
     def _with_neighbours(self, ids: Ints, numbers: Ints) -> tuple[Ints, Ints]:
-        """Add the first pieces of work of clients near others (K,), if nothing is known of them."""
+        """Add the first tasks of clients near others (K,), if nothing is known of them."""
         count = self.exchange.clock.population.count
         if count > _KEPT:
             return ids, numbers
@@ -116,14 +116,14 @@ class Durations:
         return np.concatenate([ids, others]), np.concatenate([numbers, np.ones_like(others)])
 
     def _table(self, ids: Ints, numbers: Ints, traffic: Traffic) -> Array:
-        """Return the columns (K, 5) of pieces of work."""
+        """Return the columns (K, 5) of tasks."""
         clock, counter = self.exchange.clock, self.exchange.counter
         pace = clock.pace(ids, numbers)
         steps = np.zeros(len(ids), dtype=np.int64)
         if self.ask.local:
             steps = counter.steps(ids, pace, numbers, self.step_state)
         duration = clock.duration(self.ask, traffic, ids, pace, steps)
-        duration, lost = clock.mishaps(ids, duration, numbers)
+        duration, lost = clock.crash_losses(ids, duration, numbers)
         broken = np.full(len(ids), np.inf) if lost is None else lost
         return np.stack([steps, duration.down_s, duration.compute_s, duration.up_s, broken], axis=1)
 
@@ -167,7 +167,7 @@ class Tiers:
 
 
 @dataclass
-class Closed:
+class EndedTasks:
     """Tasks that ended since the previous row.
 
     Parameters
@@ -179,13 +179,13 @@ class Closed:
     sent : int
         Bytes of the uploads that have come, those that wait for an update and late ones included.
     fruitless : int
-        Works that have ended in a row without a usable reply.
+        Tasks that have ended in a row without a usable reply.
     """
 
-    used: list[Work] = field(default_factory=list)
-    failed: list[Work] = field(default_factory=list)
+    used: list[Task] = field(default_factory=list)
+    failed: list[Task] = field(default_factory=list)
     sent: int = 0
-    fruitless: int = 0
+    failed_in_a_row: int = 0
 
 
 class Places:
@@ -205,11 +205,11 @@ class Places:
 
     def __init__(self, run: Run, exchange: Exchange, ask: Ask, line: Timeline) -> None:
         self.run, self.exchange, self.line = run, exchange, line
-        self.asked = Asked(ask, "algorithm")
+        self.asked = SentAsk(ask, "algorithm")
         self.channel: State = {}
         none = np.empty(0, dtype=np.int64)
         self.plain = None if exchange.channel.codes else exchange.traffic(self.asked, none, {}, 0)
-        self.down_bytes = 0  # of works that have begun
+        self.down_bytes = 0  # of tasks that have begun
         self.population, self.rule = run.federation.population, run.participation
         algorithm = run.training.algorithm
         assert isinstance(algorithm, Asynchronous)
@@ -228,7 +228,7 @@ class Places:
         self.busy[line.at_work] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
 
-    def advance(self, selection: State, channel: State) -> Closed:
+    def advance(self, selection: State, channel: State) -> EndedTasks:
         """Run the clock on until an update can be made, or a row is due without one.
 
         All that is over at one instant is handled, in the order of the clients' ids, before anybody
@@ -239,13 +239,13 @@ class Places:
         RunFailed
             If `MOST_WAKES` changes of availability brought nobody.
         """
-        line, closed, wakes, self.channel = self.line, Closed(), 0, channel
+        line, closed, wakes, self.channel = self.line, EndedTasks(), 0, channel
         while True:
             if line.next_s <= line.now_s:
                 wakes = 0
                 line.advance(line.now_s)
-            while (work := line.over()) is not None:
-                if self._end(work, closed):
+            while (task := line.over()) is not None:
+                if self._end(task, closed):
                     return closed
             if line.next_s <= line.now_s:  # who waited for an upload that is given up is free
                 continue
@@ -262,29 +262,29 @@ class Places:
                 )
             line.now_s = max(next_s, line.now_s)
 
-    def _end(self, work: Work, closed: Closed) -> bool:
-        """Note that a work is over; return whether the row is complete."""
+    def _end(self, task: Task, closed: EndedTasks) -> bool:
+        """Note that a task is over; return whether the row is complete."""
         line = self.line
-        closed.sent += work.up_bytes if work.status != DROPPED else 0
-        if work.status == USED:
-            closed.fruitless = 0
-            line.waiting.append(work)
+        closed.sent += task.up_bytes if task.status != DROPPED else 0
+        if task.status == USED:
+            closed.failed_in_a_row = 0
+            line.waiting.append(task)
         else:
-            closed.failed.append(work)
-            closed.fruitless += 1
-            if work.attempt < self.rule.retries:
-                line.again.append(work)
+            closed.failed.append(task)
+            closed.failed_in_a_row += 1
+            if task.attempt < self.rule.retries:
+                line.again.append(task)
             else:
-                line.forget([work])
-        closed.used, line.waiting = self._complete(work)
-        return bool(closed.used) or closed.fruitless >= 2 * self.count
+                line.forget([task])
+        closed.used, line.waiting = self._complete(task)
+        return bool(closed.used) or closed.failed_in_a_row >= 2 * self.count
 
-    def _complete(self, work: Work) -> tuple[list[Work], list[Work]]:
-        """Return the replies that make an update, now that a work is over, and those that wait."""
+    def _complete(self, task: Task) -> tuple[list[Task], list[Task]]:
+        """Return the replies that make an update, now that a task is over, and those that wait."""
         waiting = self.line.waiting
         if self.tiers is None:
             return (waiting, []) if len(waiting) >= self.algorithm.takes else ([], waiting)
-        tier = self.tiers.of_client(work.client)
+        tier = self.tiers.of_client(task.client)
         if tier in self._working():
             return [], waiting
         mine = [w for w in waiting if self.tiers.of_client(w.client) == tier]
@@ -294,7 +294,7 @@ class Places:
         """Return the tiers in which works are under way, or asked for again in this moment."""
         assert self.tiers is not None
         rows = (*self.line.open.values(), *self.line.again)
-        return {self.tiers.of_client(work.client) for work in rows}
+        return {self.tiers.of_client(task.client) for task in rows}
 
     # -- dispatch --------------------------------------------------------------------------
 
@@ -323,20 +323,20 @@ class Places:
         tier from that from which it has started.
         """
         failed, self.line.again = sorted(self.line.again, key=self._keeps), []
-        works = Works.of(failed)
-        there = self.population.available(works.client, self.line.now_s, self.line.serial + 1)
-        there &= ~self.busy[works.client]
+        tasks = Tasks.of(failed)
+        there = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
+        there &= ~self.busy[tasks.client]
         there &= there.cumsum() <= self.count - self.line.taken
         if there.any():
-            works = works.part(np.flatnonzero(there)[np.argsort(works.client[there])])
-            versions = works.version.tolist() if self.together else ()
-            self._start(works.client, (works.attempt + 1).tolist(), versions)
+            tasks = tasks.part(np.flatnonzero(there)[np.argsort(tasks.client[there])])
+            versions = tasks.version.tolist() if self.together else ()
+            self._start(tasks.client, (tasks.attempt + 1).tolist(), versions)
         self.line.forget(failed)
 
-    def _keeps(self, work: Work) -> tuple[bool, int]:
+    def _keeps(self, task: Task) -> tuple[bool, int]:
         """Return the key by which works that have failed keep their places."""
-        sent = isinstance(self.line.stages, Overlap) and math.isfinite(work.free_s)
-        return sent, work.client
+        sent = isinstance(self.line.stages, Overlap) and math.isfinite(task.free_s)
+        return sent, task.client
 
     def _free(self) -> Iterator[tuple[int, OfTier | None]]:
         """Yield the free places, and to which clients they belong; to any if None."""
@@ -377,51 +377,51 @@ class Places:
             traffic = self.exchange.traffic(self.asked, ids, self.channel, since)
         attempts, versions = attempts or [0] * count, versions or [line.version] * count
         make = self._known if self.undisturbed else self._timed
-        works = make(ids, draws, gone_s, weights, attempts, versions, traffic)
-        self.down_bytes += sum(work.down_bytes for work in works)
-        line.begin(works)
+        tasks = make(ids, draws, gone_s, weights, attempts, versions, traffic)
+        self.down_bytes += sum(task.down_bytes for task in tasks)
+        line.begin(tasks)
         self.busy[ids] = True
         line.numbers |= zip(ids.tolist(), draws.tolist(), strict=True)
 
     def _known(
         self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
         versions: Sequence[int], traffic: Traffic,
-    ) -> list[Work]:  # fmt: skip
+    ) -> list[Task]:  # fmt: skip
         """Return the tasks (K,) that start now, with known ends and without interruptions.
 
         That is mostly one: numbers are faster than arrays.
         """
         now_s, serial, limit_s = self.line.now_s, self.line.serial, self.line.now_s + self.timeout_s
         down, up = _each(traffic.down, len(ids)), _each(traffic.up, len(ids))
-        works = []
+        tasks = []
         for k, row in enumerate(self.durations.rows(ids, draws, traffic)):
             steps, down_s, compute_s, up_s, _ = row.tolist()
             end_s, leaves_s = now_s + down_s + compute_s + up_s, float(gone_s[k])
             status, over_s = fate(end_s, leaves_s, limit_s)
-            works.append(Work(
+            tasks.append(Task(
                 over_s, int(ids[k]), serial + 1 + k, status, int(draws[k]), versions[k], 0,
                 attempts[k], 1, int(steps), down[k], up[k], float(weights[k]), now_s, compute_s,
                 end_s, end_s, leaves_s, limit_s,
             ))  # fmt: skip
-        return works
+        return tasks
 
     def _timed(
         self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
         versions: Sequence[int], traffic: Traffic,
-    ) -> list[Work]:  # fmt: skip
+    ) -> list[Task]:  # fmt: skip
         """Return the works (K,) that begin now, put where their stages are."""
         line = self.line
         duration, lost = self.durations.of(ids, draws, traffic)
         now = np.full(len(ids), line.now_s)
         times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
-        works = begun(
+        tasks = begun(
             ids, line.now_s, times, traffic, serial=line.serial, timeout_s=self.rule.timeout_s,
             ends_known=line.stages is None, draw=draws, version=np.array(versions),
             attempt=np.array(attempts), weight=weights,
         )  # fmt: skip
         if line.stages is not None:
-            line.stages.begin(line.now_s, works, times, self.population)
-        return works.rows()
+            line.stages.begin(line.now_s, tasks, times, self.population)
+        return tasks.rows()
 
     def _next_return(self) -> float:
         """Return when the next idle client may come back.

@@ -16,7 +16,7 @@ from rayfed.messages import Groups, Reply, State
 _NONE = np.empty(0, dtype=np.int64)
 
 
-class WorkAnswer(NamedTuple):
+class TaskAnswer(NamedTuple):
     """The summed uploads of tasks of distinct clients.
 
     Parameters
@@ -47,7 +47,7 @@ class WorkAnswer(NamedTuple):
     def to(
         cls, request: Request, gathered: Gathered, seconds: Floats | None = None,
         staleness: Ints | None = None,
-    ) -> WorkAnswer:  # fmt: skip
+    ) -> TaskAnswer:  # fmt: skip
         """Return the answer to one request without staleness discounts."""
         return cls(
             request.ids, request.steps, _NONE if staleness is None else staleness, request.weights,
@@ -69,7 +69,7 @@ class WorkAnswer(NamedTuple):
         )  # fmt: skip
 
 
-class MeanOf(NamedTuple):
+class MeanInputs(NamedTuple):
     """The further inputs of a mean besides the answers.
 
     Parameters
@@ -94,8 +94,8 @@ class MeanOf(NamedTuple):
 
 
 def reply_of(
-    answers: Sequence[WorkAnswer],
-    sizes: MeanOf,
+    answers: Sequence[TaskAnswer],
+    sizes: MeanInputs,
     round_number: int,
     sent: State | None = None,
     *,
@@ -108,9 +108,9 @@ def reply_of(
 
     Parameters
     ----------
-    answers : sequence of WorkAnswer
+    answers : sequence of TaskAnswer
         At least one.
-    sizes : MeanOf
+    sizes : MeanInputs
     round_number : int
         Number of the round or update, from 1, by which schedules go.
     sent : mapping of str to array, optional
@@ -150,7 +150,7 @@ def _together(arrays: Sequence[Array]) -> Array:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _sums(answer: WorkAnswer, up: Mapping[str, int]) -> dict[str, Array]:
+def _sums(answer: TaskAnswer, up: Mapping[str, int]) -> dict[str, Array]:
     """Return the sums of the vectors and of the scalars that are uploaded."""
     sums = dict(answer.gathered.sums)
     for name, rows in answer.gathered.each.items():
@@ -159,7 +159,7 @@ def _sums(answer: WorkAnswer, up: Mapping[str, int]) -> dict[str, Array]:
     return sums
 
 
-def _groups(answer: WorkAnswer, sizes: MeanOf) -> Groups:
+def _groups(answer: TaskAnswer, sizes: MeanInputs) -> Groups:
     """Return the means of the vectors, group by group; late replies have none."""
     labels, place = np.unique(answer.gathered.each[GROUP], return_inverse=True)
     counts, sums = np.bincount(place), answer.gathered.sums

@@ -17,7 +17,7 @@ from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.measuring import AskedCohort, Measures
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
-from rayfed.engine.works import USED, columns_of, distinct
+from rayfed.engine.tasks import USED, columns_of, distinct
 from rayfed.executors.profile import Profile
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.selection import SelectionView
@@ -105,8 +105,8 @@ class RoundPolicy:
         selection, step_state = self._learn(selection, before.step_state, stats)
         changes |= {"state": state, "selection": selection, "step_state": step_state}
         if stats.corrected is not None:
-            works = [ended.works for ended in stats.ended[-1:]]
-            clients, status = columns_of(works, "client", "status")
+            tasks = [ended.tasks for ended in stats.ended[-1:]]
+            clients, status = columns_of(tasks, "client", "status")
             ids = np.sort(clients[status == USED])
             learn = self.exchange.correction.learn
             changes["correction"] = learn(before.correction, ids, stats.round)
@@ -333,5 +333,5 @@ def _asked(ask: Ask, owner: Asker, cohort: Ints | None, visited: int | None) -> 
     else:
         ids = ask.clients
     if ids is None:
-        raise RunFailed(f"'{ask.work}' asks clients that its {owner} does not know")
+        raise RunFailed(f"'{ask.function}' asks clients that its {owner} does not know")
     return ids

@@ -18,7 +18,7 @@ from rayfed.channel.layout import Layout
 from rayfed.channel.privacy import Privacy
 from rayfed.channel.private_mean import PrivateMean
 from rayfed.channel.stages import Clip, SecureSum
-from rayfed.channel.uplink import Crowd, Uplink, coded_vectors
+from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
@@ -317,11 +317,11 @@ class Run:
         if ask is None:
             return None
         coded, key = self.coded(ask), Key(self.seed, "uplink")
-        crowd = self._crowd if self.secure else None
+        members = self._sum_members if self.secure else None
         noise = 0.0 if privacy is None or privacy.at == "server" else privacy.noise or 0.0
         return Uplink(
             stages, self.layout, tuple(coded), coded_vectors(ask, coded), self.training.dtype,
-            key, crowd, self.left_out, noise, privacy is not None,
+            key, members, self.left_out, noise, privacy is not None,
         )  # fmt: skip
 
     def coded(self, ask: Ask) -> Coded:
@@ -358,7 +358,7 @@ class Run:
         return rule.asked(count)
 
     @property
-    def _crowd(self) -> Crowd:
+    def _sum_members(self) -> SumMembers:
         """Clients of a secure sum."""
         count, asked = self.federation.population.count, self.asked
         mixer = None if self.channel.aggregate is None else self.channel.aggregate.before
@@ -367,7 +367,7 @@ class Run:
         total = self.federation.views.training.shards.totals[1]
         weight = total / count if self.training.weights == "size" else 1.0
         asked = min(asked, count)
-        return Crowd(
+        return SumMembers(
             asked, count if self.participation.select.may_be_empty else asked, weight, count
         )
 

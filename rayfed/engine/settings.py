@@ -23,7 +23,7 @@ LatePolicy: TypeAlias = Literal["drop", "partial", "stale"]
 IfFewer: TypeAlias = Literal["wait", "skip"]
 """What a round does for which too few clients are there."""
 Retry: TypeAlias = Literal["same", "other"]
-"""Who is asked again in the place of a client whose work failed."""
+"""Who is asked again in the place of a client whose task failed."""
 Corrected: TypeAlias = Literal["known", "intervals"]
 """Where the probability that a client takes part comes from."""
 MOST_RETRIES = 100
@@ -46,10 +46,10 @@ class Participation:
         Virtual seconds after which a round ends without those who are late. Asynchronous methods
         have no rounds; they take `timeout_s`.
     timeout_s : float, optional
-        Virtual seconds after which the server gives up a piece of work, in rounds and in
+        Virtual seconds after which the server gives up a task, in rounds and in
         asynchronous runs, and asks again, if `retries` are left; it waits on if null.
     retries : int
-        How often it asks again in the place of a client whose work is timed out, or lost because
+        How often it asks again in the place of a client whose task is timed out, or lost because
         the client goes away, gives up or loses its connection.
     retry : "same" or "other"
         Whom it asks then: the client itself, if it is there, or another one that it has not asked

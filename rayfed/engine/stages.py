@@ -1,9 +1,9 @@
 """Stages of tasks with unknown ends, as values.
 
-A work downloads, computes and uploads. Where clients share the server's bandwidth (`Transfers`), or
+A task downloads, computes and uploads. Where clients share the server's bandwidth (`Transfers`), or
 send while they go on (`Overlap`), when it ends depends on what begins later. Both say when the next
-thing happens, whose replies are there then, whose works are lost, and which clients are free. What
-becomes of a work is not decided here.
+thing happens, whose replies are there then, whose tasks are lost, and which clients are free. What
+becomes of a task is not decided here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats, under
 from rayfed.engine.clock import MOST_BREAKS, Times
 from rayfed.engine.link import Link
-from rayfed.engine.works import USED, Work, Works
+from rayfed.engine.tasks import USED, Task, Tasks
 from rayfed.population import Population, Server
 from rayfed.population.server import BYTES_PER_S
 
@@ -27,11 +27,11 @@ _SIDES = ("down", "up")
 _STAGES = ("computing", "ready", "sending", "first")
 
 
-class Moved(NamedTuple):
+class Progress(NamedTuple):
     """Serial numbers of tasks that arrived or were lost by a moment.
 
     Beside the numbers of those that have arrived stands when their clients had computed. `free` are
-    clients that can begin another work before theirs is over.
+    clients that can begin another task before theirs is over.
     """
 
     arrived: dict[int, float]
@@ -46,7 +46,7 @@ class Sender:
     Parameters
     ----------
     client, serial : int
-        Who, and the number of the work.
+        Who, and the number of the task.
     down, up : float
         Bytes of the download and of the upload.
     down_cap, up_cap : float
@@ -90,7 +90,7 @@ class Transfers:
     down, up : Link
         The server's bandwidth in each direction.
     population : Population, optional
-        Who goes away and comes back, where works stand still meanwhile. It is no part of the
+        Who goes away and comes back, where tasks stand still meanwhile. It is no part of the
         values: who reads a checkpoint sets it again.
 
     Attributes
@@ -132,34 +132,34 @@ class Transfers:
         return self._next_s
 
     def begin(
-        self, now_s: float, works: Works, times: Times, population: Population,
+        self, now_s: float, tasks: Tasks, times: Times, population: Population,
         ahead: bool = False,
     ) -> None:  # fmt: skip
-        """Let clients begin works (K,) with their downloads.
+        """Let clients begin tasks (K,) with their downloads.
 
         Parameters
         ----------
         now_s : float
-        works : Works
-            Those who are away when it begins are left out, unless works stand still.
+        tasks : Tasks
+            Those who are away when it begins are left out, unless tasks stand still.
         times : Times
-            When each goes away next is looked at where works stand still.
+            When each goes away next is looked at where tasks stand still.
         population : Population
             The clients' own links.
         ahead : bool
             Whether computing does not wait for the download.
         """
-        latency, *mbps = population.links(works.client)
+        latency, *mbps = population.links(tasks.client)
         down_caps, up_caps = (mb * BYTES_PER_S for mb in mbps)
-        waits_s, computed_s = works.compute_s, np.full(len(works), -math.inf)
+        waits_s, computed_s = tasks.compute_s, np.full(len(tasks), -math.inf)
         if ahead:
-            waits_s, computed_s = np.zeros(len(works)), works.start_s + works.compute_s
-        columns = (works.client, works.serial, works.down_bytes.astype(np.float64),
-                   works.up_bytes.astype(np.float64), down_caps, up_caps, latency, waits_s,
+            waits_s, computed_s = np.zeros(len(tasks)), tasks.start_s + tasks.compute_s
+        columns = (tasks.client, tasks.serial, tasks.down_bytes.astype(np.float64),
+                   tasks.up_bytes.astype(np.float64), down_caps, up_caps, latency, waits_s,
                    computed_s)  # fmt: skip
         senders = map(Sender, *(column.tolist() for column in columns))
         begun = []
-        leaving = zip(senders, works.gone_s.tolist(), times.away_s.tolist(), strict=True)
+        leaving = zip(senders, tasks.gone_s.tolist(), times.away_s.tolist(), strict=True)
         for sender, gone_s, leaves_s in leaving:
             if gone_s <= now_s:
                 continue
@@ -177,7 +177,7 @@ class Transfers:
         self._next_s = None
         self._compute(now_s, self.down.change(now_s, begun))
 
-    def advance(self, now_s: float) -> Moved:
+    def advance(self, now_s: float) -> Progress:
         """Move on to a time that is not after `next_s`."""
         arrived: list[int] = []
         lost: list[int] = []
@@ -198,15 +198,15 @@ class Transfers:
                 elif not self._stand_still(now_s, client):
                     lost.append(self.senders[client].serial)
         senders = (self.senders[client] for client in arrived)
-        return Moved({sender.serial: sender.free_s for sender in senders}, lost, [])
+        return Progress({sender.serial: sender.free_s for sender in senders}, lost, [])
 
-    def leave(self, now_s: float, work: Work) -> bool:
-        """Take away a work that is over, which occupies the link no longer."""
-        client = work.client
+    def leave(self, now_s: float, task: Task) -> bool:
+        """Take away a task that is over, which occupies the link no longer."""
+        client = task.client
         if self.senders.pop(client, None) is None:
             return True
         self._next_s = None
-        if work.status != USED:
+        if task.status != USED:
             self._take_off(now_s, client)
         self.absent.pop(client, None)
         if self.turns:
@@ -260,7 +260,7 @@ class Transfers:
         return 1, sends_s - now_s
 
     def _stand_still(self, now_s: float, client: int) -> bool:
-        """Let a client go away; return whether it comes back to its work."""
+        """Let a client go away; return whether it comes back to its task."""
         assert self.population is not None
         sender = self.senders[client]
         sender.breaks += 1
@@ -291,8 +291,8 @@ class Transfers:
 class Overlap:
     """The works under way: each downloads, computes, and uploads while the next one begins.
 
-    A client is free when it has computed and its upload before has left. So it has one work at a
-    time that is not sent, and one at most that is. Then it sends; if it begins another work at the
+    A client is free when it has computed and its upload before has left. So it has one task at a
+    time that is not sent, and one at most that is. Then it sends; if it begins another task at the
     same moment, the link says what comes first. A full-duplex link carries both. A half-duplex one
     carries the download first, since computing waits for it, and then the upload; a download that
     is asked for while an upload is under way waits for it.
@@ -303,11 +303,11 @@ class Overlap:
         The work of a client that is not sent: its serial number, when the client has computed it,
         and the seconds of its upload.
     ready : dict of int to (int, float)
-        Works that may be sent from now on: serial number and seconds of the upload.
+        Tasks that may be sent from now on: serial number and seconds of the upload.
     sending : dict of int to (int, float)
-        Works that are being sent: serial number, and when they arrive.
+        Tasks that are being sent: serial number, and when they arrive.
     first : dict of int to (int, float)
-        On half-duplex links the work whose transfer came first of two, and when it leaves the link;
+        On half-duplex links the task whose transfer came first of two, and when it leaves the link;
         if it is given up before, the other one has the link from then on.
     """
 
@@ -323,7 +323,7 @@ class Overlap:
         free_s = min((self._free_s(client) for client in self.computing), default=math.inf)
         return min(arrive_s, free_s)
 
-    def advance(self, now_s: float) -> Moved:
+    def advance(self, now_s: float) -> Progress:
         """Let replies arrive until now, and free the clients that have computed."""
         over = [client for client, (_, end_s) in self.sending.items() if end_s <= now_s]
         arrived = [self.sending.pop(client)[0] for client in over]
@@ -334,12 +334,12 @@ class Overlap:
                 self.ready[client] = serial, up_s
             else:  # it arrives before anybody begins anew
                 arrived.append(serial)
-        return Moved(dict.fromkeys(arrived, math.inf), [], free)
+        return Progress(dict.fromkeys(arrived, math.inf), [], free)
 
-    def begin(self, now_s: float, works: Works, times: Times, population: Population) -> None:
-        """Let free clients begin works (K,), as `Transfers.begin` does."""
-        duration, half = times.duration, population.half_duplex(works.client)
-        columns = (works.client, works.serial, half, duration.down_s, duration.compute_s,
+    def begin(self, now_s: float, tasks: Tasks, times: Times, population: Population) -> None:
+        """Let free clients begin tasks (K,), as `Transfers.begin` does."""
+        duration, half = times.duration, population.half_duplex(tasks.client)
+        columns = (tasks.client, tasks.serial, half, duration.down_s, duration.compute_s,
                    duration.up_s)  # fmt: skip
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for client, serial, waits, down_s, compute_s, up_s in rows:
@@ -360,9 +360,9 @@ class Overlap:
             self.sending[client] = serial, now_s + up_s
         self.ready.clear()
 
-    def leave(self, now_s: float, work: Work) -> bool:
-        """Take away a work that is over; return whether it was not yet sent."""
-        client, serial = work.client, work.serial
+    def leave(self, now_s: float, task: Task) -> bool:
+        """Take away a task that is over; return whether it was not yet sent."""
+        client, serial = task.client, task.serial
         first, until_s = self.first.get(client, (0, now_s))
         if first == serial and now_s < until_s:
             self._hasten(client, serial, until_s - now_s)
@@ -375,7 +375,7 @@ class Overlap:
         return False
 
     def _hasten(self, client: int, given_up: int, by_s: float) -> None:
-        """Let the other transfer of a client begin earlier than behind that of a work."""
+        """Let the other transfer of a client begin earlier than behind that of a task."""
         if client in self.computing and self.computing[client][0] != given_up:
             serial, computed_s, up_s = self.computing[client]
             self.computing[client] = serial, computed_s - by_s, up_s
@@ -384,10 +384,10 @@ class Overlap:
             self.sending[client] = serial, end_s - by_s
         del self.first[client]
 
-    def holds(self, work: Work) -> bool:
-        """Whether a work holds its place, or did until this moment: it is not being sent."""
+    def holds(self, task: Task) -> bool:
+        """Whether a task holds its place, or did until this moment: it is not being sent."""
         return any(
-            work.client in stage and stage[work.client][0] == work.serial
+            task.client in stage and stage[task.client][0] == task.serial
             for stage in (self.computing, self.ready)
         )
 

@@ -18,8 +18,8 @@ from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.engine import columns
 from rayfed.engine.stopping import LastEvaluation
+from rayfed.engine.tasks import CountedTasks
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import Ended
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 
 Row = dict[str, Any]
@@ -147,7 +147,7 @@ class RoundStats:
     ask: int = 0
     replies: list[Reply] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[CountedTasks] = field(default_factory=list)
     timeline: Timeline | None = None
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     corrected: Floats | None = None
@@ -159,7 +159,7 @@ class RoundStats:
     squares: Floats = field(default_factory=lambda: np.zeros(2))
 
     def lateness(self, in_flight: int) -> dict[str, float]:
-        """Return the columns of a row about late replies, with so many works under way."""
+        """Return the columns of a row about late replies, with so many tasks under way."""
         values, late = {"in_flight": float(in_flight)}, self.staleness.tolist()
         if late:
             values["staleness_mean"] = sum(late) / len(late)
@@ -177,8 +177,10 @@ class RoundStats:
         """When clients are asked, for messages."""
         return f"round {self.round}, time {self.time_s:.6g} s"
 
-    def count(self, ended: Ended, sent: int | None = None, *, participants: bool = True) -> None:
-        """Add works that are over to the counts and the events of the row; no other place does.
+    def count(
+        self, ended: CountedTasks, sent: int | None = None, *, participants: bool = True
+    ) -> None:
+        """Add tasks that are over to the counts and the events of the row; no other place does.
 
         Parameters are those of `Ended.add_to`.
         """

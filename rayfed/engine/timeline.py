@@ -1,8 +1,8 @@
 """The timeline: start, progress and end of tasks. No other module decides how tasks end.
 
-A work is over at its reply, at its time-out, or when its client goes away, whichever is first
+A task is over at its reply, at its time-out, or when its client goes away, whichever is first
 (`fates`); a reply that comes when the server has stopped waiting is late (`settled`), unless it may
-enter a later round (`going_on`). Policies say who begins, when the server stops waiting, and which
+enter a later round (`continuing`). Policies decide starts, the end of waiting, and which
 replies make an update.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.engine.clock import Times, Traffic
 from rayfed.engine.stages import Overlap, Transfers
-from rayfed.engine.works import DROPPED, LATE, UNFINISHED, USED, Work, Works
+from rayfed.engine.tasks import DROPPED, LATE, UNFINISHED, USED, Task, Tasks
 
 Send = Mapping[str, Array]
 """What a client downloads."""
@@ -32,7 +32,7 @@ def fates(end_s: Floats, gone_s: Floats, limit_s: Floats) -> tuple[Ints, Floats]
     Parameters
     ----------
     end_s, gone_s, limit_s : (K,) array of float
-        When the reply would be there, when the client goes away, and when the work is timed out. A
+        When the reply would be there, when the client goes away, and when the task is timed out. A
         reply in the moment of either is in time.
 
     Examples
@@ -61,7 +61,7 @@ def begun(
     timeout_s: float | None,
     draw: int | Ints, version: int | Ints, weight: Floats, ends_known: bool, ask: int = 0,
     attempt: int | Ints = 0, drawn: int | Ints = 1,
-) -> Works:  # fmt: skip
+) -> Tasks:  # fmt: skip
     """Return the tasks that clients (K,) start now, with their fates where known.
 
     Parameters
@@ -72,7 +72,7 @@ def begun(
         What they take.
     traffic : Traffic
     serial : int
-        Number of works begun before.
+        Number of tasks begun before.
     timeout_s : float, optional
         Seconds after which the server gives each up.
     ends_known : bool
@@ -82,7 +82,7 @@ def begun(
     limit_s = np.full(len(ids), math.inf if timeout_s is None else now_s + timeout_s)
     status, over_s = fates(end_s, times.gone_s, limit_s)
     one = np.ones(len(ids), dtype=np.int64)
-    return Works(
+    return Tasks(
         over_s, ids, serial + one.cumsum(), status, draw * one, version * one, ask * one,
         attempt * one, drawn * one, times.duration.steps, traffic.down * one, traffic.up * one,
         weight, times.start_s, times.duration.compute_s, times.free_s, end_s, times.gone_s,
@@ -90,7 +90,7 @@ def begun(
     )  # fmt: skip
 
 
-def settled(works: Works, now_s: float, first: int | None, deadline_s: float) -> tuple[Ints, float]:
+def settled(tasks: Tasks, now_s: float, first: int | None, deadline_s: float) -> tuple[Ints, float]:
     """Return the fates of tasks with known ends, and the end of the server's wait.
 
     It waits until all are over, for the first replies, or until a deadline. It notices at once when
@@ -98,7 +98,7 @@ def settled(works: Works, now_s: float, first: int | None, deadline_s: float) ->
 
     Parameters
     ----------
-    works : Works
+    tasks : Tasks
         Those (K,) of one Ask; of equally early ones the lower id comes first.
     now_s : float
         When the first began.
@@ -113,10 +113,10 @@ def settled(works: Works, now_s: float, first: int | None, deadline_s: float) ->
         `USED`, `LATE` or `DROPPED`, each.
     close_s : float
     """
-    status, over_s = works.status, works.over_s
+    status, over_s = tasks.status, tasks.over_s
     close_s = float(over_s.max(initial=now_s))
     if first is not None and np.count_nonzero(status == USED) >= first:
-        order = np.lexsort((works.client, over_s))
+        order = np.lexsort((tasks.client, over_s))
         arrived = order[status[order] == USED]
         close_s = float(over_s[arrived[first - 1]])
         status = status.copy()
@@ -125,12 +125,12 @@ def settled(works: Works, now_s: float, first: int | None, deadline_s: float) ->
     return np.where(over_s > close_s, LATE, status), close_s
 
 
-def going_on(works: Works, status: Ints, close_s: float) -> Bools:
+def continuing(tasks: Tasks, status: Ints, close_s: float) -> Bools:
     """Return which works (K,) may enter a later round: the late ones that are not timed out.
 
     `status` and `close_s` are what `settled` returned.
     """
-    timed_out = (works.status == LATE) & (works.over_s <= close_s)
+    timed_out = (tasks.status == LATE) & (tasks.over_s <= close_s)
     return np.asarray((status == LATE) & ~timed_out)
 
 
@@ -150,7 +150,7 @@ class Timeline:
     Parameters
     ----------
     stages : Transfers or Overlap, optional
-        Where works are whose ends are not known when they begin. Such a work stands on the timeline
+        Where tasks are whose ends are not known when they begin. Such a task stands on the timeline
         with the time at which it would be broken off.
 
     Attributes
@@ -158,18 +158,18 @@ class Timeline:
     now_s : float
         Virtual time.
     serial : int
-        Works begun so far.
+        Tasks begun so far.
     open : dict of int to Work
         The works under way, by serial number.
     waiting : list of Work
-        Works that are over and have not been taken: replies that wait for others to make an update,
+        Tasks that are over and have not been taken: replies that wait for others to make an update,
         or for the end of a round; in asynchronous runs also what is to be asked again (`again`).
     again : list of Work
-        Works that have failed in this moment and are asked for again in it.
+        Tasks that have failed in this moment and are asked for again in it.
     freed : list of int
         Clients that have become free since a policy looked.
     sends : dict of int to mapping of str to array
-        What clients download, by version, as long as a work that started from it is not done.
+        What clients download, by version, as long as a task that started from it is not done.
     version : int
         The newest version of the model; in rounds that of the round before.
     numbers : dict of int to int
@@ -182,13 +182,13 @@ class Timeline:
         self.stages = stages
         self.now_s, self.serial, self.version = 0.0, 0, 0
         self.nobody = False
-        self.open: dict[int, Work] = {}
-        self.waiting: list[Work] = []
-        self.again: list[Work] = []
+        self.open: dict[int, Task] = {}
+        self.waiting: list[Task] = []
+        self.again: list[Task] = []
         self.freed: list[int] = []
         self.sends: dict[int, Send] = {}
         self.numbers: dict[int, int] = {}
-        self._ends: list[Work] = []  # a heap; entries that are not `open` any more are skipped
+        self._ends: list[Task] = []  # a heap; entries that are not `open` any more are skipped
         self._started: Counter[int] = Counter()
 
     def __len__(self) -> int:
@@ -196,13 +196,13 @@ class Timeline:
 
     # -- what happens ----------------------------------------------------------------------
 
-    def begin(self, works: Iterable[Work]) -> None:
-        """Let works begin; where they are at first is the policy's concern."""
-        for work in works:
-            self.open[work.serial] = work
-            heappush(self._ends, work)
-            self._started[work.version] += 1
-            self.serial = work.serial
+    def begin(self, tasks: Iterable[Task]) -> None:
+        """Let tasks begin; where they are at first is the policy's concern."""
+        for task in tasks:
+            self.open[task.serial] = task
+            heappush(self._ends, task)
+            self._started[task.version] += 1
+            self.serial = task.serial
 
     @property
     def next_s(self) -> float:
@@ -223,49 +223,49 @@ class Timeline:
             self._ended(self.open[serial]._replace(gone_s=now_s), DROPPED)
         self.freed += moved.free
 
-    def over(self) -> Work | None:
-        """Take the next work that is over, in the order of time and clients; None if none is.
+    def over(self) -> Task | None:
+        """Take the next task that is over, in the order of time and clients; None if none is.
 
         Its `free_s` is inf if it overlaps with others and held its place until now.
         """
-        work = self._first()
-        if work is None or work.over_s > self.now_s:
+        task = self._first()
+        if task is None or task.over_s > self.now_s:
             return None
         heappop(self._ends)
-        del self.open[work.serial]
-        if isinstance(self.stages, Overlap) and self.stages.holds(work):
-            work = work._replace(free_s=math.inf)
-        if self.stages is None or self.stages.leave(self.now_s, work):
-            self.freed.append(work.client)
-        return work
+        del self.open[task.serial]
+        if isinstance(self.stages, Overlap) and self.stages.holds(task):
+            task = task._replace(free_s=math.inf)
+        if self.stages is None or self.stages.leave(self.now_s, task):
+            self.freed.append(task.client)
+        return task
 
-    def all_over(self, now_s: float) -> Iterator[Work]:
-        """Move on to a time and take all works that are over by then."""
+    def all_over(self, now_s: float) -> Iterator[Task]:
+        """Move on to a time and take all tasks that are over by then."""
         while (next_s := self.next_s) <= now_s and next_s < math.inf:
             self.advance(max(next_s, self.now_s))
-            while (work := self.over()) is not None:
-                yield work
+            while (task := self.over()) is not None:
+                yield task
         self.now_s = now_s
 
-    def forget(self, works: Iterable[Work]) -> None:
+    def forget(self, tasks: Iterable[Task]) -> None:
         """Remove finished tasks and the model versions that no task starts from any more."""
-        for work in works:
-            self._started[work.version] -= 1
-            if not self._started[work.version]:
-                del self._started[work.version]
-                if work.version != self.version:
-                    self.sends.pop(work.version, None)
+        for task in tasks:
+            self._started[task.version] -= 1
+            if not self._started[task.version]:
+                del self._started[task.version]
+                if task.version != self.version:
+                    self.sends.pop(task.version, None)
 
     def release(self) -> None:
         """Drop all that nobody starts from any more, the newest version too."""
         self.sends = {v: send for v, send in self.sends.items() if self._started[v]}
 
-    def break_off(self, works: Iterable[Work]) -> None:
-        """Take away works that are under way; nobody waits for them any longer."""
-        for work in works:
-            del self.open[work.serial]
+    def break_off(self, tasks: Iterable[Task]) -> None:
+        """Take away tasks that are under way; nobody waits for them any longer."""
+        for task in tasks:
+            del self.open[task.serial]
             if self.stages is not None:
-                self.stages.leave(self.now_s, work._replace(status=LATE))
+                self.stages.leave(self.now_s, task._replace(status=LATE))
 
     def update(self, version: int, send: Send) -> None:
         """Begin a version of the model, which clients download as `send`."""
@@ -281,7 +281,7 @@ class Timeline:
         """The clients that can begin nothing."""
         if isinstance(self.stages, Overlap):
             return list(self.stages.computing)
-        return [work.client for work in self.open.values() if work.over_s > self.now_s]
+        return [task.client for task in self.open.values() if task.over_s > self.now_s]
 
     @property
     def taken(self) -> int:
@@ -289,18 +289,18 @@ class Timeline:
         return len(self.stages.computing) if isinstance(self.stages, Overlap) else len(self.open)
 
     def next_over_s(self) -> float:
-        """Return when the next work is over; inf if none ever is."""
+        """Return when the next task is over; inf if none ever is."""
         if self.stages is None:
             return self.next_s
-        return next((work.over_s for work in self.copy().all_over(math.inf)), math.inf)
+        return next((task.over_s for task in self.copy().all_over(math.inf)), math.inf)
 
-    def unfinished(self, *, in_time: bool) -> Works:
+    def unfinished(self, *, in_time: bool) -> Tasks:
         """Return the works that a run leaves behind, as they began or as they would be over."""
         rows = [*self.open.values(), *self.waiting]
-        works = Works.of(sorted(rows) if in_time else sorted(rows, key=lambda work: work.serial))
+        tasks = Tasks.of(sorted(rows) if in_time else sorted(rows, key=lambda task: task.serial))
         return replace(
-            works, status=np.full(len(works), UNFINISHED),
-            over_s=np.minimum(works.over_s, self.now_s),
+            tasks, status=np.full(len(tasks), UNFINISHED),
+            over_s=np.minimum(tasks.over_s, self.now_s),
         )  # fmt: skip
 
     def copy(self) -> Timeline:
@@ -318,7 +318,7 @@ class Timeline:
     def arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
         counts = (self.version, self.serial, int(self.nobody), len(self.open), len(self.waiting))
-        works = Works.of([*self.open.values(), *self.waiting, *self.again])
+        tasks = Tasks.of([*self.open.values(), *self.waiting, *self.again])
         arrays: dict[str, Array] = {
             "now_s": np.array(self.now_s),
             "counts": np.array(counts),
@@ -326,7 +326,7 @@ class Timeline:
             "numbers": np.array(list(self.numbers.values()), dtype=np.int64),
             "versions": np.array(list(self.sends), dtype=np.int64),
         }
-        arrays |= {f"works.{name}": column for name, column in works.arrays().items()}
+        arrays |= {f"works.{name}": column for name, column in tasks.arrays().items()}
         for name in next(iter(self.sends.values()), {}):
             stack = np.stack([send[name] for send in self.sends.values()])
             arrays[f"send.{name}"] = stack
@@ -346,12 +346,12 @@ class Timeline:
             made.stages.population = stages.population
         # earlier checkpoints have one count more, which is 0 between rows
         version, serial, *_, nobody, begun, waiting = arrays["counts"].tolist()
-        rows = Works.from_arrays(under(arrays, "works.")).rows()
-        made.open = {work.serial: work for work in rows[:begun]}
+        rows = Tasks.from_arrays(under(arrays, "works.")).rows()
+        made.open = {task.serial: task for task in rows[:begun]}
         made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
         made._ends = rows[:begun]
         heapify(made._ends)
-        made._started = Counter(work.version for work in rows)
+        made._started = Counter(task.version for task in rows)
         made.now_s, made.version, made.serial = float(arrays["now_s"]), version, serial
         made.nobody = bool(nobody)
         numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
@@ -363,17 +363,17 @@ class Timeline:
         }
         return made
 
-    def _first(self) -> Work | None:
-        """Return the work that is over next, as far as that is known."""
+    def _first(self) -> Task | None:
+        """Return the task that is over next, as far as that is known."""
         while self._ends:
-            work = self._ends[0]
-            if self.open.get(work.serial) is work:
-                return work
+            task = self._ends[0]
+            if self.open.get(task.serial) is task:
+                return task
             heappop(self._ends)
         return None
 
-    def _ended(self, work: Work, status: int) -> None:
-        """Note that a work is over now."""
-        work = work._replace(over_s=self.now_s, status=status)
-        self.open[work.serial] = work
-        heappush(self._ends, work)
+    def _ended(self, task: Task, status: int) -> None:
+        """Note that a task is over now."""
+        task = task._replace(over_s=self.now_s, status=status)
+        self.open[task.serial] = task
+        heappush(self._ends, task)

@@ -111,11 +111,11 @@ def needed(
     send : mapping of str to array
         What all clients of all hosts download; stacks, if the request names their rows.
     known : container of int
-        Pieces of work that hosts compute ahead.
+        Tasks that hosts compute ahead.
 
     Examples
     --------
-    A host that has computed the first of two works needs the model of the second alone:
+    A host that has computed the first of two tasks needs the model of the second alone:
 
     >>> none = np.zeros(2, dtype=np.int64)
     >>> part = Request("algorithm", "train", {}, np.array([4, 7]), np.ones(2), none, none, 1, 0,

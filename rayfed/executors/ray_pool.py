@@ -64,7 +64,7 @@ class _Run:
     begun : list of Pending or object reference
         Calls to compute ahead of which nobody has asked yet how they ended.
     known : set of int
-        The pieces of work that were in such calls.
+        The tasks that were in such calls.
     """
 
     layout: Layout
@@ -319,5 +319,5 @@ class RayExecutor:
 
 
 def _numbers(request: Request) -> set[int]:
-    """Return the numbers of the pieces of work of a request, if it names them."""
+    """Return the numbers of the tasks of a request, if it names them."""
     return set() if request.serials is None else set(request.serials.tolist())

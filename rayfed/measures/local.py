@@ -122,7 +122,7 @@ def coming_work(view: MeasureView) -> dict[str, Array] | None:
     rounds.close()
     if ask is None or not ask.local or view.algorithm.centralised:
         return None
-    return {"client_half": np.array(ask.work), **ask.send}
+    return {"client_half": np.array(ask.function), **ask.send}
 
 
 def squares(rows: Floats) -> Floats:

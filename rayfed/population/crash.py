@@ -25,7 +25,7 @@ class Crash:
         computed is lost.
     restart_s : float, optional
         Seconds after which it begins its computing anew, with what it has downloaded, and may crash
-        again. It gives up its work if None, and after 16 crashes.
+        again. It gives up its task if None, and after 16 crashes.
     """
 
     probability: Annotated[float, Ge(0), Le(1)] = 0.0

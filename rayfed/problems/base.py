@@ -48,7 +48,7 @@ class StepKey:
         Seed of the run, Ask within the round, local step, and which of several minibatches of the
         step.
     draw : int or (K,) array of int
-        The round, for all clients, or the number of each client's own pieces of work.
+        The round, for all clients, or the number of each client's own tasks.
     """
 
     ids: Ints

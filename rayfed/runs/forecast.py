@@ -24,7 +24,7 @@ from rayfed.core.threads import one_thread
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
 from rayfed.engine.settings import Stop
-from rayfed.engine.works import columns_of
+from rayfed.engine.tasks import columns_of
 from rayfed.executors.base import Executor, Gathered
 from rayfed.executors.profile import Profile
 from rayfed.executors.serial import SerialExecutor
@@ -94,7 +94,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
             while len(counts) < min(rounds, run.ending.rounds) and not state.nobody:
                 state, row, ended = loop.step(state)
                 counts.append(int(row["participants"]))
-                asked.append(np.unique(columns_of([each.works for each in ended], "client")))
+                asked.append(np.unique(columns_of([each.tasks for each in ended], "client")))
                 if time.monotonic() > end:
                     break
     except Exception as error:  # an algorithm may do anything with zeros
@@ -219,21 +219,21 @@ def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
     loop = Loop(run, executor)
     profile.watch(loop, "step", "other", opens=True)
     profile.watch(executor.host, "exchange", "computing")
-    works: list[MeasuredRound] = []
+    tasks: list[MeasuredRound] = []
     try:
         state = loop.first()
-        while len(works) < run.ending.rounds and (
-            (len(works) < _ROUNDS and profile.total_s < _LONG_S)
-            or (len(works) < _SHORT_ROUNDS and profile.total_s < _SHORT_S)
+        while len(tasks) < run.ending.rounds and (
+            (len(tasks) < _ROUNDS and profile.total_s < _LONG_S)
+            or (len(tasks) < _SHORT_ROUNDS and profile.total_s < _SHORT_S)
         ):
             before, asked = dict(profile.seconds), profile.begun["computing"]
             state, *_ = loop.step(state)
             taken = {step: profile.seconds[step] - before[step] for step in before}
             asked = profile.begun["computing"] - asked
-            works.append(MeasuredRound(sum(taken.values()), taken["computing"], asked))
+            tasks.append(MeasuredRound(sum(taken.values()), taken["computing"], asked))
     finally:
         executor.close(run.folder)
-    return min(works, key=lambda work: work.round_s)
+    return min(tasks, key=lambda task: task.round_s)
 
 
 def rounds_of(run: Run) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from rayfed.core.names import called
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row
-from rayfed.engine.works import STATUS, Ended, columns_of
+from rayfed.engine.tasks import STATUS, CountedTasks, columns_of
 
 logger = logging.getLogger("rayfed")
 logger.addHandler(logging.NullHandler())
@@ -50,13 +50,13 @@ def forward(level: int, take: Callable[[LogLine], None]) -> None:
     logger.addHandler(_Forwarded(take))
 
 
-def log_round(run: Run, row: Row, ended: Sequence[Ended]) -> None:
+def log_round(run: Run, row: Row, ended: Sequence[CountedTasks]) -> None:
     """Write a line about a round: who was asked, what came of it, the loss, the simulated time."""
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("%s", round_line(run, row, ended))
 
 
-def round_line(run: Run, row: Row, ended: Sequence[Ended]) -> str:
+def round_line(run: Run, row: Row, ended: Sequence[CountedTasks]) -> str:
     """Return a line about a round; see `log_round`.
 
     Parameters
@@ -65,10 +65,10 @@ def round_line(run: Run, row: Row, ended: Sequence[Ended]) -> str:
     row : mapping
         Of ``rounds``.
     ended : sequence of Ended
-        Its works, an Ask after the other.
+        Its tasks, an Ask after the other.
     """
     parts = []
-    clients, status = columns_of([each.works for each in ended], "client", "status")
+    clients, status = columns_of([each.tasks for each in ended], "client", "status")
     if len(clients):
         algorithm = run.training.algorithm
         names = () if algorithm.centralised else run.federation.clients.names
@@ -77,7 +77,7 @@ def round_line(run: Run, row: Row, ended: Sequence[Ended]) -> str:
         counts = enumerate(np.bincount(status))
         parts.append(", ".join(f"{n} {STATUS[k]}" for k, n in counts if n))
     else:  # of work that goes on in later rounds there are no events yet
-        parts.append("no work ended" if ended else "nobody was asked")
+        parts.append("no task ended" if ended else "nobody was asked")
     if np.isfinite(row["loss"]):
         parts.append(f"loss {row['loss']:.6g}")
     parts.append(f"{row['time_s']:.6g} s simulated")

@@ -18,7 +18,7 @@ from rayfed.engine.clock import StepCounter
 from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
 from rayfed.engine.state import Row, RunState
-from rayfed.engine.works import USED, Ended
+from rayfed.engine.tasks import USED, CountedTasks
 from rayfed.population import Population
 from rayfed.runs.files import summaries
 from rayfed.runs.files.records import Records, write_parquet
@@ -78,12 +78,12 @@ def write_outputs(
     write_walk(run, records)
 
 
-def _unfinished(run: Run, last: RunState) -> Ended | None:
+def _unfinished(run: Run, last: RunState) -> CountedTasks | None:
     """Return the works that a run leaves behind; None if it cannot leave any."""
     if last.timeline is None:
         return None
-    works = last.timeline.unfinished(in_time=run.training.algorithm.asynchronous)
-    return Ended(works, np.full(len(works), np.nan), -1, last.timeline.version)
+    tasks = last.timeline.unfinished(in_time=run.training.algorithm.asynchronous)
+    return CountedTasks(tasks, np.full(len(tasks), np.nan), -1, last.timeline.version)
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:

@@ -30,7 +30,7 @@ class Oort(Selection):
 
     The utility of a client that has replied is n_i |loss_i|, with the mean loss of its last local
     steps, cut at a quantile of all utilities and scaled to [0, 1], plus sqrt(0.1 ln R / r_i) in
-    round R if it last replied in round r_i. It is multiplied by (T / t_i)^penalty if its last work
+    round R if it last replied in round r_i. It is multiplied by (T / t_i)^penalty if its last task
     took t_i > T seconds. T is a percentile of all t_i, which rises when the sum of the replying
     clients' utilities over `window` rounds is less than over the `window` rounds before.
 

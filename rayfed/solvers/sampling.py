@@ -37,7 +37,7 @@ class Minibatch:
 
 @dataclass(frozen=True)
 class Sampling:
-    """The draws of minibatches of K clients in a piece of work.
+    """The draws of minibatches of K clients in a task.
 
     Parameters
     ----------

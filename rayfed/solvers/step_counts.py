@@ -135,7 +135,7 @@ class SharedCoin(StepCount):
     p: Annotated[float, Interval(gt=0, le=1)]
 
     def draw(self, ids: Ints, *, seed: int, draw: Draw, state: State | None = None) -> Ints:
-        """Return the number of a round (K,), the same for all; of single works one for each."""
+        """Return the number of a round (K,), the same for all; of single tasks one for each."""
         u = Key(seed, "coin").uniforms(np.zeros_like(ids), round=draw)
         if self.p == 1:
             return np.ones(len(ids), dtype=np.int64)

@@ -120,7 +120,7 @@ def answer(algorithm: Algorithm, state: State, replies: Replies = ()) -> Answere
     >>> state, diagnostics, (ask,) = answer(
     ...     FedAvg(), {"x": np.array([4.0])}, reply({"delta": [3.0]})
     ... )
-    >>> state["x"].tolist(), ask.work
+    >>> state["x"].tolist(), ask.function
     ([1.0], 'train')
     """
     (after, diagnostics), asks = _converse(algorithm.round(state), replies)
@@ -168,7 +168,7 @@ class _InOrder:
 
     def __call__(self, ask: Ask) -> Reply:
         if not self.left:
-            raise AssertionError(f"no reply was given for the Ask '{ask.work}'")
+            raise AssertionError(f"no reply was given for the Ask '{ask.function}'")
         return self.left.pop(0)
 
 

@@ -9,7 +9,7 @@ def test_the_server_moves_against_the_mean_pseudo_gradient():
     state, diagnostics, (ask,) = answer(
         FedAvg(server_lr=0.5), {"x": x}, reply({"delta": [2.0, -4.0]})
     )
-    assert (ask.work, list(ask.send), dict(ask.up)) == ("train", ["x"], {"delta": 2})
+    assert (ask.function, list(ask.send), dict(ask.up)) == ("train", ["x"], {"delta": 2})
     assert state["x"].tolist() == [3.0, 3.0]
     assert diagnostics == {}
     assert x.tolist() == [4.0, 1.0]

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.works import DROPPED
+from rayfed.engine.tasks import DROPPED
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 from tests.fakes.stepping import step
 

@@ -264,6 +264,7 @@ class Fixed(Algorithm):
 
     name: ClassVar[str] = "fixed"
     takes_estimates: ClassVar[bool] = True
+    coded: ClassVar = {"v": "any"}
 
     def vector(self, clients, x):
         rows = (clients.ids[:, None] + 1.0) * np.arange(1, 7)

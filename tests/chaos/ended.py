@@ -74,7 +74,7 @@ class Ended:
 
     @property
     def stays(self) -> bool:
-        """Whether a client that goes away ends its work."""
+        """Whether a client that goes away ends its task."""
         return self.run.participation.interrupted == "drop"
 
     @cached_property

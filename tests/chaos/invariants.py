@@ -18,12 +18,12 @@ import numpy as np
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST
 from rayfed.engine.loop import NOT_FINITE
-from rayfed.engine.works import STATUS
+from rayfed.engine.tasks import STATUS
 from rayfed.testing.checks.common import require
 from tests.chaos import sent
 from tests.chaos.ended import Ended, last_line
 
-_POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a piece of work at which its client must be there
+_POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a task at which its client must be there
 _SLACK = 1e-9
 _WAITED = "changes of availability"
 _APART = "or set disconnected to"  # of a graph that is drawn when its round comes
@@ -101,9 +101,9 @@ def check_clock(ended: Ended) -> None:
 
 
 def check_work(ended: Ended) -> None:
-    """Check that every piece of work ends once, with one status."""
+    """Check that every task ends once, with one status."""
     events, keys = ended.events, ["round", "ask", "client"]
-    require(not events.duplicated(keys).any(), "a piece of work ends twice")
+    require(not events.duplicated(keys).any(), "a task ends twice")
     require(events["status"].isin(STATUS), f"the statuses are {set(events['status'])}")
     require(events["client"].between(0, ended.run.federation.population.count - 1), "unknown ids")
     for number, asks in events.groupby("round" if ended.by_rounds else ["round", "client"])["ask"]:
@@ -238,15 +238,15 @@ def check_places(ended: Ended) -> None:
         over_s = np.minimum(over_s, ended.events["start_s"] + wait_s)
     if algorithm.overlap:  # who sends takes no place
         over_s = np.minimum(over_s, ended.events["start_s"] + ended.events["compute_s"])
-    works = ended.events.assign(
+    tasks = ended.events.assign(
         over_s=over_s, tier=algorithm.tier_of(ended.events["client"].to_numpy())
     )
-    for now in works["start_s"].unique():
-        places = ((works["start_s"] <= now) & (works["over_s"] > now)).sum()
+    for now in tasks["start_s"].unique():
+        places = ((tasks["start_s"] <= now) & (tasks["over_s"] > now)).sum()
         most = max(algorithm.concurrency or 0, algorithm.tier_count)
         require(places <= most, f"{places} are at work at {now} s, of {most}")
     if algorithm.redispatch == "update" and not ended.run.participation.retries:
-        for tier, those in works.groupby("tier"):
+        for tier, those in tasks.groupby("tier"):
             ends = those.groupby("start_s")["over_s"].max()
             early = ends.index.to_numpy()[1:] < ends.cummax().to_numpy()[:-1]
             require(not early.any(), f"tier {tier} starts before it is done")
@@ -258,12 +258,12 @@ def check_flight(ended: Ended) -> None:
         return
     works_of = ended.events if not ended.by_rounds else ended.events[ended.events["steps"] > 0]
     in_order = works_of.sort_values(["start_s", "end_s"])  # some take no time that a clock shows
-    for client, works in in_order.groupby("client"):
-        ends, starts = works["end_s"].to_numpy(), works["start_s"].to_numpy()
+    for client, tasks in in_order.groupby("client"):
+        ends, starts = tasks["end_s"].to_numpy(), tasks["start_s"].to_numpy()
         if getattr(ended.run.training.algorithm, "overlap", False):  # one more, which is sent
             at_once = ((starts <= starts[:, None]) & (ends > starts[:, None])).sum(axis=1)
             require(at_once <= 2, f"client {client} has three works at a time")
-            ends = np.minimum(ends, starts + works["compute_s"].to_numpy())
+            ends = np.minimum(ends, starts + tasks["compute_s"].to_numpy())
         require(starts[1:] >= ends[:-1], f"client {client} has two works at a time")
 
 

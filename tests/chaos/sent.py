@@ -61,7 +61,7 @@ def _bytes_in_flight(ended: Ended) -> None:
     failed = [(events["status"] == status).groupby(events["round"]).sum() for status in _FAILED]
     late, dropped = (counts.reindex(rounds["round"], fill_value=0).to_numpy() for counts in failed)
     vain = down * (late + dropped) + up * late
-    require(rounds["bytes_wasted"].to_numpy() == vain, "other bytes than of failed works are vain")
+    require(rounds["bytes_wasted"].to_numpy() == vain, "other bytes than of failed tasks are vain")
     begun, come = (rounds[name].cumsum().to_numpy() for name in ("bytes_down", "bytes_up"))
     updates = (rounds["participants"] > 0).cumsum().to_numpy()
     versions = rounds["round"].to_numpy() if ended.by_rounds else updates
@@ -82,21 +82,21 @@ def _come(ended: Ended, row: int, now: float) -> tuple[int, int]:
     """Return how many uploads have come when a row is closed at a time: at least, and at most.
 
     What ends at one time is handled in the order of clients, and a row is closed by one of them. It
-    is not known of works that take no time, and of what is unfinished then, on which side they are.
+    is not known of tasks that take no time, and of what is unfinished then, on which side they are.
     """
-    works = ended.events[ended.events["status"] != "dropped"]
-    closed, ends = works["round"].between(1, row), works["end_s"]
+    tasks = ended.events[ended.events["status"] != "dropped"]
+    closed, ends = tasks["round"].between(1, row), tasks["end_s"]
     if ended.by_rounds:
         return (int(closed.sum()),) * 2
-    known = (works["start_s"] < now) & (works["status"] != "unfinished")
+    known = (tasks["start_s"] < now) & (tasks["status"] != "unfinished")
     rows = ended.events[ended.events["round"].between(1, row) & (ended.events["end_s"] == now)]
-    before = works["client"] <= rows["client"].max()
+    before = tasks["client"] <= rows["client"].max()
     least = int(((ends < now) | ((ends == now) & known & before)).sum())
     return least, least + int(((ends == now) & ~known).sum())
 
 
 def _each(ended: Ended) -> tuple[int, int] | None:
-    """Return what each work downloads and uploads; None where there are several kinds of Asks."""
+    """Return what each task downloads and uploads; None where there are several kinds of Asks."""
     asked, participation = list(ended.traffic.values()), ended.run.participation
     if participation.select.asks or any(sent != asked[0] for sent in asked) or not asked:
         return None

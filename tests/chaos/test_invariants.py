@@ -71,7 +71,7 @@ def enough(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def again(tmp_path_factory):
-    """Some works are timed out and asked for again."""
+    """Some tasks are timed out and asked for again."""
     waits = {"cohort": 4, "timeout_s": 2, "retries": 2}
     clients = {"count": 8, "delay": {"name": "exponential", "mean_s": 1.0}}
     made = mixed(rounds=4, clients=clients, participation=waits)
@@ -189,7 +189,7 @@ COUNTED = ("bytes_down", "bytes_up", "bytes_wasted")
 @pytest.mark.parametrize("column", COUNTED)
 @pytest.mark.parametrize("overlaps", ["asynchronous", "stale"])
 def test_bytes_are_counted_where_works_outlast_their_row(request, overlaps, column, tmp_path):
-    """Those of one work are missing, or stand in the row after: totals are then as they were."""
+    """Those of one task are missing, or stand in the row after: totals are then as they were."""
     sound = request.getfixturevalue(overlaps)
     for delayed in (0, 1):
         folder = tmp_path / str(delayed)

@@ -1,4 +1,4 @@
-"""Commands on result folders at URLs: each works, or says in a line why not."""
+"""Commands on result folders at URLs: each tasks, or says in a line why not."""
 
 import sys
 from pathlib import Path

@@ -27,7 +27,7 @@ STUDY = {
 
 
 def peak(count, work):
-    """Return the most bytes that a piece of work with so many clients held at a time."""
+    """Return the most bytes that a task with so many clients held at a time."""
     tracemalloc.start()
     try:
         work(STUDY | {"name": f"n{count}", "clients": STUDY["clients"] | {"count": count}})

@@ -35,7 +35,7 @@ def planned(tmp_path):
 
 
 def rows(plan, part="train"):
-    """Return the rows of each client (n_i, d) as its work sees them."""
+    """Return the rows of each client (n_i, d) as its task sees them."""
     view = plan.runs[0].federation.views.training
     whole = with_table(view.shards, plan.tables[view.table])
     ids = np.arange(whole.clients)

@@ -29,7 +29,7 @@ WORDS = {
 }
 SHORT = (
     (r"^\S+: ", ""), (r"found \w+, but ", ""), (r"; .*$", ""), (r"'ef21'", "a memory"),
-    (r"the work of it", "its work"), (r"clients of it", "its clients"), (r"'median'", "a rule"),
+    (r"the work of it", "its task"), (r"clients of it", "its clients"), (r"'median'", "a rule"),
     (r"'\w+' to what", "uploads to what"),
 )  # fmt: skip
 """What is left out of a reason, or said of any algorithm."""

@@ -12,8 +12,8 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.cohort import Waiting
+from rayfed.engine.tasks import Task
 from rayfed.engine.timeline import Timeline, fate, settled
-from rayfed.engine.works import Work
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
 
@@ -54,16 +54,16 @@ def attempts(ids, now_s, how, takes, successors):
     line.now_s = now_s
 
     def begin(ids, drawn, attempt):
-        works = []
+        tasks = []
         for serial, client in enumerate(ids.tolist(), line.serial + 1):
             seconds, gone_s = takes(client, line.now_s, attempt)
             status, over_s = fate(line.now_s + seconds, gone_s, line.now_s + how.timeout_s)
-            works.append(Work(*[0] * len(Work._fields))._replace(
+            tasks.append(Task(*[0] * len(Task._fields))._replace(
                 over_s=over_s, client=client, serial=serial, status=status, attempt=attempt,
                 start_s=line.now_s,
             ))  # fmt: skip
-        line.begin(works)
-        return works
+        line.begin(tasks)
+        return tasks
 
     def others(failed, now_s, asked):
         ids = np.array(successors(failed.client.tolist(), now_s, asked.tolist()), dtype=int)
@@ -73,10 +73,10 @@ def attempts(ids, now_s, how, takes, successors):
     waiting.run(np.array(ids), np.ones(len(ids), dtype=int), begin, others, how.retries)
     waiting.break_off()
     assert not line.open
-    works = waiting.works()
-    status, close_s = settled(works, now_s, how.first, how.deadline_s)
+    tasks = waiting.tasks()
+    status, close_s = settled(tasks, now_s, how.first, how.deadline_s)
     assert line.now_s == close_s or close_s == how.deadline_s
-    columns = (works.client, works.attempt, works.start_s, works.over_s)
+    columns = (tasks.client, tasks.attempt, tasks.start_s, tasks.over_s)
     words = [NAMES[word] for word in status.tolist()]
     return list(zip(*(column.tolist() for column in columns), words, strict=True)), close_s
 

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.engine.clock import Clock, StepCounter, Traffic, undone
+from rayfed.engine.clock import Clock, StepCounter, Traffic, postponed
+from rayfed.engine.tasks import DROPPED, LATE, STATUS, USED, Task, Tasks
 from rayfed.engine.timeline import fates, settled
-from rayfed.engine.works import DROPPED, LATE, STATUS, USED, Work, Works
 from rayfed.messages import Ask
 
 INF = float("inf")
 
 
 def works_of(end, gone):
-    """Works of clients 0, 1, ... that are over as `fates` says."""
+    """Tasks of clients 0, 1, ... that are over as `fates` says."""
     status, over = fates(np.array(end), np.array(gone), np.full(len(end), INF))
-    blank = Work(*[0] * len(Work._fields))
+    blank = Task(*[0] * len(Task._fields))
     rows = zip(over.tolist(), status.tolist(), strict=True)
-    return Works.of([blank._replace(client=k, over_s=o, status=w) for k, (o, w) in enumerate(rows)])
+    return Tasks.of([blank._replace(client=k, over_s=o, status=w) for k, (o, w) in enumerate(rows)])
 
 
 def ends(end, gone, first=None, deadline_s=INF, start=10.0):
@@ -57,9 +57,9 @@ def test_an_over_selected_cohort_takes_the_first_and_ties_go_to_the_lower_id():
 
 
 def test_who_is_away_does_no_work_that_takes_no_time():
-    """The first is there until 12 s, the second is away when the work begins."""
+    """The first is there until 12 s, the second is away when the task begins."""
     gone = np.array([12.0, 10.0])
-    end = undone(np.array([10.0, 10.0]), gone, 10.0)
+    end = postponed(np.array([10.0, 10.0]), gone, 10.0)
     assert ends(end, gone) == ([USED, DROPPED], 10.0)
 
 
@@ -114,10 +114,10 @@ class TestSinglePieces:
     def test_work_is_download_computing_and_upload(self, clock):
         ask = Ask("work", send={}, up={}, cost=3.0)
         ids, pace, none = np.array([1]), np.array([0.5]), np.zeros(1, dtype=int)
-        work = clock.duration(ask, Traffic(2_000_000, 1_000_000), ids, pace, none)
-        parts = (work.down_s, work.compute_s, work.up_s)
+        task = clock.duration(ask, Traffic(2_000_000, 1_000_000), ids, pace, none)
+        parts = (task.down_s, task.compute_s, task.up_s)
         assert [seconds.tolist() for seconds in parts] == [[2.0], [1.5], [2.0]]
-        times = clock.alone(ids, work, np.array([7.0]), np.array([INF]), None)
+        times = clock.alone(ids, task, np.array([7.0]), np.array([INF]), None)
         assert times.end_s.tolist() == [12.5]
 
     def test_who_is_not_there_leaves_at_once(self, clock):

@@ -11,8 +11,8 @@ import pytest
 from rayfed import api, testing
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
+from rayfed.engine.tasks import events_of
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import events_of
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
 

@@ -6,7 +6,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.engine.works import distinct
+from rayfed.engine.tasks import distinct
 from rayfed.testing.studies import drive, stop_after
 
 
@@ -49,7 +49,7 @@ def test_events_say_how_often_a_client_was_drawn_and_so_counts(tmp_path):
 
 
 def test_a_round_without_any_event_has_the_columns_of_others(tmp_path):
-    """Nothing is over after half a second; the run leaves three works, in one, two or three."""
+    """Nothing is over after half a second; the run leaves three tasks, in one, two or three."""
     made = study(tmp_path, deadline_s=0.5, late="stale")
     result = rayfed.run({**made, "rounds": 1}, out=tmp_path / "out", page=False)
     assert (result.events.status == "unfinished").all()

@@ -10,9 +10,9 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import Cohorts
-from rayfed.engine.exchange import Asked, Exchange, NobodyToAsk, NoReply
+from rayfed.engine.exchange import Exchange, NobodyToAsk, NoReply, SentAsk
 from rayfed.engine.state import RoundStats
-from rayfed.engine.works import USED, Work, Works
+from rayfed.engine.tasks import USED, Task, Tasks
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 
@@ -75,10 +75,10 @@ def test_an_exchange_is_counted_and_moves_the_clock(mixed):
     }  # fmt: skip
     assert stats.time_s == 100.0 + model * 1e-6 + 5 * 2.0  # a megabyte takes a second
     assert stats.ask == 1
-    ((works, *_),) = stats.ended
-    assert works.client.tolist() == [1, 4]
-    assert works.status.tolist() == [USED, USED]
-    assert works.start_s.tolist() == [100.0, 100.0]
+    ((tasks, *_),) = stats.ended
+    assert tasks.client.tolist() == [1, 4]
+    assert tasks.status.tolist() == [USED, USED]
+    assert tasks.start_s.tolist() == [100.0, 100.0]
 
 
 def test_work_that_nobody_uses_is_counted_but_not_computed(mixed):
@@ -109,11 +109,11 @@ def test_a_draw_for_each_client_gives_what_the_client_gives_alone(mixed):
     ask, _ = trained(policy)
 
     def deltas(ids, draw):
-        blank = Work(*[0] * len(Work._fields))._replace(steps=5, version=2, weight=1.0, end_s=1.0)
-        works = Works.of([blank._replace(client=i) for i in ids])
-        vectors = Ask(ask.work, ask.send, ask.up, vectors=True)
-        asked = Asked(vectors, "algorithm")
-        request = policy.exchange.request(asked, works, draw, works.weight)
+        blank = Task(*[0] * len(Task._fields))._replace(steps=5, version=2, weight=1.0, end_s=1.0)
+        tasks = Tasks.of([blank._replace(client=i) for i in ids])
+        vectors = Ask(ask.function, ask.send, ask.up, vectors=True)
+        asked = SentAsk(vectors, "algorithm")
+        request = policy.exchange.request(asked, tasks, draw, tasks.weight)
         return policy.exchange.compute(request, ask.send, "now").each["delta"]
 
     ids, draws = [0, 4, 5, 9], np.array([8, 3, 1, 8])

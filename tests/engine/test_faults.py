@@ -12,7 +12,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.mixers import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.works import USED
+from rayfed.engine.tasks import USED
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
 from rayfed.testing.compare import assert_same_results

@@ -15,8 +15,8 @@ from rayfed import api, testing
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Clock, StepCounter, Traffic, fitting
+from rayfed.engine.tasks import Task
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import Work
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
 from rayfed.runs.driver import Driver
@@ -66,16 +66,16 @@ def simulated(sizes, rounds, deadline_s, discount, steps=2, x0=0.0):
     """An independent simulation in plain Python: (x, time, participants, in flight) a round."""
     x, t, flying, rows = x0, 0.0, {}, []
     for number in range(1, rounds + 1):
-        while len([c for c, work in flying.items() if work[0] > t]) == len(PACES):
-            t = min(work[0] for work in flying.values())
+        while len([c for c, task in flying.items() if task[0] > t]) == len(PACES):
+            t = min(task[0] for task in flying.values())
         free = [c for c in range(len(PACES)) if c not in flying or flying[c][0] <= t]
         close = min(max(t + steps * PACES[c] for c in free), t + deadline_s)
         mine = {c: 0.25 * x + c + 1 + 10 * number + steps for c in free}
-        old = [(c, *work[1:]) for c, work in flying.items() if work[0] <= close]
-        flying = {c: work for c, work in flying.items() if work[0] > close}
+        old = [(c, *task[1:]) for c, task in flying.items() if task[0] <= close]
+        flying = {c: task for c, task in flying.items() if task[0] > close}
         used = [(c, mine[c], number) for c in free if t + steps * PACES[c] <= close] + old
         late = {c: (t + steps * PACES[c], mine[c], number) for c in free}
-        flying |= {c: work for c, work in late.items() if work[0] > close}
+        flying |= {c: task for c, task in late.items() if task[0] > close}
         weights = [sizes[c] * discount(number - began) for c, _, began in used]
         if used:
             x -= sum(w * v for w, (_, v, _) in zip(weights, used, strict=True)) / sum(weights)
@@ -272,7 +272,7 @@ def test_work_under_way_is_resumed_to_the_byte(mixed, tmp_path, assert_same):
 
 
 def test_work_under_way_is_the_same_after_a_checkpoint():
-    line, blank = Timeline(), Work(*[0] * len(Work._fields))
+    line, blank = Timeline(), Task(*[0] * len(Task._fields))
     line.begin([blank._replace(client=3, serial=1, version=2, over_s=2.5, weight=1.5)])
     line.update(2, {"x": np.arange(2.0)})
     line.begin([blank._replace(client=1, serial=2, version=4, over_s=1.5)])
@@ -283,7 +283,7 @@ def test_work_under_way_is_the_same_after_a_checkpoint():
     assert again.next_s == 1.5
     again.advance(2.5)
     over = [again.over(), again.over()]
-    assert [work.client for work in over] == [1, 3]
+    assert [task.client for task in over] == [1, 3]
     again.forget(over)
     assert list(again.sends) == [4]  # the newest is what the next one starts from
     assert not len(Timeline.of(Timeline().arrays()))

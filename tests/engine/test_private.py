@@ -16,7 +16,7 @@ from rayfed.channel.privacy import epsilon
 from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
-from rayfed.engine.works import USED, columns_of
+from rayfed.engine.tasks import USED, columns_of
 from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import _UNITS
 from rayfed.testing import tiny_run
@@ -407,7 +407,7 @@ def test_sums_have_the_shares_of_those_that_came_and_fewer_release_nothing(chang
         if not counts[-1]:
             np.testing.assert_array_equal(state.state["got"], before.state["got"])
             continue
-        clients, status = columns_of([each.works for each in ended], "client", "status")
+        clients, status = columns_of([each.tasks for each in ended], "client", "status")
         ids = np.sort(clients[status == USED])
         assert len(ids) == counts[-1]
         own = Draws(uplink.key.sub("v/raw/noise"), ids, draw=round).normals(2)

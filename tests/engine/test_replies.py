@@ -10,7 +10,7 @@ from rayfed.core.plugins import find
 from rayfed.core.tree import add
 from rayfed.datasets.split import ClientRows, Split
 from rayfed.datasets.table import Rows, TableShards
-from rayfed.engine.replies import MeanOf, WorkAnswer, reply_of
+from rayfed.engine.replies import MeanInputs, TaskAnswer, reply_of
 from rayfed.executors.base import gather
 from rayfed.messages import Upload
 from rayfed.problems.objective import Objective
@@ -62,8 +62,8 @@ def asked(ids, weights=None, plain=(), classes=(((0, 1),),), block=100, up=None)
 
 def reply(*args, **how):
     request, parts = asked(*args, **how)
-    sizes = MeanOf(request.up, 20, request.plain)
-    return reply_of([WorkAnswer.to(request, gather(request, parts))], sizes, request.round)
+    sizes = MeanInputs(request.up, 20, request.plain)
+    return reply_of([TaskAnswer.to(request, gather(request, parts))], sizes, request.round)
 
 
 def test_means_by_group_are_weighted_and_skip_who_did_not_answer():

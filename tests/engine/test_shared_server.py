@@ -99,7 +99,7 @@ class TestRounds:
         assert times == [pytest.approx(2.0 + 2 * left / 1000, rel=1e-15)]
 
     def test_a_broken_connection_breaks_off_its_transfer(self):
-        """It breaks at a share of the time that the work takes alone, here before 2 s."""
+        """It breaks at a share of the time that the task takes alone, here before 2 s."""
         lost = {"ids": [0], "network": {"loss": 1.0}}
         rows, _ = events(scenario(clients={"delay": FAST, "groups": [lost]}))
         assert rows[0][3] == "dropped"
@@ -152,20 +152,20 @@ def simulated(made, population, horizon_s):  # noqa: C901 - one loop, to be read
     steps = made["algorithms"][0]["local"]["steps"]
     latency, *mbps = (values.tolist() for values in population.links(np.arange(count)))
     room = [made["server"].get(way, INF) * 125e3 for way in ("downloads_mbps", "uploads_mbps")]
-    size, now, done, works = 8.0 * FEATURES, 0.0, [], [None] * count
+    size, now, done, tasks = 8.0 * FEATURES, 0.0, [], [None] * count
     numbers = [0] * count
     while now < horizon_s:
         for k in range(count):
-            if works[k] is None:
+            if tasks[k] is None:
                 numbers[k] += 1
                 pace = population.seconds_per_step([k], numbers[k], 0)[0]
                 alone = 2 * latency[k] + steps * pace + sum(size / (m[k] * 125e3) for m in mbps)
                 cut = now + population.lost([k], numbers[k], 0)[0] * alone
-                works[k] = {"start": now, "leg": 0, "left": size, "until": INF, "cut": cut,
+                tasks[k] = {"start": now, "leg": 0, "left": size, "until": INF, "cut": cut,
                             "busy": latency[k] + steps * pace + latency[k]}  # fmt: skip
         rates = {}
         for leg in (0, 1):
-            sharing = [k for k in range(count) if works[k]["leg"] == leg and works[k]["left"] > 0]
+            sharing = [k for k in range(count) if tasks[k]["leg"] == leg and tasks[k]["left"] > 0]
             caps = {k: mbps[leg][k] * 125e3 for k in sharing}
             level, free = room[leg], dict(caps)
             while free and not math.isinf(room[leg]):
@@ -176,26 +176,26 @@ def simulated(made, population, horizon_s):  # noqa: C901 - one loop, to be read
                 for k in slow:
                     del free[k]
             rates |= {k: caps[k] if k not in free else min(level, caps[k], 1e15) for k in sharing}
-        ends = {k: now + works[k]["left"] / r for k, r in rates.items()}
-        stops = [min(w["cut"], w["start"] + wait, w["until"]) for w in works]
+        ends = {k: now + tasks[k]["left"] / r for k, r in rates.items()}
+        stops = [min(w["cut"], w["start"] + wait, w["until"]) for w in tasks]
         then = min([*ends.values(), *stops])
-        for k, work in enumerate(works):
+        for k, task in enumerate(tasks):
             if k in rates:
-                work["left"] -= (then - now) * rates[k]
+                task["left"] -= (then - now) * rates[k]
                 if ends[k] <= then * (1 + 1e-13):
-                    work["left"] = 0.0
-                    if work["leg"] == 0:
-                        work["leg"], work["until"] = None, then + work["busy"]
+                    task["left"] = 0.0
+                    if task["leg"] == 0:
+                        task["leg"], task["until"] = None, then + task["busy"]
                     else:
-                        done.append((k, work["start"], then, "used"))
-                        works[k] = None
+                        done.append((k, task["start"], then, "used"))
+                        tasks[k] = None
                         continue
-            if then >= work["until"]:
-                work["leg"], work["left"], work["until"] = 1, size, INF
-            elif then >= min(work["cut"], work["start"] + wait):
-                status = "dropped" if work["cut"] <= work["start"] + wait else "late"
-                done.append((k, work["start"], then, status))
-                works[k] = None
+            if then >= task["until"]:
+                task["leg"], task["left"], task["until"] = 1, size, INF
+            elif then >= min(task["cut"], task["start"] + wait):
+                status = "dropped" if task["cut"] <= task["start"] + wait else "late"
+                done.append((k, task["start"], then, status))
+                tasks[k] = None
         now = then
     return done
 
@@ -308,7 +308,7 @@ class TestAsynchronous:
         assert times == [4.0]
 
     def test_agrees_with_another_simulation(self):
-        rng, kinds, works = np.random.default_rng(2), set(), 0
+        rng, kinds, tasks = np.random.default_rng(2), set(), 0
         for _ in range(30):
             made = drawn(rng)
             plan = api.prepare(api.read(made))
@@ -321,9 +321,9 @@ class TestAsynchronous:
                 found_s, wanted_s = ([row[column] for row in of] for of in (found, wanted))
                 np.testing.assert_allclose(found_s, wanted_s, rtol=1e-9, atol=1e-9)
             kinds |= {row[3] for row in rows}
-            works += len(found)
+            tasks += len(found)
         assert kinds == {"used", "late", "dropped"}
-        assert works > 300
+        assert tasks > 300
 
     def test_a_resumed_run_goes_on_with_its_transfers(self):
         rng = np.random.default_rng(3)

@@ -14,8 +14,8 @@ from rayfed.engine.cohort import Cohorts
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.link import Link
 from rayfed.engine.stages import Transfers
+from rayfed.engine.tasks import USED, Task, Tasks
 from rayfed.engine.timeline import Timeline, fate, fates
-from rayfed.engine.works import USED, Work, Works
 from rayfed.executors.serial import SerialExecutor
 from rayfed.population import ConstantDelay, Population
 from tests.fakes.stepping import step
@@ -26,17 +26,17 @@ never = st.one_of(st.just(math.inf), seconds)
 
 
 def test_a_row_has_the_columns_of_the_table():
-    assert Work._fields == tuple(field.name for field in fields(Works))
-    rows = [Work(*range(k, k + len(Work._fields))) for k in (1, 40)]
-    assert Works.of(rows).rows() == rows
-    assert len(Works.of([])) == 0
+    assert Task._fields == tuple(field.name for field in fields(Tasks))
+    rows = [Task(*range(k, k + len(Task._fields))) for k in (1, 40)]
+    assert Tasks.of(rows).rows() == rows
+    assert len(Tasks.of([])) == 0
 
 
 @given(st.lists(st.tuples(never, never, never), max_size=9))
-def test_one_work_ends_as_many_do(works):
-    columns = (np.array([work[k] for work in works], dtype=float) for k in range(3))
+def test_one_work_ends_as_many_do(tasks):
+    columns = (np.array([task[k] for task in tasks], dtype=float) for k in range(3))
     status, over_s = fates(*columns)
-    assert list(zip(status.tolist(), over_s.tolist(), strict=True)) == [fate(*w) for w in works]
+    assert list(zip(status.tolist(), over_s.tolist(), strict=True)) == [fate(*w) for w in tasks]
 
 
 def test_what_is_broken_off_leaves_the_link():
@@ -44,17 +44,17 @@ def test_what_is_broken_off_leaves_the_link():
     population = Population(2, 0, ConstantDelay(mean_s=1.0))
     line = Timeline(Transfers(Link(math.inf), Link(1000.0)))
     rows = [
-        Work(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 0, 1000, 1.0, 0.0, 0.0, math.inf,
+        Task(math.inf, client, client + 1, USED, 1, 0, 0, 0, 1, 1, 0, 1000, 1.0, 0.0, 0.0, math.inf,
              math.inf, math.inf, math.inf)
         for client in range(2)
     ]  # fmt: skip
     line.begin(rows)
     blank = np.zeros(2)
     times = Times(Duration(*[blank] * 4), *[blank] * 4, away_s=np.full(2, math.inf))
-    line.stages.begin(0.0, Works.of(rows), times, population)
+    line.stages.begin(0.0, Tasks.of(rows), times, population)
     assert list(line.all_over(1.0)) == []
     line.break_off(rows[1:])
-    assert [(work.client, work.over_s) for work in line.all_over(9.0)] == [(0, 1.5)]
+    assert [(task.client, task.over_s) for task in line.all_over(9.0)] == [(0, 1.5)]
     assert not line.open
 
 
@@ -88,8 +88,8 @@ def walked(plan, paces, how, *, known):
         flying = [] if state.timeline is None else state.timeline.unfinished(in_time=False).rows()
         found += [repr(row), repr(columns), state.model.tobytes()]
         found += [
-            work._replace(serial=0) for work in flying
-        ]  # works that are over have numbers, too
+            task._replace(serial=0) for task in flying
+        ]  # tasks that are over have numbers, too
     return found
 
 

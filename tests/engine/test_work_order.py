@@ -1,4 +1,4 @@
-"""Works of one client are computed in the order in which it began them, whatever the policy."""
+"""Tasks of one client are computed in the order in which it began them, whatever the policy."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pytest
 from rayfed import testing
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.fedbuff import FedBuff
-from rayfed.engine.works import USED
+from rayfed.engine.tasks import USED
 from rayfed.messages import Upload
 from tests.fakes.stepping import step
 

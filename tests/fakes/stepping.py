@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rayfed.engine.works import events_of
+from rayfed.engine.tasks import events_of
 
 
 def step(loop: Any, state: Any) -> tuple[Any, Any, list[dict[str, Any]]]:

@@ -72,7 +72,7 @@ def by_hand(seed, client, number, p, restart_s):
 @pytest.mark.parametrize("name", ["fedavg", "fedasync"])
 @pytest.mark.parametrize("restart_s", [None, 3.0])
 def test_events_are_the_calculation_by_hand(tmp_path, name, restart_s):
-    """In rounds draws go by the round, without by the number of the client's work."""
+    """In rounds draws go by the round, without by the number of the client's task."""
     made = {
         "name": "crashing",
         "seeds": [4],

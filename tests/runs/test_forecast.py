@@ -164,9 +164,9 @@ SCENARIO = {
 def test_a_measured_round_is_of_the_run_and_changes_nothing(capsys):
     plan = api.prepare(api.read(SCENARIO))
     run = plan.runs[0]
-    work = measure(run, plan.tables)
-    assert 0 < work.clients_s < work.round_s < 60
-    assert work.asks == 2  # the local work of a round, and its evaluation
+    task = measure(run, plan.tables)
+    assert 0 < task.clients_s < task.round_s < 60
+    assert task.asks == 2  # the local work of a round, and its evaluation
     assert capsys.readouterr() == ("", "")
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.engine.works import Ended, Work, Works
+from rayfed.engine.tasks import CountedTasks, Task, Tasks
 from rayfed.runs.logger import round_line
 
-BLANK = Work(*[0] * len(Work._fields))
+BLANK = Task(*[0] * len(Task._fields))
 RUN = SimpleNamespace(
     folder="fedavg-seed0",
     training=SimpleNamespace(algorithm=SimpleNamespace(centralised=False, asynchronous=False)),
@@ -20,14 +20,14 @@ RUN = SimpleNamespace(
 
 def ended(clients, status):
     rows = [BLANK._replace(client=k, status=s) for k, s in zip(clients, status, strict=True)]
-    return Ended(Works.of(rows), np.zeros(len(rows)), 2, 0)
+    return CountedTasks(Tasks.of(rows), np.zeros(len(rows)), 2, 0)
 
 
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
         ([], "nobody was asked"),
-        ([ended([], [])], "no work ended"),
+        ([ended([], [])], "no task ended"),
         ([ended([], []), ended([3, 1, 2], [0, 0, 1])], "asked clients 1-3; 2 used, 1 late"),
     ],
 )
@@ -48,4 +48,4 @@ def test_rounds_in_which_no_work_ends_are_logged_too(tmp_path, caplog):
     with caplog.at_level(logging.DEBUG, "rayfed"):
         result = rayfed.run(study, out=tmp_path / "out", page=False)
     assert result.outcome == {"fedavg-seed0": "finished"}
-    assert "round 1: no work ended; loss " in caplog.text
+    assert "round 1: no task ended; loss " in caplog.text

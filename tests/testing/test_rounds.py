@@ -25,12 +25,12 @@ ONE, TWO = reply({"a": [1.0]}), reply({"b": [20.0]}, ids=[3, 5, 8])
 def test_the_replies_are_given_in_order():
     state, diagnostics, asks = answer(TwoAsks(), X, [ONE, TWO])
     assert (state["x"].tolist(), diagnostics) == ([21.0], {"clients": 3})
-    assert [ask.work for ask in asks] == ["first", "second"]
+    assert [ask.function for ask in asks] == ["first", "second"]
     assert asks[1].send["a"].tolist() == [1.0]
 
 
 def test_a_function_answers_every_ask():
-    state, _, _ = answer(TwoAsks(), X, lambda ask: {"first": ONE, "second": TWO}[ask.work])
+    state, _, _ = answer(TwoAsks(), X, lambda ask: {"first": ONE, "second": TWO}[ask.function])
     assert state["x"].tolist() == [21.0]
 
 

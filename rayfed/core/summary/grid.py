@@ -55,7 +55,7 @@ class Ranking:
 
 
 STATUS = ("used", "late", "dropped", "unfinished")
-"""What became of a work: its reply was used, it came after the server had stopped waiting, the
+"""What became of a task: its reply was used, it came after the server had stopped waiting, the
 client went away before, or the run ended before the reply entered an update."""
 STEPS = 160
 """Most steps of a clock; where it goes beyond them each step becomes twice as long."""

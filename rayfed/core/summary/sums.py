@@ -21,28 +21,28 @@ USAGE = (
         "clients or a sample of them.",
     ),
     Column("time_s", "simulated time", "s", about="Simulated clock up to which it is counted."),
-    Column("asked", "works", about="Works that it began.", dtype="int64"),
+    Column("asked", "tasks", about="Tasks that it began.", dtype="int64"),
     Column("rounds", about="Rounds in which works of it ended.", dtype="int64"),
     Column(
         "first_round", about="The first of these rounds; -1 if there is none.", dtype="int64"
     ),
-    Column("used", "works used", about="Works whose replies were used.", dtype="int64"),
-    Column("late", "works late", about="Works that replied too late.", dtype="int64"),
-    Column("dropped", "works dropped", about="Works that it left.", dtype="int64"),
+    Column("used", "tasks used", about="Tasks whose replies were used.", dtype="int64"),
+    Column("late", "tasks late", about="Tasks that replied too late.", dtype="int64"),
+    Column("dropped", "tasks dropped", about="Tasks that it left.", dtype="int64"),
     Column(
-        "unfinished", "works unfinished", about="Works that the end of the run cut.", dtype="int64"
+        "unfinished", "tasks unfinished", about="Tasks that the end of the run cut.", dtype="int64"
     ),
     Column(
         "replied", dtype="int64",
         about="Those of them that had replied, and waited for others at the end of the run.",
     ),
-    Column("steps", "local steps", about="Local steps of all works.", dtype="int64"),
-    Column("first_s", "first seen", "s", about="When its first work began; NaN if none did."),
+    Column("steps", "local steps", about="Local steps of all tasks.", dtype="int64"),
+    Column("first_s", "first seen", "s", about="When its first task began; NaN if none did."),
     Column("last_s", "last seen", "s", about="Until when it was at work; NaN if it never was."),
-    Column("used_s", "computing, used", "s", about="Seconds of computing for works used."),
-    Column("late_s", "computing, late", "s", about="The same for works that were late."),
-    Column("dropped_s", "computing, dropped", "s", about="The same for works that it left."),
-    Column("unfinished_s", "computing, unfinished", "s", about="The same for unfinished works."),
+    Column("used_s", "computing, used", "s", about="Seconds of computing for tasks used."),
+    Column("late_s", "computing, late", "s", about="The same for tasks that were late."),
+    Column("dropped_s", "computing, dropped", "s", about="The same for tasks that it left."),
+    Column("unfinished_s", "computing, unfinished", "s", about="The same for unfinished tasks."),
     Column("communicating_s", "communicating", "s", about="Seconds of downloads and uploads."),
     Column(
         "finished_s", "finished", "s",
@@ -67,12 +67,12 @@ DENSITY = (
     Column("width", about="How long it is; at most 160 steps are long enough for the run."),
     Column(
         "used",
-        about="Of works that were used, the seconds of the step that clients of the band were at "
+        about="Of tasks that were used, the seconds of the step that clients of the band were at "
         "them; of rounds, how often a client had one; of staleness, the works.",
     ),
-    Column("late", about="The same of works that were late."),
-    Column("dropped", about="The same of works that their clients left."),
-    Column("unfinished", about="The same of works that the end of the run cut."),
+    Column("late", about="The same of tasks that were late."),
+    Column("dropped", about="The same of tasks that their clients left."),
+    Column("unfinished", about="The same of tasks that the end of the run cut."),
 )  # fmt: skip
 """The table ``density``; cells in which nothing is have no row."""
 _SUMMED = USAGE[3:-1]  # neither client, band and clock, nor what absences alone say
@@ -81,7 +81,7 @@ SECONDS = tuple(column.name for column in _SUMMED if column.dtype == "float64")
 USED, LATE, DROPPED, UNFINISHED = range(len(STATUS))
 CLOCKS = ("time_s", "round", "staleness")
 _OPEN = ("start_s", "end_s", "compute_s", "status", "closes")
-_OWN = ("transfer_s", "transfers")  # of works that were seen whole
+_OWN = ("transfer_s", "transfers")  # of tasks that were seen whole
 _ROUNDING = 1e-9
 _NEVER = np.iinfo(np.int64).max
 
@@ -89,12 +89,12 @@ _NEVER = np.iinfo(np.int64).max
 class Sums:
     """Running sums of client activity.
 
-    A work counts once it is known how long its client was at it: at the next work of the client, or
+    A task counts once it is known how long its client was at it: at the next work of the client, or
     at the end. The last one of each client is counted up to now in what `tables` returns.
 
     A client that leaves, or is asked anew, has downloaded first, then computed, then uploaded. How
-    long the download of such a work took is not recorded: it is taken from the transfers of the
-    client's other works so far, divided as the network of the scenario says.
+    long the download of such a task took is not recorded: it is taken from the transfers of the
+    client's other tasks so far, divided as the network of the scenario says.
 
     Parameters
     ----------
@@ -118,13 +118,13 @@ class Sums:
         self.sums: dict[str, Array] = {name: np.empty(0, np.int64) for name in COUNTS}
         self.sums |= {name: np.empty(0) for name in (*SECONDS, *_OWN, *_OPEN)}
         self.begin_s, self.time_s = np.nan, np.nan
-        self.sent: Mapping[str, float] | None = None  # bytes of all works, down and up
+        self.sent: Mapping[str, float] | None = None  # bytes of all tasks, down and up
         self.grids: dict[str, Grid] = {}
 
     def add(
         self, rounds: Mapping[str, Array], events: Mapping[str, Array], *, last: bool = False
     ) -> None:
-        """Add rows and their works.
+        """Add rows and their tasks.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class Sums:
         self._slots(clients)
 
     def _times(self, rounds: Mapping[str, Array], numbers: Ints) -> tuple[Floats, Floats]:
-        """Return when the rounds (n,) of works began and ended; NaN of works that have none."""
+        """Return when the rounds (n,) of tasks began and ended; NaN of tasks that have none."""
         if not len(rounds["round"]):
             return (np.full(len(numbers), np.nan),) * 2
         times = np.asarray(rounds["time_s"], dtype=np.float64)
@@ -222,28 +222,28 @@ class Sums:
         self._add("round_s", slot[used], (end - begin)[used])
 
     def _follow(self, slot: Ints, events: Mapping[str, Array], closes: Floats, last: bool) -> None:
-        """Settle works that others of their clients follow, and keep the newest of each client."""
+        """Settle tasks that others of their clients follow, and keep the newest of each client."""
         fresh = {name: np.asarray(events[name], np.float64) for name in _OPEN[:4]}
         fresh |= {"closes": closes}
         touched = np.unique(slot)
         open_ = touched[self.sums["status"][touched] >= 0]
-        works = {n: np.concatenate([self.sums[n][open_], fresh[n]]) for n in _OPEN}
+        tasks = {n: np.concatenate([self.sums[n][open_], fresh[n]]) for n in _OPEN}
         slots = np.concatenate([open_, slot])
-        fresh_ones = np.arange(len(slots)) >= len(open_)  # works that were open come first
-        order = np.lexsort((works["start_s"], fresh_ones, slots))
-        slots, works = slots[order], {name: values[order] for name, values in works.items()}
+        fresh_ones = np.arange(len(slots)) >= len(open_)  # tasks that were open come first
+        order = np.lexsort((tasks["start_s"], fresh_ones, slots))
+        slots, tasks = slots[order], {name: values[order] for name, values in tasks.items()}
         newest = np.r_[slots[1:] != slots[:-1], True]
-        following = np.where(newest, np.inf, np.r_[works["start_s"][1:], np.inf])
+        following = np.where(newest, np.inf, np.r_[tasks["start_s"][1:], np.inf])
         done = np.ones(len(slots), bool) if last else ~newest
-        self._settle(slots[done], {n: v[done] for n, v in works.items()}, following[done])
+        self._settle(slots[done], {n: v[done] for n, v in tasks.items()}, following[done])
         for name in _OPEN:
-            self.sums[name][slots[newest]] = -1 if last else works[name][newest]
+            self.sums[name][slots[newest]] = -1 if last else tasks[name][newest]
 
-    def _settle(self, slot: Ints, works: Mapping[str, Array], following: Floats) -> None:
-        """Add the seconds of works until their clients were done with them or left them."""
+    def _settle(self, slot: Ints, tasks: Mapping[str, Array], following: Floats) -> None:
+        """Add the seconds of tasks until their clients were done with them or left them."""
         if not len(slot):
             return
-        start, end, compute, codes, closes = (works[name] for name in _OPEN)
+        start, end, compute, codes, closes = (tasks[name] for name in _OPEN)
         status = codes.astype(np.int64)
         following = np.minimum(following, self.time_s)
         stop = np.maximum(np.minimum(end, following), start)
@@ -295,8 +295,8 @@ class Sums:
         """Return the columns of both tables: of each client, and of the cells of each clock."""
         now = deepcopy(self)
         open_ = np.flatnonzero(self.sums["status"] >= 0)
-        works = {name: self.sums[name][open_] for name in _OPEN}
-        now._settle(open_, works, np.full(len(open_), np.inf))
+        tasks = {name: self.sums[name][open_] for name in _OPEN}
+        now._settle(open_, tasks, np.full(len(open_), np.inf))
         return now._usage(), now._density()
 
     def _usage(self) -> dict[str, Array]:

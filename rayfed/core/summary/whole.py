@@ -57,8 +57,8 @@ def summarised(
     ids, band = _bands(events, clients)
     sums = Sums(lambda some: band[np.searchsorted(ids, some)], network, Absence(away))
     parts = pieces(rounds, events)
-    for number, (rows, works) in enumerate(parts):
-        sums.add(rows, works, last=number == len(parts) - 1)
+    for number, (rows, tasks) in enumerate(parts):
+        sums.add(rows, tasks, last=number == len(parts) - 1)
     sums.know(ids)
     return Summary(*sums.tables())
 
@@ -79,13 +79,13 @@ def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
     speed[at] = clients.get("speed_s", np.full(len(known), np.nan))
     slow[at] = clients.get("straggler", np.zeros(len(known), bool))
     paces = events["compute_s"] / np.maximum(events["steps"], 1)
-    works = np.bincount(inverse, minlength=len(asked))
-    seen[np.searchsorted(ids, asked)] = np.bincount(inverse, paces, len(asked)) / works
+    tasks = np.bincount(inverse, minlength=len(asked))
+    seen[np.searchsorted(ids, asked)] = np.bincount(inverse, paces, len(asked)) / tasks
     return ids, banded(ranked(slow, speed, seen, ids))
 
 
 def pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
-    """Return rows and their works in a few pieces; works that no row counts are in the last."""
+    """Return rows and their works in a few pieces; tasks that no row counts are in the last."""
     events = events or _NONE
     numbers = np.asarray(rounds["round"])
     row = np.searchsorted(numbers, np.asarray(events["round"]))

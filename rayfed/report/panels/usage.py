@@ -244,7 +244,7 @@ def waste(results: Results) -> go.Figure:
     Returns
     -------
     Figure
-        Two bars for each algorithm, means over seeds: above computing by what became of the work,
+        Two bars for each algorithm, means over seeds: above computing by what became of the task,
         below bytes.
 
     Raises
@@ -285,7 +285,7 @@ def energy(results: Results) -> go.Figure:
     Returns
     -------
     Figure
-        A bar for each algorithm, mean over seeds, by what became of the work.
+        A bar for each algorithm, mean over seeds, by what became of the task.
 
     Raises
     ------
@@ -314,12 +314,12 @@ def energy(results: Results) -> go.Figure:
 
 
 def computing_by_status(results: Results) -> pd.DataFrame:
-    """Return seconds of computing by what became of the work, a row an algorithm, means."""
+    """Return seconds of computing by what became of the task, a row an algorithm, means."""
     return _means(results, lambda usage: usage.computing)
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
-    """Return joules of computing by what became of the work, a row an algorithm, means."""
+    """Return joules of computing by what became of the task, a row an algorithm, means."""
     return _means(results, lambda usage: usage.energy)
 
 
@@ -340,7 +340,7 @@ def _add_works(
     text: Callable[[float], str], parts: Sequence[str], width: float = 0.34,
     own: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Add a part of each bar for every status of works; `own` are the colours of those used."""
+    """Add a part of each bar for every status of tasks; `own` are the colours of those used."""
     for status in parts:
         colour = own if status == "used" else LIGHT.get(status, LIGHT["strip"])
         marks.bars(

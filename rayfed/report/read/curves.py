@@ -101,7 +101,7 @@ def y_columns(results: Results) -> list[str]:
         if column in _NEVER_Y or column.startswith(LAYER_DRIFT):
             continue
         finite = np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))
-        # Row 0 has no work behind it, so a constant column there still differs from the rest.
+        # Row 0 has no task behind it, so a constant column there still differs from the rest.
         varied = values[finite & worked].nunique() > 1
         if finite.any() and (varied or column in _FIRST):
             columns.append(column)

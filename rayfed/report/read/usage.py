@@ -3,7 +3,7 @@
 At any time a client is in one of five states: it computes, it communicates, it has answered and
 waits for its round to end, it is not asked, or it is away. What overlaps is settled so that their
 seconds add up to the simulated time: a client that is away does nothing else, and one that is asked
-anew leaves its late work, or its upload if that travels meanwhile.
+anew leaves its late task, or its upload if that travels meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rayfed.core.summary import CLOCKS, NEEDED, STATUS, summarised
 STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
 FAILED = ("late", "dropped", "unfinished")
-"""The statuses of works whose replies were not used."""
+"""The statuses of tasks whose replies were not used."""
 _MOST = 200_000  # values that stand for all staleness of a run
 BY_SPEED = ("samples", "speed_s", "selected", "used", "loss", "accuracy")
 _SEEN = ["rounds", "used", "step_s"]

@@ -41,7 +41,7 @@ MANIFESTS = ("manifest.json", "previous.json")
 
 _OLDER = ("flight.", "pending.", "examined.")
 _OTHER_WORKS = (
-    "the checkpoint holds works or measures as earlier versions of rayfed wrote them; "
+    "the checkpoint holds tasks or measures as earlier versions of rayfed wrote them; "
     "run the study anew"
 )
 _MOST_SMALL = 8
@@ -278,8 +278,8 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
     window = _with_prefix(server, "window.")
     iterates = manifest.get("window", len(window))  # earlier versions wrote all of them
     timeline = _with_prefix(server, "timeline.")
-    works = [name for name in timeline if name.startswith("works.")]
-    unsized = bool(works) and "works.up_bytes" not in works
+    tasks = [name for name in timeline if name.startswith("works.")]
+    unsized = bool(tasks) and "works.up_bytes" not in tasks
     if unsized or any(name.startswith(_OLDER) for name in server):
         raise RunFailed(f"round {manifest['round']}: {_OTHER_WORKS}")
     return RunState(

@@ -28,7 +28,7 @@ from rayfed.core.columns import Column, by_name, names
 from rayfed.core.entries import Damaged, Entry, check
 from rayfed.engine import columns
 from rayfed.engine.state import Row, RunState
-from rayfed.engine.works import STATUS, UNFINISHED, Ended, events_of
+from rayfed.engine.tasks import STATUS, UNFINISHED, CountedTasks, events_of
 from rayfed.executors.profile import Profile
 from rayfed.measures.evaluation import Thinning
 from rayfed.runs.files import store
@@ -81,7 +81,7 @@ class PartedTable:
     def flush(self) -> dict[str, Entry]:
         """Write the rows that wait as one part, and return its entry by its name, if any."""
         if self.rows == self.written:
-            self.waiting = []  # works of an Ask that all go on, say
+            self.waiting = []  # tasks of an Ask that all go on, say
             return {}
         part = self.folder / f"part-{self.written:012d}.parquet"
         write_parquet(self.make(self.waiting), part)
@@ -208,7 +208,7 @@ class Records:
         self._announce()
 
     def add(
-        self, row: Row, ended: Sequence[Ended], personal: Mapping[str, Array] | None = None
+        self, row: Row, ended: Sequence[CountedTasks], personal: Mapping[str, Array] | None = None
     ) -> None:
         """Add a row and its events; write if the last write was more than `every_s` ago.
 
@@ -223,7 +223,7 @@ class Records:
         """
         self.rounds.add(row)
         for part in ended:
-            self.events.add(part, len(part.works))
+            self.events.add(part, len(part.tasks))
         number = row["round"]
         kept = self.thinning is not None and self.thinning.keeps(number, last=number)
         if kept and personal and personal["round"][0] == number:
@@ -268,7 +268,7 @@ class Records:
         self,
         rows: tuple[Row, Row],
         personal: Mapping[str, Array] | None = None,
-        unfinished: Ended | None = None,
+        unfinished: CountedTasks | None = None,
     ) -> None:
         """Add what only the end of a run adds to the tables, and compact them.
 
@@ -450,14 +450,14 @@ class EventsTable:
         self.status = list(STATUS) if overlaps else list(STATUS[:UNFINISHED])
 
     def __call__(self, parts: list[dict[str, Array]]) -> pa.Table:
-        """Return the columns of works, of which there is one part or none, as a table."""
+        """Return the columns of tasks, of which there is one part or none, as a table."""
         if not parts:
             return self.schema.empty_table()
         (arrays,) = parts
         return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 
-def _with_unfinished(make: EventsTable, unfinished: Ended, whole: pa.Table) -> pa.Table:
+def _with_unfinished(make: EventsTable, unfinished: CountedTasks, whole: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
     return pa.concat_tables([_ended(whole), make([events_of([unfinished])])])
 

@@ -104,8 +104,8 @@ class Summaries:
         self.clear()
         rounds, events = _read(self.folder, "rounds"), _read(self.folder, "events")
         if rounds:
-            for rows, works in pieces(rounds, events):
-                self.sums.add(rows, works)
+            for rows, tasks in pieces(rounds, events):
+                self.sums.add(rows, tasks)
 
     def publish(self) -> None:
         """Write them, unless that was done a moment ago for what it takes."""

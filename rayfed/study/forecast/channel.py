@@ -113,7 +113,7 @@ def _exact(run: Run, ask: Ask) -> str:
         return f"'{run.label}' needs its uploads as they are; {off}"
     declares, *keeps = (
         next(k for k, cls in enumerate(type(algorithm).__mro__) if name in vars(cls))
-        for name in ("coded", "client_state", ask.work)
+        for name in ("coded", "client_state", ask.function)
     )
     if declares > min(keeps) and algorithm.client_state(run.training.x0):
         text = f"'{run.label}' keeps client state, and does not say which uploads may be changed"

@@ -285,8 +285,10 @@ def _stay_s(population: Population, ids: Ints) -> float:
 def _client_function(run: Run, ask: Ask) -> Refusals:
     """Refuse an Ask for a method that the algorithm does not have."""
     algorithm = run.training.algorithm
-    if not callable(getattr(algorithm, ask.work, None)):
-        found = f"'{algorithm.name}' asks for '{ask.work}', but has no such method; correct its Ask"
+    if not callable(getattr(algorithm, ask.function, None)):
+        found = (
+            f"'{algorithm.name}' asks for '{ask.function}', but has no such method; correct its Ask"
+        )
         yield "algorithm", found
 
 
@@ -326,11 +328,11 @@ def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
         text = f"the Ask of '{run.label}' names clients or plain sums; asynchronous methods cannot"
         yield "algorithm", text
     if ask.vectors and not algorithm.sees_vectors:
-        yield "algorithm", f"'{ask.work}' asks for vectors; declare `sees_vectors`"
+        yield "algorithm", f"'{ask.function}' asks for vectors; declare `sees_vectors`"
 
 
 def _no_overlap(run: Run, algorithm: Asynchronous) -> Iterator[str]:
-    """Yield why nothing is uploaded behind the next work: there is none, or it would stop."""
+    """Yield why nothing is uploaded behind the next task: there is none, or it would stop."""
     if algorithm.redispatch == "update":
         yield f"the clients of '{run.label}' start together, when all have sent"
     if run.participation.interrupted == "resume":
@@ -352,8 +354,6 @@ def _of_rounds(run: Run, why: str) -> dict[str, dict[str, object]]:
         "minimum": {out: rule.minimum != 1},
         "patience_s": {out: rule.patience_s is not None},
         "correct": {out: rule.correct is not None},
-        "deadline_s": {
-            f"{why}; give timeout_s, which limits a piece of work": rule.deadline_s is not None
-        },
+        "deadline_s": {f"{why}; give timeout_s, which limits a task": rule.deadline_s is not None},
         "retry": {chosen: rule.retries and rule.retry == "other"},
     }

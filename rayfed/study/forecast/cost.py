@@ -18,7 +18,7 @@ from rayfed.clients.store import PIECE
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import SCRATCH, available_bytes, in_words, scratch_folder
 from rayfed.datasets.shards import PARTS
-from rayfed.engine.channel import ServerEnd
+from rayfed.engine.channel import ServerChannel
 from rayfed.engine.correction import Correction
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.executors.layout import actors_by_node, host_count
@@ -256,7 +256,7 @@ class _RunCost:
     sent, uploads, kept : int
         Of what a client downloads, uploads and keeps; codecs do not change these arrays.
     flight : int
-        Works whose models the server keeps at most, where work may end in a later row: those under
+        Tasks whose models the server keeps at most, where work may end in a later row: those under
         way, and those that wait in a buffer.
     state : int
         Of the state of all clients that are touched.
@@ -329,7 +329,7 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
         ask = run.private.sent(ask, run.private.init())
     client = np.zeros(1, dtype=np.int64)
     before = {"clients": client, "versions": client}  # it has started from the first model
-    sizes = ServerEnd(run, Correction(run)).traffic(ask, client, before, version=1)
+    sizes = ServerChannel(run, Correction(run)).traffic(ask, client, before, version=1)
     return int(np.max(sizes.down)), int(np.max(sizes.up))
 
 

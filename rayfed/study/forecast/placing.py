@@ -69,10 +69,10 @@ def choose(
     if any(run.wall_scale is not None for run in runs):
         return _of(executor, "ray", "actors sleep under clock: wall")
     try:
-        works = _measured(runs, tables)
+        tasks = _measured(runs, tables)
     except Exception:  # a client function may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
-    whole = OneProcess.of([(rounds_of(run), works[run.label]) for run in runs], cpus)
+    whole = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
     message_s = max(message_seconds(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
     for name in whole.order(message_s):
@@ -164,13 +164,13 @@ def _of(executor: ExecutorSection, name: Placement, why: str) -> Choice:
 def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, MeasuredRound]:
     """Return what a round of each algorithm takes, with one BLAS thread as in every placement."""
     begun = time.monotonic()
-    works: dict[str, MeasuredRound] = {}
+    tasks: dict[str, MeasuredRound] = {}
     with one_thread():
         for run in runs:
-            if run.label not in works and (not works or time.monotonic() - begun < _MEASURED_S):
-                works[run.label] = measure(run, tables)
-    longest = max(works.values(), key=lambda work: work.round_s)
-    return {run.label: works.get(run.label, longest) for run in runs}
+            if run.label not in tasks and (not tasks or time.monotonic() - begun < _MEASURED_S):
+                tasks[run.label] = measure(run, tables)
+    longest = max(tasks.values(), key=lambda work: work.round_s)
+    return {run.label: tasks.get(run.label, longest) for run in runs}
 
 
 def _fits(

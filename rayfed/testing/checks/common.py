@@ -129,7 +129,7 @@ def _found(module: ModuleType) -> dict[str, Callable[..., None]]:
 
 
 def check_frozen(cls: type[Any], folder: Path) -> None:
-    """Check for a frozen dataclass with values that survive pickling."""
+    """Check that it is a frozen dataclass with values that survive pickling."""
     require(is_dataclass(cls), f"{cls.__qualname__} is no dataclass; add @dataclass(frozen=True)")
     frozen = getattr(cls, "__dataclass_params__").frozen  # noqa: B009
     require(frozen, f"{cls.__qualname__} can be changed; write @dataclass(frozen=True)")
@@ -139,7 +139,7 @@ def check_frozen(cls: type[Any], folder: Path) -> None:
 
 
 def check_documented(cls: type[Any], folder: Path) -> None:
-    """Check for a docstring with a summary, for lists and the page."""
+    """Check that its docstring has a summary, for lists and the page."""
     text = inspect.getdoc(cls) if cls.__doc__ else None
     require(text and text.splitlines()[0].strip(), f"{cls.__qualname__} has no docstring")
     made = f"{cls.__name__}{inspect.signature(cls)}".replace(" -> None", "")

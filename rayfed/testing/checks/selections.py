@@ -8,7 +8,7 @@ import numpy as np
 
 from rayfed import api
 from rayfed.core.plugins import find
-from rayfed.engine.works import events_of
+from rayfed.engine.tasks import events_of
 from rayfed.selection.base import Selection
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import require, require_unchanged

@@ -110,14 +110,14 @@ def test_alike_clients_make_the_preconditioner_perfect():
 def test_whose_hessian_it_is(given, asked):
     H, b = quadratics(2, 4, 3)
     asks, _, _ = play(DiSCO(preconditioner=given), H, b, np.zeros(3))
-    (of,) = (ask.clients.tolist() for ask in asks if ask.work == "hessian")
+    (of,) = (ask.clients.tolist() for ask in asks if ask.function == "hessian")
     assert of == [asked]
 
 
 def test_nobody_is_asked_for_a_hessian():
     H, b = quadratics(2, 4, 3)
     asks, _, _ = play(DiSCO(preconditioner="none", tolerance=0.1), H, b, np.zeros(3))
-    assert {ask.work for ask in asks} == {"slope", "curve"}
+    assert {ask.function for ask in asks} == {"slope", "curve"}
 
 
 def test_who_answers_the_first_product_defines_the_hessian():
@@ -172,7 +172,7 @@ def test_at_the_optimum_nobody_is_asked_for_products():
     asks, x, told = play(DiSCO(), H, 0 * b, np.zeros(3))
     assert not x.any()
     assert (told["communications"], told["cg_residual"]) == (1, 0)
-    assert [ask.work for ask in asks] == ["slope_and_bounds", "hessian"]
+    assert [ask.function for ask in asks] == ["slope_and_bounds", "hessian"]
 
 
 def test_an_indefinite_hessian_is_made_positive():

@@ -12,7 +12,7 @@ import numpy as np
 from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
-from rayfed.engine.works import USED, Works
+from rayfed.engine.tasks import USED, Tasks
 from tests.contract.references.channel import Channel, Reply
 from tests.contract.references.methods import METHODS, Asynchronous
 from tests.contract.references.world import OTHER, RATE, SEED, STEPS, Line, N, Net
@@ -230,7 +230,7 @@ class Ran:
     ----------
     models : list of (p,) array
         After each round.
-    works : list of Work
+    tasks : list of Work
         Of all rounds, those under way at the end included.
     row : mapping
         The last one.
@@ -240,17 +240,17 @@ class Ran:
         (run,) = plan.runs
         loop = testing.loop(plan, run)
         state, _ = loop.start()
-        self.start, self.models, self.used, self.works = state.state["x"], [], [], []
+        self.start, self.models, self.used, self.tasks = state.state["x"], [], [], []
         for _ in range(ROUNDS):
             state, self.row, ended = loop.step(state)
-            rows = [each.works for each in ended]
-            rows = [w.rows() if isinstance(w, Works) else w for w in rows]
-            self.works += chain(*rows)
+            rows = [each.tasks for each in ended]
+            rows = [w.rows() if isinstance(w, Tasks) else w for w in rows]
+            self.tasks += chain(*rows)
             used = [work for work in chain(*rows) if work.status == USED]
             self.used.append(sorted(used, key=lambda w: (w.start_s, w.client)))
             self.models.append(state.state["x"])
         if state.timeline is not None:
-            self.works += [*state.timeline.open.values(), *state.timeline.waiting]
+            self.tasks += [*state.timeline.open.values(), *state.timeline.waiting]
 
 
 class Plain:
@@ -294,7 +294,7 @@ class Plain:
                 work, sent = asks.send(answer)
             except StopIteration:
                 return
-            fresh = [w for w in self.ran.works if w.version == row - 1 and w.ask == ask]
+            fresh = [w for w in self.ran.tasks if w.version == row - 1 and w.ask == ask]
             if not fresh:
                 return
             self.sent[row - 1] = self.channel.down(sent, row, ask)
@@ -306,10 +306,10 @@ class Plain:
             self.method.world.round = row
             ask += 1
 
-    def replies(self, function, works, row, ask, asked):
+    def replies(self, function, tasks, row, ask, asked):
         """Return the means of what clients send, and the replies."""
         replies = []
-        for w in works:
+        for w in tasks:
             sent, self.method.world.round = self.sent[w.version], w.version + 1
             client = getattr(self.method, function)(w.client, w.steps, **sent)
             first = self.replied[w.client] > w.version
@@ -321,10 +321,10 @@ class Plain:
             replies.append(Reply(w.client, w.weight, self.discount(age), got, sent))
 
         def place(k):  # late ones come last
-            w = works[k]
+            w = tasks[k]
             return w.client if self.asynchronous else (w.version < row - 1, w.version, w.client)
 
-        order = [replies[k] for k in sorted(range(len(works)), key=place)]
+        order = [replies[k] for k in sorted(range(len(tasks)), key=place)]
         return self.channel.mean(order, function, asked, row, ask), replies
 
     def discount(self, age):

@@ -70,8 +70,8 @@ def test_the_cells_by_hand():
 def test_many_events_are_added_piece_by_piece(monkeypatch):
     expected, cells = summarised(rounds_of(0, 10, 20), EVENTS, {})
     monkeypatch.setattr(whole, "_AT_ONCE", 2)
-    rows = [(len(rows["round"]), len(works["round"]))
-            for rows, works in whole.pieces(rounds_of(0, 10, 20), EVENTS)]  # fmt: skip
+    rows = [(len(rows["round"]), len(tasks["round"]))
+            for rows, tasks in whole.pieces(rounds_of(0, 10, 20), EVENTS)]  # fmt: skip
     assert rows == [(1, 0), (1, 2), (1, 3)]
     found, parts = summarised(rounds_of(0, 10, 20), EVENTS, {})
     for name in expected:
@@ -94,7 +94,7 @@ def test_nothing_is_a_row_of_zeros_for_who_is_known_of():
 
 @st.composite
 def histories(draw):
-    """Rounds of whole seconds with works of five clients; some outlast their round."""
+    """Rounds of whole seconds with tasks of five clients; some outlast their round."""
     lengths = draw(st.lists(st.integers(0, 6), min_size=1, max_size=6))
     times = np.concatenate([[0.0], np.cumsum(lengths)])
     rows = []
@@ -120,10 +120,10 @@ def grouped(rounds, events):
         row |= {"asked": len(mine), "steps": int(mine["steps"].sum())}
         row |= {"rounds": mine["round"].nunique(), "first_round": int(mine["round"].min())}
         row["work"] = [0.0] * len(STATUS)
-        for place, work in mine.iterrows():
+        for place, task in mine.iterrows():
             after = mine["start_s"].iloc[place + 1] if place + 1 < len(mine) else end
-            stop = max(min(work["end_s"], after, end), work["start_s"])
-            row["work"][int(work["status"])] += stop - work["start_s"]
+            stop = max(min(task["end_s"], after, end), task["start_s"])
+            row["work"][int(task["status"])] += stop - task["start_s"]
         found[client] = row
     return found
 
@@ -150,7 +150,7 @@ def test_a_summary_is_what_grouping_the_events_gives(history):
 @settings(max_examples=40, deadline=None)
 @given(histories(), st.sets(st.integers(1, 6)))
 def test_pieces_give_what_the_whole_gives(history, cuts):
-    """But for the downloads of works that were cut short, which go by what was seen until then."""
+    """But for the downloads of tasks that were cut short, which go by what was seen until then."""
     rounds, events = history
     once, cells = summarised(rounds, events, {})
     sums = Sums(lambda ids: once["band"][np.searchsorted(once["client"], ids)])

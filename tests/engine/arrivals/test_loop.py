@@ -39,19 +39,19 @@ def run(scenario, out):
 def by_hand(mixing, power, arrivals):
     """Return x after each arrival of FedAsync: all three clients are at work all the time."""
     x, version = 0.0, 0
-    work = {i: (SECONDS[i], 0, 0.0) for i in TARGETS}  # arrival, version, model at the start
+    task = {i: (SECONDS[i], 0, 0.0) for i in TARGETS}  # arrival, version, model at the start
     history = []
     while len(history) < arrivals:
-        now = min(end for end, _, _ in work.values())
-        arrived = [i for i in sorted(work) if work[i][0] == now]
+        now = min(end for end, _, _ in task.values())
+        arrived = [i for i in sorted(task) if task[i][0] == now]
         for i in arrived:
-            _, start, model = work[i]
+            _, start, model = task[i]
             a = mixing * (1 + version - start) ** -power
             x = (1 - a) * x + a * (model - 0.5 * (model - TARGETS[i]))
             version += 1
             history.append((now, x, version - 1 - start))
         for i in arrived:
-            work[i] = (now + SECONDS[i], version, x)
+            task[i] = (now + SECONDS[i], version, x)
     return history[:arrivals]
 
 

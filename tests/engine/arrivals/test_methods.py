@@ -51,17 +51,17 @@ TARGETS, SECONDS = (1.0, -2.0, 5.0), (1.0, 2.5, 4.0)
 def async_sgd_by_hand(factor, updates):
     """Return time, x and delay of each update: all three clients are at work all the time."""
     x, version, history = 0.0, 0, []
-    work = {i: (SECONDS[i], 0, 0.0) for i in range(3)}  # arrival, version, model at the start
+    task = {i: (SECONDS[i], 0, 0.0) for i in range(3)}  # arrival, version, model at the start
     while len(history) < updates:
-        now = min(end for end, _, _ in work.values())
-        arrived = [i for i in sorted(work) if work[i][0] == now]
+        now = min(end for end, _, _ in task.values())
+        arrived = [i for i in sorted(task) if task[i][0] == now]
         for i in arrived:
-            _, start, model = work[i]
+            _, start, model = task[i]
             x -= factor(version - start) * LR * (model - TARGETS[i])
             history.append((now, x, version - start))
             version += 1
         for i in arrived:
-            work[i] = (now + SECONDS[i], version, x)
+            task[i] = (now + SECONDS[i], version, x)
     return np.array(history[:updates])
 
 
@@ -242,12 +242,12 @@ def ca2fl_by_hand(updates, buffer, decay=1.0):
     What is remembered is a direction: it counts for the learning rate of the newest version.
     """
     x, version, h, waiting, history = 0.0, 0, [0.0] * 3, [], []
-    work = {i: (SECONDS[i], 0.0) for i in range(3)}
+    task = {i: (SECONDS[i], 0.0) for i in range(3)}
     while len(history) < updates:
-        now = min(end for end, _ in work.values())
-        arrived = [i for i in sorted(work) if work[i][0] == now]
+        now = min(end for end, _ in task.values())
+        arrived = [i for i in sorted(task) if task[i][0] == now]
         for i in arrived:
-            waiting.append((i, LR * (work[i][1] - TARGETS[i])))
+            waiting.append((i, LR * (task[i][1] - TARGETS[i])))
             if len(waiting) == buffer:
                 before, v = np.mean(h), 0.0
                 for client, delta in waiting:
@@ -256,7 +256,7 @@ def ca2fl_by_hand(updates, buffer, decay=1.0):
                 x, waiting, version = x - decay**version * (before + v), [], version + 1
                 history.append((now, x))
         for i in arrived:
-            work[i] = (now + SECONDS[i], x)
+            task[i] = (now + SECONDS[i], x)
     return np.array(history[:updates])
 
 
@@ -290,7 +290,7 @@ def test_with_everybody_at_once_ca2fl_is_fedvarp_to_the_byte(tmp_path, decay):
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(FedAsync):
-    """Every client counts its own works, and that is all it sends."""
+    """Every client counts its own tasks, and that is all it sends."""
 
     name: ClassVar[str] = "counting"
 
@@ -298,12 +298,12 @@ class Counting(FedAsync):
         return {"works": np.zeros_like(x0)}
 
     def train(self, clients, x):
-        works = clients.state["works"] + 1
-        return Upload({"delta": x - works}, {"works": works}, loss=np.zeros(len(works)))
+        tasks = clients.state["works"] + 1
+        return Upload({"delta": x - tasks}, {"works": tasks}, loss=np.zeros(len(tasks)))
 
 
 def test_a_client_goes_on_from_the_state_that_its_last_work_left(tmp_path):
-    """Single vectors, some works lost: only those that arrive count, and each counts once."""
+    """Single vectors, some tasks lost: only those that arrive count, and each counts once."""
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [])
     made["algorithms"] = [Counting(mixing=1.0, staleness=ConstantStaleness())]
     made["clients"]["network"] = {"loss": 0.3}

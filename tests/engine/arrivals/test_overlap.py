@@ -1,4 +1,4 @@
-"""Uploads behind the next work: times by hand, for both kinds of links, and what is refused."""
+"""Uploads behind the next task: times by hand, for both kinds of links, and what is refused."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,8 +10,8 @@ from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Duration, Times
 from rayfed.engine.stages import Overlap
+from rayfed.engine.tasks import LATE, USED, Task, Tasks
 from rayfed.engine.timeline import Timeline
-from rayfed.engine.works import LATE, USED, Work, Works
 from tests.chaos.case import Case, run_case
 from tests.chaos.faults import Fault
 from tests.fakes.stepping import step
@@ -120,10 +120,10 @@ class TestByHand:
 
 
 def row(client, serial):
-    return Work(*[0] * len(Work._fields))._replace(client=client, serial=serial)
+    return Task(*[0] * len(Task._fields))._replace(client=client, serial=serial)
 
 
-def work(*seconds):
+def task(*seconds):
     steps = np.ones(1, dtype=int)
     duration = Duration(steps, *(np.array([s]) for s in seconds))
     return Times(duration, *np.zeros((5, 1)))
@@ -134,12 +134,12 @@ def test_a_download_waits_for_an_upload_that_is_under_way(half, computed_s):
     """Computed at 5 s and sent until 9 s; asked again at 6 s: 2 s to receive, 3 s to compute."""
     links = SimpleNamespace(half_duplex=lambda ids: np.array([half]))
     overlap = Overlap()
-    overlap.begin(0.0, Works.of([row(7, 1)]), work(2.0, 3.0, 4.0), links)
+    overlap.begin(0.0, Tasks.of([row(7, 1)]), task(2.0, 3.0, 4.0), links)
     assert overlap.next_s == 5.0
     moved = overlap.advance(5.0)
     assert (list(moved.arrived), moved.free) == ([], [7])
     overlap.send(5.0)
-    overlap.begin(6.0, Works.of([row(7, 2)]), work(2.0, 3.0, 4.0), links)
+    overlap.begin(6.0, Tasks.of([row(7, 2)]), task(2.0, 3.0, 4.0), links)
     overlap = Overlap.of(overlap.arrays())
     assert overlap.next_s == 9.0
     moved = overlap.advance(9.0)
@@ -159,18 +159,18 @@ def test_what_waits_behind_a_transfer_that_is_given_up_begins_then():
     links = SimpleNamespace(half_duplex=lambda ids: np.array([True]))
     for asked_s, given_up, given_up_s, next_s in ((6.0, 1, 7.0, 12.0), (5.0, 2, 6.0, 10.0)):
         overlap = Overlap()
-        overlap.begin(0.0, Works.of([row(7, 1)]), work(2.0, 3.0, 4.0), links)
+        overlap.begin(0.0, Tasks.of([row(7, 1)]), task(2.0, 3.0, 4.0), links)
         overlap.advance(5.0)
         if asked_s > 5.0:
             overlap.send(5.0)
-        overlap.begin(asked_s, Works.of([row(7, 2)]), work(2.0, 3.0, 4.0), links)
+        overlap.begin(asked_s, Tasks.of([row(7, 2)]), task(2.0, 3.0, 4.0), links)
         overlap = Overlap.of(overlap.arrays())
         assert overlap.leave(given_up_s, row(7, given_up)) == (given_up == 2)
         assert overlap.next_s == next_s
 
 
 def by_recurrence(run, duplex, horizon_s):
-    """Return client, start and end of all works that arrive, client by client."""
+    """Return client, start and end of all tasks that arrive, client by client."""
     population, rows = run.federation.population, []
     for client in range(population.count):
         down, up = (s[0] for s in population.transfer_s([client], 8, 8))

@@ -1,4 +1,4 @@
-"""Overlap with time-outs, retries and lost works against a simulation of events of its own."""
+"""Overlap with time-outs, retries and lost tasks against a simulation of events of its own."""
 
 import math
 from dataclasses import replace
@@ -54,7 +54,7 @@ def drawn(rng):
 class Simulated:
     """The same server, client by client and instant by instant, in plain Python.
 
-    A work is a dict. It ``computes`` until it has computed and the upload before has left; then it
+    A task is a dict. It ``computes`` until it has computed and the upload before has left; then it
     is ``ready`` until all who are asked at that instant have begun, and then it ``waits`` until the
     link is free, and ``sends``. On a half-duplex link one transfer of a client is under way.
     """
@@ -64,35 +64,35 @@ class Simulated:
         self.rule, self.seed = scenario["participation"], scenario["seeds"][0]
         self.rows, self.count = scenario["rounds"], population.count
         self.places = min(self.algorithm["concurrency"], self.count)
-        self.now, self.version, self.row, self.begun, self.fruitless = 0.0, 0, 1, 0, 0
-        self.works, self.buffer, self.done, self.times = [], [], [], {}
+        self.now, self.version, self.row, self.begun, self.failed_in_a_row = 0.0, 0, 1, 0, 0
+        self.tasks, self.buffer, self.done, self.times = [], [], [], {}
         self.half = scenario["clients"]["network"].get("duplex") == "half"
 
     def at(self, client, *stages):
-        return [w for w in self.works if w["client"] == client and w["stage"] in stages]
+        return [w for w in self.tasks if w["client"] == client and w["stage"] in stages]
 
     @property
     def computing(self):
-        return [w["client"] for w in self.works if w["stage"] == "computes"]
+        return [w["client"] for w in self.tasks if w["stage"] == "computes"]
 
-    def free_s(self, work):
-        sent = [w["arrives"] for w in self.at(work["client"], "waits", "sends")]
-        return max([work["computed"], *sent])
+    def free_s(self, task):
+        sent = [w["arrives"] for w in self.at(task["client"], "waits", "sends")]
+        return max([task["computed"], *sent])
 
     def link(self):
         """Let transfers begin whose clients have the link for themselves."""
-        for work in self.works:
+        for task in self.tasks:
             busy = self.half and any(
-                self.now < w["got"] < math.inf for w in self.at(work["client"], "computes")
+                self.now < w["got"] < math.inf for w in self.at(task["client"], "computes")
             )
-            if work["stage"] == "waits" and not busy:
-                work["stage"], work["arrives"] = "sends", self.now + work["up"]
+            if task["stage"] == "waits" and not busy:
+                task["stage"], task["arrives"] = "sends", self.now + task["up"]
             sends = self.half and [
-                w for w in self.at(work["client"], "sends") if w["arrives"] > self.now
+                w for w in self.at(task["client"], "sends") if w["arrives"] > self.now
             ]
-            if work["stage"] == "computes" and math.isinf(work["got"]) and not sends:
-                work["got"] = self.now + work["down"]
-                work["computed"] = work["got"] + work["compute"]
+            if task["stage"] == "computes" and math.isinf(task["got"]) and not sends:
+                task["got"] = self.now + task["down"]
+                task["computed"] = task["got"] + task["compute"]
 
     def begin(self, client, attempt):
         self.begun += 1
@@ -105,7 +105,7 @@ class Simulated:
         share = float(self.population.lost(ids, number, 0)[0])
         if math.isfinite(share):
             gone = min(gone, self.now + share * (down + compute + up))
-        self.works.append({
+        self.tasks.append({
             "client": client, "serial": self.begun, "start": self.now, "version": self.version,
             "down": down, "compute": compute, "up": up, "gone": gone, "attempt": attempt,
             "got": math.inf, "computed": math.inf,
@@ -115,47 +115,47 @@ class Simulated:
     def move(self):
         """Let uploads arrive, and free who has computed; return whether anything happens now."""
         self.link()
-        ready = [w for w in self.works if w["stage"] == "computes" and self.free_s(w) <= self.now]
-        for work in self.works:
-            if work["stage"] == "sends" and work["arrives"] <= self.now:
-                work["over"] = True
-        for work in ready:
-            work["stage"] = "ready"
+        ready = [w for w in self.tasks if w["stage"] == "computes" and self.free_s(w) <= self.now]
+        for task in self.tasks:
+            if task["stage"] == "sends" and task["arrives"] <= self.now:
+                task["over"] = True
+        for task in ready:
+            task["stage"] = "ready"
         return bool(ready) or any(
-            w.get("over") or min(w["gone"], w["limit"]) <= self.now for w in self.works
+            w.get("over") or min(w["gone"], w["limit"]) <= self.now for w in self.tasks
         )
 
     def end(self):
         """Handle what is over, client by client; return the works to be asked for again."""
         again = []
-        over = [w for w in self.works if w.get("over") or min(w["gone"], w["limit"]) <= self.now]
-        for work in sorted(over, key=lambda w: (w["client"], w["serial"])):
-            self.works.remove(work)
-            work["end"], held = self.now, work["stage"] in ("computes", "ready")
-            status = "dropped" if work["gone"] <= work["limit"] else "late"
-            if work.get("over"):
+        over = [w for w in self.tasks if w.get("over") or min(w["gone"], w["limit"]) <= self.now]
+        for task in sorted(over, key=lambda w: (w["client"], w["serial"])):
+            self.tasks.remove(task)
+            task["end"], held = self.now, task["stage"] in ("computes", "ready")
+            status = "dropped" if task["gone"] <= task["limit"] else "late"
+            if task.get("over"):
                 status = "used"
             if status == "used":
-                self.fruitless = 0
-                self.buffer.append(work)
+                self.failed_in_a_row = 0
+                self.buffer.append(task)
             else:
-                self.fruitless += 1
-                self.told(work, status, -1)
-                if work["attempt"] < self.rule["retries"]:
-                    again.append((not held, work["client"], work["attempt"] + 1))
+                self.failed_in_a_row += 1
+                self.told(task, status, -1)
+                if task["attempt"] < self.rule["retries"]:
+                    again.append((not held, task["client"], task["attempt"] + 1))
             if len(self.buffer) == self.algorithm["buffer"]:
                 for each in self.buffer:
                     self.told(each, "used", self.version - each["version"])
                 self.buffer, self.version, self.row = [], self.version + 1, self.row + 1
-            elif self.fruitless == 2 * self.places:
-                self.fruitless, self.row = 0, self.row + 1
+            elif self.failed_in_a_row == 2 * self.places:
+                self.failed_in_a_row, self.row = 0, self.row + 1
             if self.row > self.rows:
                 break
         return again
 
-    def told(self, work, status, staleness):
-        self.done.append((self.row, work["client"], work["start"], work["end"], status,
-                          work["version"], staleness))  # fmt: skip
+    def told(self, task, status, staleness):
+        self.done.append((self.row, task["client"], task["start"], task["end"], status,
+                          task["version"], staleness))  # fmt: skip
 
     def dispatch(self, again):
         """Ask again those who held a place, then the others, then who is selected."""
@@ -170,9 +170,9 @@ class Simulated:
         for client in sorted([i for i in there if i not in self.computing][:free]):
             self.begin(client, 0)
         self.link()
-        for work in self.works:
-            if work["stage"] == "ready":
-                work["stage"] = "waits"
+        for task in self.tasks:
+            if task["stage"] == "ready":
+                task["stage"] = "waits"
         self.link()
 
     def run(self):
@@ -183,9 +183,9 @@ class Simulated:
             if self.row > self.rows:
                 break
             self.dispatch(again)
-            instants = [min(w["arrives"], w["gone"], w["limit"]) for w in self.works]
-            instants += [self.free_s(w) for w in self.works if w["stage"] == "computes"]
-            instants += [w["got"] for w in self.works if w["got"] > self.now]
+            instants = [min(w["arrives"], w["gone"], w["limit"]) for w in self.tasks]
+            instants += [self.free_s(w) for w in self.tasks if w["stage"] == "computes"]
+            instants += [w["got"] for w in self.tasks if w["got"] > self.now]
             if len(self.computing) < self.places:
                 idle = [i for i in range(self.count) if i not in self.computing]
                 instants += [float(self.population.next_change([i], self.now)[0]) for i in idle]

@@ -1,4 +1,4 @@
-"""Pieces of work that are drawn ahead take what they take when they are drawn alone."""
+"""Tasks that are drawn ahead take what they take when they are drawn alone."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_work_drawn_ahead_is_work_drawn_alone(loss, crash):
         pace = clock.pace(who, which)
         steps = exchange.counter.steps(who, pace, which, exchange.counter.init())
         wanted = clock.duration(ask, SENT, who, pace, steps)
-        wanted, lost = clock.mishaps(who, wanted, which)
+        wanted, lost = clock.crash_losses(who, wanted, which)
         for name in ("steps", "down_s", "compute_s", "up_s"):
             np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
         assert (broken is None) == (lost is None) == (loss == 0 and not crash)

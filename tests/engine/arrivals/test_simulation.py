@@ -45,34 +45,34 @@ def drawn(rng):
 def simulated(scenario, population):  # noqa: C901 - one loop, to be read from top to bottom
     """Return the works that end: row, client, start, end, status, version, staleness.
 
-    Time goes from instant to instant. At each, works that are over are handled client by client,
+    Time goes from instant to instant. At each, tasks that are over are handled client by client,
     and again those that took no time; then free places are given to idle clients in the order of a
-    keyed permutation. Works never end in a row of a later update than that which they belong to.
+    keyed permutation. Tasks never end in a row of a later update than that which they belong to.
     """
     algorithm, rows = scenario["algorithms"][0], scenario["rounds"]
     seed, count = scenario["seeds"][0], population.count
     wait, steps = scenario["participation"]["timeout_s"], algorithm["local"]["steps"]
     places = min(algorithm["concurrency"], count)
     latency = scenario["clients"]["network"]["latency_s"]
-    now, version, row, dispatched, fruitless = 0.0, 0, 1, 0, 0
+    now, version, row, dispatched, failed_in_a_row = 0.0, 0, 1, 0, 0
     under_way, buffer, done, times = {}, [], [], {}
     while True:
-        over = sorted(c for c, work in under_way.items() if work["over"] <= now)
+        over = sorted(c for c, task in under_way.items() if task["over"] <= now)
         for client in over:
-            work = under_way.pop(client)
-            if work["status"] == "used":
-                fruitless = 0
-                buffer.append(work)
+            task = under_way.pop(client)
+            if task["status"] == "used":
+                failed_in_a_row = 0
+                buffer.append(task)
             else:
-                done.append((row, client, work["start"], work["over"], work["status"],
-                             work["version"], -1))  # fmt: skip
-                fruitless += 1
+                done.append((row, client, task["start"], task["over"], task["status"],
+                             task["version"], -1))  # fmt: skip
+                failed_in_a_row += 1
             if len(buffer) == algorithm["buffer"]:
                 done += [(row, w["client"], w["start"], w["over"], "used", w["version"],
                           version - w["version"]) for w in buffer]  # fmt: skip
                 buffer, version, row = [], version + 1, row + 1
-            elif fruitless == 2 * places:
-                fruitless, row = 0, row + 1
+            elif failed_in_a_row == 2 * places:
+                failed_in_a_row, row = 0, row + 1
             if row > rows:
                 return done
         order = Key(seed, "cohort").permutation(count, round=dispatched + 1)(np.arange(count))
@@ -91,7 +91,7 @@ def simulated(scenario, population):  # noqa: C901 - one loop, to be read from t
                 status, last = "late", now + wait
             under_way[client] = {"client": client, "start": now, "over": last, "status": status,
                                  "version": version}  # fmt: skip
-        instants = [work["over"] for work in under_way.values()]
+        instants = [task["over"] for task in under_way.values()]
         if len(under_way) < places:
             idle = [i for i in range(count) if i not in under_way]
             instants += [population.next_change([i], now)[0] for i in idle]

@@ -9,7 +9,7 @@ NUMBER = 8
 
 
 def study(tmp_path, seconds, algorithm, features=1, **changes):
-    """Return clients with one row each, whose work takes these seconds."""
+    """Return clients with one row each, whose task takes these seconds."""
     names = [f"a{k}" for k in range(features)]
     rows = [f"{i},{','.join(['1'] * features)},{i}\n" for i in range(len(seconds))]
     text = f"client,{','.join(names)},y\n" + "".join(rows)
@@ -38,7 +38,7 @@ def counted(scenario, out):
     rows = result.rounds
     down, up = (rows[name].to_numpy() // NUMBER for name in ("bytes_down", "bytes_up"))
     assert (NUMBER * down == rows.bytes_down).all()
-    assert down.sum() == len(result.events)  # every work has downloaded, whatever became of it
+    assert down.sum() == len(result.events)  # every task has downloaded, whatever became of it
     return down.tolist(), up.tolist(), (rows.bytes_wasted // NUMBER).tolist()
 
 

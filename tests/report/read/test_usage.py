@@ -99,7 +99,7 @@ def test_what_is_in_vain_is_late_dropped_or_unfinished(by_hand):
 
 def test_bytes_in_vain_that_were_not_recorded_follow_from_single_asks(tables):
     old = use_of(tables.rounds.drop(columns="bytes_wasted"), tables.events, tables.clients)
-    # 6 works download 100 each, 5 answers upload 20 each: late 120, dropped 100.
+    # 6 tasks download 100 each, 5 answers upload 20 each: late 120, dropped 100.
     assert old.traffic == (700, 220)
     twice = pd.concat([tables.events, tables.events.assign(ask=1)])
     several = use_of(tables.rounds.drop(columns="bytes_wasted"), twice, tables.clients)
@@ -151,7 +151,7 @@ def test_work_that_was_given_up_is_cut_short_too():
 
 
 def test_work_whose_upload_travels_while_the_next_begins():
-    """Down for 2 s, 3 s of computing, and 4 s up, behind the next work but for the last."""
+    """Down for 2 s, 3 s of computing, and 4 s up, behind the next task but for the last."""
     events = events_of(
         (1, 0, 0, 0.0, 3.0, 9.0, "used"), (2, 0, 0, 5.0, 3.0, 14.0, "used"),
         version=[0, 0], staleness=[0, 1],
@@ -298,7 +298,7 @@ def usage_of(study, folder):
 
 
 def test_a_deadline_by_hand(tmp_path):
-    """Works take 3, 5 and 11 s; both rounds close at 6 s, so client 2 is late twice."""
+    """Tasks take 3, 5 and 11 s; both rounds close at 6 s, so client 2 is late twice."""
     study = scenario("fedavg", rounds=2, participation={"deadline_s": 6.0})
     run = usage_of(study, tmp_path / "out")
     assert run.rounds["time_s"].tolist() == [0, 6, 12]
@@ -318,7 +318,7 @@ def test_an_asynchronous_run_by_hand(tmp_path):
     """Replies arrive at 3 (client 0), 5 (1), 6 (0) and 9 s (0), where the fourth row ends."""
     run = usage_of(scenario("fedasync", rounds=4), tmp_path / "out")
     assert run.rounds["time_s"].tolist() == [0, 3, 5, 6, 9]
-    # Client 1 has worked for 4 of 5 s on its second work, client 2 for 9 of 11 on its first.
+    # Client 1 has worked for 4 of 5 s on its second task, client 2 for 9 of 11 on its first.
     expected = [[6, 3, 0, 0, 0], [7.5, 1.5, 0, 0, 0], [8.5, 0.5, 0, 0, 0]]
     np.testing.assert_allclose(run.usage.activity.to_numpy(), expected, atol=1e-9)
     assert run.usage.computing.to_dict() == pytest.approx(
@@ -328,7 +328,7 @@ def test_an_asynchronous_run_by_hand(tmp_path):
     assert run.usage.totals["staleness_p50"] == 0.5
     sent, vain = run.usage.traffic
     assert (run.events["status"].astype(str) == "unfinished").sum() == 2
-    model = 4 * 8  # of the six works that have downloaded it, four have uploaded as much
+    model = 4 * 8  # of the six tasks that have downloaded it, four have uploaded as much
     assert (sent, vain) == (10 * model, 2 * model)
 
 

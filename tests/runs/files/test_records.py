@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from rayfed.engine.state import RunState
-from rayfed.engine.works import Ended, Work, Works
+from rayfed.engine.tasks import CountedTasks, Task, Tasks
 from rayfed.executors.base import merged
 from rayfed.runs.files.records import PartedTable, Records
 
@@ -14,9 +14,9 @@ ROW = {"algorithm": "fedavg", "label": "a", "seed": 0, "round": 0, "time_s": 0.0
 
 
 def ended(round, clients):
-    blank = Work(*[0] * len(Work._fields))._replace(compute_s=1.0, over_s=1.0, steps=5)
+    blank = Task(*[0] * len(Task._fields))._replace(compute_s=1.0, over_s=1.0, steps=5)
     rows = [blank._replace(client=i, status=k % 3) for k, i in enumerate(clients)]
-    return Ended(Works.of(rows), np.full(len(rows), 0.1), round, 0, np.zeros(len(rows), int))
+    return CountedTasks(Tasks.of(rows), np.full(len(rows), 0.1), round, 0, np.zeros(len(rows), int))
 
 
 def moment(round):

@@ -134,7 +134,7 @@ def test_others_may_wait(availability, participation):
 
 
 def test_work_that_stands_still_a_thousand_times_is_refused():
-    """A stay of 1 ms is at most a ten-thousandth of the work; so everybody is given up."""
+    """A stay of 1 ms is at most a ten-thousandth of the task; so everybody is given up."""
     with pytest.raises(ScenarioError) as refused:
         waiting(NOW_AND_THEN, participation={"interrupted": "resume"})
     assert refused.value.place == "participation.interrupted"

@@ -207,9 +207,9 @@ def test_later_algorithms_are_taken_for_the_longest(plan, monkeypatch):
         return MeasuredRound(float(len(measured)), 0.0, 1)
 
     monkeypatch.setattr(placing, "measure", measure)
-    works = placing._measured(several.runs, several.tables)
+    tasks = placing._measured(several.runs, several.tables)
     assert measured == ["fedavg", "fedprox"]
-    assert [works[label].round_s for label in ("fedavg", "fedprox", "scaffold")] == [1.0, 2.0, 2.0]
+    assert [tasks[label].round_s for label in ("fedavg", "fedprox", "scaffold")] == [1.0, 2.0, 2.0]
 
 
 def test_the_scenario_stays_as_it_was(tmp_path, monkeypatch, assert_same):

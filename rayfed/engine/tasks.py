@@ -1,6 +1,6 @@
-"""The table of works: one row for each piece of work of a client, and the only type that holds it.
+"""The table of tasks: one row for each task of a client, and the only type that holds it.
 
-A work is under way from when its client is asked until it is over: at the reply, or when it is
+A task is under way from when its client is asked until it is over: at the reply, or when it is
 timed out or its client goes away. Events, counts, requests and checkpoints are views of this table.
 """
 
@@ -18,12 +18,12 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.summary import STATUS as STATUS  # their names in files
 
 USED, LATE, DROPPED, UNFINISHED = range(4)
-"""What became of a client's work: its reply was used, it came after the server had stopped waiting,
+"""What became of a client's task: its reply was used, it came after the server had stopped waiting,
 the client went away before, or the run ended before the reply entered an update. Plain
 numbers: NumPy compares arrays with an enum's slowly."""
 
 
-class Work(NamedTuple):
+class Task(NamedTuple):
     """One row of the table; rows compare by when they are over, then by client, then by serial.
 
     Parameters
@@ -83,19 +83,19 @@ class Work(NamedTuple):
     limit_s: float
 
 
-_NAMES = Work._fields
+_NAMES = Task._fields
 _PLACE = {name: place for place, name in enumerate(_NAMES)}
 _EVENTS = {
     "client": "client", "start_s": "start_s", "compute_s": "compute_s", "end_s": "over_s",
     "status": "status", "steps": "steps", "version": "version", "draws": "drawn",
 }  # fmt: skip
-"""Columns of ``events`` that are columns of works."""
+"""Columns of ``events`` that are columns of tasks."""
 _TYPES: tuple[Any, ...] = (np.float64, *[np.int64] * 11, *[np.float64] * 7)
 
 
 @dataclass  # not frozen: that takes six times as long to make, for every update of one reply
-class Works:
-    """Works as columns (K,), which are named as in `Work`; nobody assigns to them."""
+class Tasks:
+    """Tasks as columns (K,), which are named as in `Task`; nobody assigns to them."""
 
     over_s: Floats
     client: Ints
@@ -118,26 +118,26 @@ class Works:
     limit_s: Floats
 
     @classmethod
-    def of(cls, rows: Iterable[Work]) -> Works:
+    def of(cls, rows: Iterable[Task]) -> Tasks:
         """Return rows as a table."""
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_NAMES)
         return cls(*map(np.array, columns, _TYPES))
 
-    def rows(self) -> list[Work]:
+    def rows(self) -> list[Task]:
         """Return the table as rows."""
         columns = (getattr(self, name).tolist() for name in _NAMES)
-        return [Work(*row) for row in zip(*columns, strict=True)]
+        return [Task(*row) for row in zip(*columns, strict=True)]
 
     def __len__(self) -> int:
         return len(self.client)
 
-    def with_status(self, status: Ints) -> Works:
+    def with_status(self, status: Ints) -> Tasks:
         """Return these works with another status (K,)."""
-        return Works(**{**vars(self), "status": status})  # half of what `replace` takes
+        return Tasks(**{**vars(self), "status": status})  # half of what `replace` takes
 
-    def part(self, chosen: Bools | Ints) -> Works:
+    def part(self, chosen: Bools | Ints) -> Tasks:
         """Return some of the works, by a mask or by their places."""
-        return Works(*(getattr(self, name)[chosen] for name in _NAMES))
+        return Tasks(*(getattr(self, name)[chosen] for name in _NAMES))
 
     def used(self) -> Ints:
         """Return the places of used replies, in the order of their clients."""
@@ -155,18 +155,18 @@ class Works:
         return {name: getattr(self, name) for name in _NAMES}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Works:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Tasks:
         """Return a table from the result of `arrays`."""
         return cls(*(arrays[name] for name in _NAMES))
 
 
-class Ended(NamedTuple):
-    """Works (K,) that are over, as one row of ``rounds`` counts them.
+class CountedTasks(NamedTuple):
+    """Tasks (K,) that are over, as one row of ``rounds`` counts them.
 
     Parameters
     ----------
-    works : Works or list of Work
-        What became of them is their `status`. A table of a single work is dearer than the work.
+    tasks : Tasks or list of Work
+        What became of them is their `status`. A table of a single task is dearer than the task.
     losses : sequence of float
         Mean losses over the local steps; NaN where nothing was computed.
     round : int
@@ -177,7 +177,7 @@ class Ended(NamedTuple):
         What events call the Ask; how often the client has come before in the row if None.
     """
 
-    works: Works | list[Work]
+    tasks: Tasks | list[Task]
     losses: Sequence[float] | Floats
     round: int
     newest: int
@@ -186,30 +186,30 @@ class Ended(NamedTuple):
     def add_to(
         self, counts: dict[str, int], sent: int | None = None, *, participants: bool = True
     ) -> None:
-        """Add them to the counts of a row; bytes are those of each work.
+        """Add them to the counts of a row; bytes are those of each task.
 
         Parameters
         ----------
         counts : dict of str to int
-            By column. Downloads are not among them: they count when works begin.
+            By column. Downloads are not among them: they count when tasks begin.
         sent : int, optional
             Bytes of uploads that have come; of those used and late if None.
         participants : bool
             Whether clients whose replies are used count as participants.
         """
-        works = self.works
-        if isinstance(works, Works):
+        tasks = self.tasks
+        if isinstance(tasks, Tasks):
             number, down, up, steps = (
-                np.bincount(works.status, each, len(STATUS)).tolist()  # exact to 2^53
-                for each in (None, works.down_bytes, works.up_bytes, works.steps)
+                np.bincount(tasks.status, each, len(STATUS)).tolist()  # exact to 2^53
+                for each in (None, tasks.down_bytes, tasks.up_bytes, tasks.steps)
             )
         else:
             number, down, up, steps = ([0] * len(STATUS) for _ in range(4))
-            for work in works:
-                number[work.status] += 1
-                down[work.status] += work.down_bytes
-                up[work.status] += work.up_bytes
-                steps[work.status] += work.steps
+            for task in tasks:
+                number[task.status] += 1
+                down[task.status] += task.down_bytes
+                up[task.status] += task.up_bytes
+                steps[task.status] += task.steps
         if participants:
             counts["participants"] += number[USED]
         counts["late"] += number[LATE]
@@ -219,9 +219,9 @@ class Ended(NamedTuple):
         counts["local_steps"] += int(steps[USED])
 
 
-def columns_of(parts: Sequence[Works | list[Work]], *names: str) -> list[Array]:
-    """Return some columns of works, given as tables or as lists of rows."""
-    tables = [part for part in parts if isinstance(part, Works)]
+def columns_of(parts: Sequence[Tasks | list[Task]], *names: str) -> list[Array]:
+    """Return some columns of tasks, given as tables or as lists of rows."""
+    tables = [part for part in parts if isinstance(part, Tasks)]
     if tables:
         return [np.concatenate([getattr(each, name) for each in tables]) for name in names]
     rows = list(chain.from_iterable(part for part in parts if isinstance(part, list)))
@@ -229,11 +229,11 @@ def columns_of(parts: Sequence[Works | list[Work]], *names: str) -> list[Array]:
     return [np.array([row[k] for row in rows], _TYPES[k]) for k in places]
 
 
-def events_of(ended: Sequence[Ended]) -> dict[str, Array]:
-    """Return works, of one row or more, as columns of ``events``."""
-    works = [each.works for each in ended]
-    counts = [len(part) for part in works]
-    columns = dict(zip(_EVENTS, columns_of(works, *_EVENTS.values()), strict=True))
+def events_of(ended: Sequence[CountedTasks]) -> dict[str, Array]:
+    """Return tasks, of one row or more, as columns of ``events``."""
+    tasks = [each.tasks for each in ended]
+    counts = [len(part) for part in tasks]
+    columns = dict(zip(_EVENTS, columns_of(tasks, *_EVENTS.values()), strict=True))
     rounds, newest = (
         np.repeat([getattr(each, name) for each in ended], counts) for name in ("round", "newest")
     )
