@@ -47,10 +47,8 @@ class CA2FL(Asynchronous):
 
     Deviations from the paper: the cache of h_j lives beside the clients, which send Delta_i - h_i,
     and the server keeps h alone; the sums are the same. A client that replies twice to an update
-    has its first Delta_i as h_i the second time. Where the local learning rate changes over
-    updates, Delta_i and h_i are kept for that of the first and stretched to that of the newest
-    version. The paper was not at hand; the update is
-    that of a public implementation (FLGo's).
+    has its first Delta_i as h_i the second time. The paper was not at hand; the update is that of
+    a public implementation (FLGo's).
 
     Examples
     --------
@@ -98,18 +96,14 @@ class CA2FL(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"change": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta.
-
-        Both are for the learning rate of the first version.
-        """
+        """Client function: local steps from x, (p,) or (K, p); upload Delta - h, keep Delta."""
         local = clients.solve(x)
-        delta = (x - local.x) / memory.scale(self.local, clients.round)
+        delta = x - local.x
         change, mirrors = delta - clients.state["h"], {"h": ("change", 1.0)}
         return Upload({"change": change}, {"h": delta}, local.loss, mirrors=mirrors)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
         """Server function: the mean change on top of the cache, which takes it up afterwards."""
         h, change = state["cache"], reply.mean["change"]
-        step = self.server_lr * memory.scale(self.local, reply.round)
-        x = state["x"] - step * (h + change)
-        return {"x": x, "cache": h + len(reply.ids) / reply.population * change}, {}
+        x = state["x"] - self.server_lr * (h + change)
+        return {"x": x, "cache": h + memory.change(reply)}, {}
