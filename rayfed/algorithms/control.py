@@ -41,7 +41,7 @@ def ask(state: State, up: Mapping[str, int]) -> Ask:
     state : mapping of str to array
         The server's: "x", and "c" if control variates are used.
     up : mapping of str to int
-        What clients upload beside the change of their control variates.
+        Uploads in addition to the change of the control variates.
     """
     x = state["x"]
     if "c" not in state:
@@ -101,7 +101,7 @@ def renewed(state: State, reply: Reply) -> dict[str, Array]:
 
 
 def need_sgd(solver: Solver, name: str) -> None:
-    """Refuse a local solver whose steps are no sums of gradients with known coefficients.
+    """Refuse a local solver other than SGD, whose coefficients of gradients are known.
 
     Raises
     ------

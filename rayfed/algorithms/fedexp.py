@@ -1,4 +1,4 @@
-"""FedExP: a server step that adapts to how much the clients agree.
+"""FedExP: a server step that adapts to the agreement among clients.
 
 Jhunjhunwala, Wang, Joshi, "FedExP: Speeding Up Federated Averaging via Extrapolation",
 ICLR 2023, https://arxiv.org/abs/2301.09604, Algorithm 1.

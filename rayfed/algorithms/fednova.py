@@ -133,7 +133,7 @@ class FedNova(WithMemory):
         return {"x": x - change, **after}, {"tau_eff": tau_eff}
 
     def _normalised(self, clients: Clients, delta: Array) -> dict[str, Array]:
-        """Return Delta_i / norm_i (K, p) and what client i adds to tau_eff (K,)."""
+        """Return Delta_i / norm_i (K, p) and the terms of tau_eff (K,)."""
         solver = clients.solver
         assert isinstance(solver, SGD)  # all others have been refused
         rate = solver.rate(clients.round) / self.local.rate(clients.round)

@@ -1,4 +1,4 @@
-"""FedVARP: the server adds what it remembers of the clients that did not take part.
+"""FedVARP: FedAvg with the last updates of all clients as a control variate.
 
 Jhunjhunwala, Sharma, Nagarkatti, Joshi, "FedVARP: Tackling the Variance Due to Partial Client
 Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130, Algorithm 1.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WithMemory(Algorithm):
-    """Base of algorithms whose server remembers a weighted mean over all N clients."""
+    """Base of algorithms with a weighted mean over all N clients at the server."""
 
     _by_size: bool = field(default=False, init=False)
     _drawn: bool = field(default=False, init=False)
@@ -39,7 +39,7 @@ class WithMemory(Algorithm):
         return True
 
     def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> Self:
-        """Return the algorithm whose memory has the weights of the mean over participants.
+        """Return the algorithm with a memory by the weights of the mean over participants.
 
         Raises
         ------

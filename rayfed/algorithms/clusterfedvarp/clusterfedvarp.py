@@ -104,7 +104,7 @@ class ClusterFedVARP(memory.WithMemory):
     """Whether shares are learned from the clients who join, or whose sizes change."""
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
-        """Return the algorithm for clients whose rows are known.
+        """Return the algorithm for these clients.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class ClusterFedVARP(memory.WithMemory):
     def weighed(
         self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
     ) -> ClusterFedVARP:
-        """Return the algorithm whose memory weighs clients as the step does."""
+        """Return the algorithm whose memories have the weights of the step."""
         bound = super().weighed(weights, draws_by_size, shards, seed)
         if bound._by_size:
             known = self.members.shares(shards, seed)
@@ -163,7 +163,7 @@ class ClusterFedVARP(memory.WithMemory):
         """Return x (p,), memories y (K, p) of zero, and the sizes of clusters if needed."""
         count = self.members.count
         y = np.zeros((count, x0.size), x0.dtype)
-        learned = {"share": np.zeros(count)} if self._learns else {}
+        learned = {"mass": np.zeros(count)} if self._learns else {}
         return {"x": x0, "y": y, **self.members.init(), **learned}
 
     def client_state(self, x0: Array) -> State:
@@ -195,8 +195,7 @@ class ClusterFedVARP(memory.WithMemory):
         y[labels] = reply.groups.mean["delta"]
         after = {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}
         if self._learns:
-            learned = self._by_cluster(reply, reply.each["share"])
-            after["share"] = state["share"] + learned / reply.population
+            after["mass"] = state["mass"] + self._by_cluster(reply, reply.each["share"])
         return after, {}
 
     def _share(self, state: State, reply: Reply) -> Floats:
@@ -209,7 +208,7 @@ class ClusterFedVARP(memory.WithMemory):
         share = np.zeros(self.members.count) if self._shares is None else self._shares.copy()
         if self._learns:
             change = self._by_cluster(reply, reply.each["share"] * self.members.known(reply))
-            share += state["share"] + change / reply.population
+            share += (state["mass"] + change) / reply.population
         return share
 
     def _counted(self, clients: Clients) -> Floats:
