@@ -126,10 +126,6 @@ class Formulation:
         return Upload({**values, "distance": distance}, state=state, loss=local.loss)
 
 
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
-
-
 class LagrangianDescent(Formulation):
     """``x_j <- x_j - (g - P_j) / beta`` with ``P_j = S(z_j + beta (y - x_j))``.
 
@@ -152,10 +148,6 @@ class LagrangianDescent(Formulation):
         part = y - pull(local.x, z, y, epsilon, self.beta) / self.beta
         change = {"change": part - clients.state["part"]}
         return self.upload(local, z, y, change, {"part": part})
-
-
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
 
 
 class Printed(Formulation):
@@ -202,10 +194,6 @@ def _side(t: Array) -> Array:
     return side
 
 
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
-
-
 class Released(Formulation):
     """Every client has a token y_j of its own in a round, which starts at y and moves along.
 
@@ -244,9 +232,6 @@ class Released(Formulation):
         """Return the new model (p,)."""
         return (1 - self.mix) * y + self.mix * reply.mean["mean"]
 
-
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
 
 _FREE = -1  # no neighbourhood has this place
 
