@@ -188,9 +188,8 @@ class Reply:
         Virtual seconds from the Ask to each reply, for selections that learn from them.
     sent : mapping of str to array
         What the clients downloaded, if all got the same; only asynchronous algorithms get it.
-    growth : float
-        What all N clients count for by size in this round, relative to before the first; it
-        changes where rows arrive.
+    mean_weight : float
+        Mean over all N clients of n_i, or 1 with uniform weights; it changes where rows arrive.
     """
 
     ids: Ints
@@ -204,7 +203,7 @@ class Reply:
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seconds: Floats = field(default_factory=lambda: np.empty(0))
     sent: State = field(default_factory=dict)
-    growth: float = 1.0
+    mean_weight: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md are files that work, and that `make lint` accepts."""
+"""The worked examples of CONTRIBUTING.md are files that task, and that `make lint` accepts."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""APFL: every client mixes a model of its own with the global one, and learns how much.
+"""APFL: personal models mixed with the global one, with learned coefficients.
 
 Y. Deng, M. M. Kamani, M. Mahdavi, "Adaptive Personalized Federated Learning", 2020,
 https://arxiv.org/abs/2003.13461, Algorithm 1.
@@ -61,7 +61,7 @@ class APFL(FedAvg):
     adaptive: bool = True
 
     def check_solver(self, solver: Solver) -> None:
-        """Refuse a solver whose steps are not along gradients times a learning rate."""
+        """Refuse a solver other than SGD."""
         need_sgd(solver, self.name)
 
     def client_state(self, x0: Array) -> State:

@@ -49,16 +49,16 @@ class Asynchronous(Algorithm):
 
     @property
     def takes(self) -> int:
-        """How many replies make an update; with "update" at most."""
+        """The number of replies to an update; the largest number with "update"."""
         return 1
 
     @property
     def tier_count(self) -> int:
-        """How many tiers there are."""
+        """The number of tiers."""
         return 1
 
     def power(self, weights: Weights, draws_by_size: bool) -> int | None:
-        """Return how clients count; the mean of a single reply weighs nobody."""
+        """Return the power of its size with which a client counts; 0 for single replies."""
         return super().power(weights if self.takes > 1 else "uniform", draws_by_size)
 
     def tier_of(self, ids: Ints) -> Ints:
@@ -66,7 +66,7 @@ class Asynchronous(Algorithm):
         return np.zeros(len(ids), dtype=np.int64)
 
     def ask(self, state: State) -> Ask:
-        """Return what a client is asked that starts now; its sizes never change."""
+        """Return the Ask for a client that starts now; its sizes never change."""
         raise NotImplementedError
 
     def discount(self, staleness: Ints) -> Floats:

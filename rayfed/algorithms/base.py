@@ -174,7 +174,7 @@ class Algorithm:
         return
 
     def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
-        """Return what readers of the results should beware of.
+        """Return warnings for readers of the results.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Algorithm:
         return self
 
     def power(self, weights: Weights, draws_by_size: bool) -> int | None:
-        """Return how clients count in the mean of the F_i whose minimum the method aims at.
+        """Return the power of its size with which a client counts in the mean that is minimised.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Algorithm:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What compares a run with the theory of the method; none by default.
+        """Measures that compare a run with the theory of the method; none by default.
 
         They follow from the settings alone. Before a run begins the plan calls `Measure.bound`.
         """
@@ -286,7 +286,7 @@ class Algorithm:
         raise NotImplementedError
 
     def beside(self, state: State) -> State:
-        """Return what of the server's state `models_among` needs in addition to ``x``."""
+        """Return the server state that `models_among` needs in addition to ``x``."""
         return {}
 
     def models_among(self, clients: Clients, x: Array, **beside: Array) -> Array:

@@ -1,4 +1,4 @@
-"""CA2FL: FedBuff whose server calibrates its step by what it remembers of every client.
+"""CA2FL: FedBuff calibrated by the last update of every client.
 
 Wang, Cao, Wu, Chen, Chen, "Tackling the Data Heterogeneity in Asynchronous Federated Learning with
 Cached Update Calibration", ICLR 2024, https://openreview.net/forum?id=4aywmeb97I, Algorithm 2.
@@ -42,15 +42,13 @@ class CA2FL(Asynchronous):
 
     Notes
     -----
-    It is FedVARP without rounds, and where everybody works at the same speed and the buffer holds
+    It is FedVARP without rounds, and where all clients have the same speed and the buffer holds
     all of them it is FedAvg. Means are plain, so that weights by size are refused.
 
-    Deviations from the paper: the cache of h_j lives beside the clients, which send Delta_i - h_i,
+    Deviations from the paper: the cache of h_j lies with the clients, which send Delta_i - h_i,
     and the server keeps h alone; the sums are the same. A client that replies twice to an update
-    has its first Delta_i as h_i the second time. Where the local learning rate changes over
-    updates, Delta_i and h_i are kept for that of the first and stretched to that of the newest
-    version. The paper was not at hand; the update is
-    that of a public implementation (FLGo's).
+    has its first Delta_i as h_i the second time. The paper was not at hand; the update is that of
+    a public implementation (FLGo's).
 
     Examples
     --------
@@ -78,7 +76,7 @@ class CA2FL(Asynchronous):
         return self.buffer
 
     def weighed(self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int) -> CA2FL:
-        """Refuse what would count clients otherwise than the cache does."""
+        """Refuse weights and selections that count clients by size; the cache does not."""
         memory.refuse_sizes(self)
         if draws_by_size:
             text = f"large clients are drawn more often, but '{self.name}' remembers all alike"
@@ -98,18 +96,14 @@ class CA2FL(Asynchronous):
         return Ask("train", send={"x": state["x"]}, up={"change": state["x"].size})
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps from x, (p,) or (K, p); upload Delta - h (K, p), keep Delta.
-
-        Both are for the learning rate of the first version.
-        """
+        """Client function: local steps from x, (p,) or (K, p); upload Delta - h, keep Delta."""
         local = clients.solve(x)
-        delta = (x - local.x) / memory.scale(self.local, clients.round)
+        delta = x - local.x
         change, mirrors = delta - clients.state["h"], {"h": ("change", 1.0)}
         return Upload({"change": change}, {"h": delta}, local.loss, mirrors=mirrors)
 
     def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
         """Server function: the mean change on top of the cache, which takes it up afterwards."""
         h, change = state["cache"], reply.mean["change"]
-        step = self.server_lr * memory.scale(self.local, reply.round)
-        x = state["x"] - step * (h + change)
-        return {"x": x, "cache": h + len(reply.ids) / reply.population * change}, {}
+        x = state["x"] - self.server_lr * (h + change)
+        return {"x": x, "cache": h + memory.change(reply)}, {}

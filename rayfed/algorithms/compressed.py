@@ -1,4 +1,4 @@
-"""Base of methods whose clients send changes of gradients that they compress themselves."""
+"""Base of methods with compressed changes of gradients."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Compressed(Algorithm):
         return Ask(work, send=send, up={"change": x.size}, cost=0, passes=1, bits=bits)
 
     def compressed(self, clients: Clients, change: Array) -> Array:
-        """Return what the server decodes of changes (K, p)."""
+        """Return changes (K, p) as the server decodes them."""
         key = Key(clients.seed, self.name)
         draws = Draws(key, clients.ids, clients.draws, clients.ask, clients.round)
         return self.codec.coded(change, draws)
@@ -91,4 +91,4 @@ def all_replied(reply: Reply, name: str) -> None:
     """
     if len(reply.ids) < reply.population:
         text = f"{len(reply.ids)} of {reply.population} clients replied, and '{name}' needs all"
-        raise RunFailed(f"round {reply.round}: {text}; let nobody be away or late")
+        raise RunFailed(f"round {reply.round}: {text}; let none be away or late")

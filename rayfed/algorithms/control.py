@@ -1,7 +1,8 @@
 """Control variates: estimates of gradients at clients and server, which undo client drift.
 
 They are SCAFFOLD's (Karimireddy et al. 2020); FedNova and FedExP can be combined with them. Client
-i keeps c_i (p,), the server c (p,), both zero at the start.
+i has c_i (p,), the server c (p,), both zero at the start. c is the mean of the c_i with the weights
+w_i of the mean over participants, relative to their mean over all clients; client i keeps w_i c_i.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rayfed.algorithms.memory import Weighing
-from rayfed.core.arrays import Array, like, namespace
+from rayfed.algorithms import memory
+from rayfed.core.arrays import Array, Floats, like, namespace
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Reply, State, Upload
 from rayfed.solvers import Local
@@ -40,7 +41,7 @@ def ask(state: State, up: Mapping[str, int]) -> Ask:
     state : mapping of str to array
         The server's: "x", and "c" if control variates are used.
     up : mapping of str to int
-        What clients upload beside the change of their control variates.
+        Uploads in addition to the change of the control variates.
     """
     x = state["x"]
     if "c" not in state:
@@ -50,23 +51,20 @@ def ask(state: State, up: Mapping[str, int]) -> Ask:
 
 
 def solve(
-    clients: Clients, x: Array, c: Array | None, weighing: Weighing, option: Option = 2
+    clients: Clients, x: Array, c: Array | None, shares: Floats | None, option: Option = 2
 ) -> tuple[Local, Upload]:
     """Take local steps along g - c_i + c, and renew c_i; along g alone if c is None.
-
-    The server's c is the mean of the c_i with the weights w_i of the mean over participants. So
-    what travels is c_i+ - c_i times N w_i / sum_j w_j, 1 where all weigh the same.
 
     Parameters
     ----------
     clients : Clients
-        K clients with the state "c".
+        K clients with the state "c" (K, p), which is w_i c_i.
     x : (p,) array
         The broadcast model.
     c : (p,) array, optional
         The server's control variate.
-    weighing : Weighing
-        What clients count for in it.
+    shares : (K,) array, optional
+        The weights w_i; None if all are 1.
     option : 1 or 2
         The new c_i: the gradient of F_i at x, or what the local steps went along,
         c_i - c + (x - x_i) / (lr_t ||a_i||_1); ||a_i||_1 is the number of steps of plain SGD.
@@ -75,19 +73,17 @@ def solve(
     -------
     local : Local
     upload : Upload
-        The change `CHANGE` (K, p), and the new c_i (K, p) with their weights in c as client state;
-        empty if c is None.
+        w_i (c_i+ - c_i) (K, p) as `CHANGE`, and w_i c_i+ (K, p) as client state; empty if c is
+        None.
     """
     if c is None:
         return clients.solve(x), Upload({})
-    c_i, c = clients.state["c"], weighing.present(c, clients.objective.growth)
+    weighted = clients.state["c"]
+    c_i = memory.over(shares, weighted)
     local = clients.solve(x, correction=c - c_i)
     after = clients.gradient(x) if option == 1 else c_i - c + gradients(clients, x - local.x)
-    after = namespace(after).astype(after, c_i.dtype, copy=False)
-    change = weighing.times(clients, after - weighing.remembered(clients, c_i))
-    mirrors = {"c": (CHANGE, 1 / weighing.shares(clients)[:, None])}
-    kept = {"c": after, **weighing.kept(clients)}
-    return local, Upload({CHANGE: change}, kept, mirrors=mirrors)
+    after = memory.times(shares, namespace(after).astype(after, c_i.dtype, copy=False))
+    return local, Upload({CHANGE: after - weighted}, {"c": after}, mirrors={"c": (CHANGE, 1.0)})
 
 
 def gradients(clients: Clients, delta: Array) -> Array:
@@ -100,17 +96,12 @@ def gradients(clients: Clients, delta: Array) -> Array:
 
 
 def renewed(state: State, reply: Reply) -> dict[str, Array]:
-    """Return the server's new control variate, c + (1/N) sum over S of what changed, if any.
-
-    Where rows arrive it is in units of the mean client before the first round; see `Weighing`.
-    """
-    if "c" not in state:
-        return {}
-    return {"c": state["c"] + len(reply.ids) / reply.population * reply.mean[CHANGE]}
+    """Return the server's new control variate, c + (1/N) sum_S w_i (c_i+ - c_i), if any."""
+    return {"c": state["c"] + memory.change(reply, CHANGE)} if "c" in state else {}
 
 
 def need_sgd(solver: Solver, name: str) -> None:
-    """Refuse a local solver whose steps are no sums of gradients with known coefficients.
+    """Refuse a local solver other than SGD, whose coefficients of gradients are known.
 
     Raises
     ------

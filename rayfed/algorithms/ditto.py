@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Ditto(FedAvg):
-    """FedAvg, and beside it a personal model v_k for every client (Li et al. 2021).
+    """FedAvg, and a personal model v_k for every client (Li et al. 2021).
 
     A participant trains the broadcast model w (p,) as in FedAvg, and takes as many local steps
     v <- v - lr (grad F_k(v) + lam (v - w)) from its own v_k (p,), which it keeps.

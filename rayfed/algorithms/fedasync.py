@@ -49,8 +49,8 @@ class FedAsync(Discounted):
     --------
     >>> import numpy as np
     >>> from rayfed.testing import answer, reply
-    >>> told = reply({"delta": [3.0]}, ids=[4], sent={"x": np.array([4.0])})
-    >>> after = answer(FedAsync(), {"x": np.array([0.0])}, told)
+    >>> late = reply({"delta": [3.0]}, ids=[4], sent={"x": np.array([4.0])})
+    >>> after = answer(FedAsync(), {"x": np.array([0.0])}, late)
     >>> after.state["x"], after.diagnostics["mixing"]
     (array([0.6]), 0.6)
     """

@@ -66,8 +66,8 @@ class FedAT(Asynchronous):
     >>> from rayfed.testing import reply
     >>> method = FedAT(tiers=(0, 0, 1, 1))
     >>> state = {"tiers": np.array([[4.0], [0.0]]), "updates": np.array([3, 0])}
-    >>> told = reply({"delta": [2.0]}, ids=[2, 3], sent={"x": np.array([8.0])})
-    >>> after, _ = method.arrival(state, told)
+    >>> late = reply({"delta": [2.0]}, ids=[2, 3], sent={"x": np.array([8.0])})
+    >>> after, _ = method.arrival(state, late)
     >>> after["tiers"].ravel(), after["x"]  # 1/4 of 4 and 3/4 of 6
     (array([4., 6.]), array([5.5]))
     """
@@ -118,7 +118,7 @@ class FedAT(Asynchronous):
 
     @property
     def takes(self) -> int:
-        """How many clients of a tier are at work, as long as it has so many."""
+        """The number of clients of a tier that train at once, if it has so many."""
         return max(1, (self.concurrency or 1) // self.tier_count)
 
     def init(self, x0: Array) -> State:

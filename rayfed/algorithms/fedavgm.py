@@ -1,4 +1,4 @@
-"""FedAvgM: FedAvg whose server has momentum.
+"""FedAvgM: FedAvg with server momentum.
 
 Hsu, Qi, Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
 Classification", 2019, https://arxiv.org/abs/1909.06335, section 4.3.

@@ -1,4 +1,4 @@
-"""FedBN: normalisation layers stay with the clients, whose features differ.
+"""FedBN: normalisation layers of their own for clients with different features.
 
 X. Li, M. Jiang, X. Zhang, M. Kamp, Q. Dou, "FedBN: Federated Learning on Non-IID Features via Local
 Batch Normalization", ICLR 2021, https://arxiv.org/abs/2102.07623, Algorithm 1.

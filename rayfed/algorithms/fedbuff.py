@@ -1,4 +1,4 @@
-"""FedBuff: asynchronous training whose server adds up replies in a buffer.
+"""FedBuff: asynchronous training with a buffer of replies.
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba, "Federated Learning with Buffered Asynchronous
 Aggregation", AISTATS 2022, https://arxiv.org/abs/2106.06639, Algorithm 1.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FedDrift(Algorithm):
-    """Clustered FedAvg whose clusters open and merge as data drift (Jothimurugesan et al. 2023).
+    """Clustered FedAvg for data that drift (Jothimurugesan et al. 2023).
 
     The server keeps models w_1, ..., w_M (p,); at first there is one. In a round a participant i
     finds its least loss l_i = min_m F_i(w_m). If l_i exceeds its l_i of the round in which it took
@@ -57,7 +57,7 @@ class FedDrift(Algorithm):
     Deviations from the paper: a time step is one round, so clusters are looked at in every round
     and a new model is alone for one; losses are on the rows of the round, and clients keep no rows
     of earlier ones; a new model begins as the first model did, x_0. Only clusters with participants
-    are merged; a model that nobody uses any more is kept, and is there if its data recur. All
+    are merged; a model that no client uses any more is kept, in case its data recur. All
     models are sent to all participants, before the losses and again before the local steps, since
     the server has one message for all; both are charged.
 
@@ -202,7 +202,7 @@ def merged(models: Array, groups: Groups, delta: float) -> tuple[Array, Ints]:
 
 
 def distances(losses: Array) -> Floats:
-    """Return how far clusters are apart (G, G), infinitely from themselves.
+    """Return the distances between clusters (G, G), infinite on the diagonal.
 
     Parameters
     ----------

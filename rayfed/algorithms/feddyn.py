@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Gt
 
+from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
-from rayfed.algorithms.memory import Remembering
 from rayfed.core.arrays import Array, Ints
 from rayfed.messages import Ask, State, Upload
 from rayfed.problems.base import Batch
@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedDyn(Remembering):
+class FedDyn(memory.WithMemory):
     """Federated learning with dynamic regularisation (Acar et al. 2021).
 
     Client i keeps h_i (p,), the server h (p,), zero at first. With local steps from the broadcast
     model x (p,) a participant minimises F_i(y) - <h_i, y> + alpha/2 ||y - x||^2, uploads its y_i,
     and keeps h_i <- h_i - alpha (y_i - x). With S the participants, N the number of clients and
-    r_i the weight of client i relative to the mean weight, 1 where all weigh the same, the server
-    does h <- h - alpha (1/N) sum_S r_i (y_i - x), x <- mean_S y_i - h / alpha.
-
-    The mean over S is by size unless ``weights: uniform``; it is plain in the paper.
+    w_i the weights of the mean over S, relative to their mean over all N, the server does
+    h <- h - alpha (1/N) sum_S w_i (y_i - x), x <- mean_S y_i - h / alpha.
 
     Parameters
     ----------
@@ -43,14 +41,14 @@ class FedDyn(Remembering):
 
     Notes
     -----
-    A model that no longer moves has h_i = grad F_i(x) and h = sum_i w_i grad F_i(x) = 0 with the
-    weights w_i of the mean: it is stationary for the mean of the F_i, whatever the number and size
-    of the local steps and whoever takes part.
+    A model that no longer moves has h_i = grad F_i(x) and h = (1/N) sum_i w_i grad F_i(x) = 0: it
+    is stationary for the weighted mean of the F_i, whatever the number and size of the local steps
+    and the participation.
 
-    Deviations from the paper: all r_i are 1 there. Clients upload x - y_i. The server needs it in
-    two sums, the mean over the participants and that of r_i (y_i - x). At the defaults one vector
-    and the scalar r_i are uploaded; two vectors where large clients are drawn more often, or where
-    rows arrive, so that the r_i change.
+    Deviations from the paper: none with ``weights: uniform``, which it has. By size client i keeps
+    c_i = w_i h_i; where rows arrive, h_i is c_i over the weight of the present round. If large
+    clients are drawn more often, the mean over S is plain and h by size, and clients upload two
+    vectors.
 
     Examples
     --------
@@ -59,35 +57,31 @@ class FedDyn(Remembering):
     >>> from rayfed.messages import Reply
     >>> round = FedDyn(alpha=0.5).round({"x": np.array([5.0]), "h": np.array([0.0])})
     >>> ask = next(round)
-    >>> mean, each = {"delta": np.array([2.0])}, {"share": np.ones(1)}
+    >>> mean = {"delta": np.array([2.0])}
     >>> try:
-    ...     round.send(Reply(np.array([3]), np.ones(1), mean, each, np.ones(1, int), population=4))
+    ...     round.send(Reply(np.array([3]), np.ones(1), mean, {}, np.ones(1, int), population=4))
     ... except StopIteration as end:
     ...     print(end.value[0]["x"], end.value[0]["h"])
     [2.5] [0.25]
     """
 
     name: ClassVar[str] = "feddyn"
-    coded: ClassVar[Coded] = {"delta": "any", "shared": "any"}
+    coded: ClassVar[Coded] = {"delta": "any", "moved": "any"}
 
     alpha: Annotated[float, Gt(0)] = 0.1
-
-    @property
-    def _apart(self) -> bool:
-        """Whether one sum will not do."""
-        return self._weighing.drawn or self._weighing.changes
 
     def init(self, x0: Array) -> State:
         """Return the model x (p,) and h = 0 (p,)."""
         return {"x": x0, "h": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Return every client's first h_i = 0 (p,)."""
-        return {"h": np.zeros_like(x0), **self._weighing.first()}
+        """Return every client's first c_i = 0 (p,)."""
+        return {"h": np.zeros_like(x0)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps on the bent objective; upload Delta (K, p), keep h_i."""
-        problem, h = clients.problem, clients.state["h"]
+        """Client function: local steps on the bent objective; upload Delta (K, p), keep c_i."""
+        problem, shares, c = clients.problem, self.shares(clients), clients.state["h"]
+        h = memory.over(shares, c)
 
         def bent(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(y, batches[0])
@@ -96,27 +90,24 @@ class FedDyn(Remembering):
             return loss, g
 
         local = clients.solve(x, gradient=bent)
-        delta, weighing = x - local.x, self._weighing
-        if self._apart:
-            moved = delta + (h - weighing.remembered(clients, h)) / self.alpha
-            values = {"delta": delta, "shared": weighing.times(clients, moved)}
-            name, factor = "shared", self.alpha / weighing.shares(clients)[:, None]
-        else:
-            values = {"delta": delta, "share": weighing.shares(clients)}
-            name, factor = "delta", np.full((len(clients.ids), 1), self.alpha)
-        kept = {"h": h + self.alpha * delta, **weighing.kept(clients)}
-        return Upload(values, kept, local.loss, mirrors={"h": (name, factor)})
+        delta = x - local.x
+        moved = memory.times(shares, delta)
+        kept = {"h": c + self.alpha * moved}
+        if self._drawn:
+            values, mirrors = {"delta": delta, "moved": moved}, {"h": ("moved", self.alpha)}
+            return Upload(values, kept, local.loss, mirrors=mirrors)
+        factor = memory.times(shares, np.full((len(clients.ids), 1), self.alpha))
+        return Upload({"delta": delta}, kept, local.loss, mirrors={"h": ("delta", factor)})
 
     def round(self, state: State) -> Round:
-        """Server function: h <- h + alpha/N sum_S r_i Delta_i, x <- x - mean Delta_i - h/alpha."""
-        x, p = state["x"], state["x"].size
-        up = {"delta": p, "shared": p} if self._apart else {"delta": p, "share": 1}
-        reply = yield Ask("train", send={"x": x}, up=up, plain=("shared",))
+        """Server function: h <- h + alpha/N sum_S w_i Delta_i, x <- x - mean Delta_i - h/alpha."""
+        x = state["x"]
+        up = {"delta": x.size} | ({"moved": x.size} if self._drawn else {})
+        reply = yield Ask("train", send={"x": x}, up=up, plain=("moved",))
         delta = reply.mean["delta"]
-        if self._apart:
-            change = len(reply.ids) / reply.population * reply.mean["shared"]
+        if self._drawn:
+            moved = memory.change(reply, "moved")
         else:
-            change = float(reply.each["share"].sum()) / reply.population * delta
-        h = state["h"] + self.alpha * change
-        left = self._weighing.present(h, reply.growth)
-        return {"x": x - delta - left / self.alpha, "h": h}, {}
+            moved = self.total(reply) / reply.population * delta
+        h = state["h"] + self.alpha * moved
+        return {"x": x - delta - h / self.alpha, "h": h}, {}

@@ -1,4 +1,4 @@
-"""FedExP: a server step that adapts to how much the clients agree.
+"""FedExP: a server step that adapts to the agreement among clients.
 
 Jhunjhunwala, Wang, Joshi, "FedExP: Speeding Up Federated Averaging via Extrapolation",
 ICLR 2023, https://arxiv.org/abs/2301.09604, Algorithm 1.
@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import SERVER_LR
-from rayfed.algorithms.memory import Remembering
+from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedExP(Remembering):
+class FedExP(WithMemory):
     """FedAvg with an extrapolating server step (Jhunjhunwala et al. 2023).
 
     Client function as FedAvg's, with one more number up: ||Delta_i||^2. The server steps
@@ -100,7 +100,7 @@ class FedExP(Remembering):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,), if it is used."""
-        return control.zeros(x0, self.variance_reduction) | self._weighing.first()
+        return control.zeros(x0, self.variance_reduction)
 
     @property
     def remembers(self) -> bool:
@@ -112,7 +112,7 @@ class FedExP(Remembering):
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change = control.solve(clients, x, c, self._weighing)
+        local, change = control.solve(clients, x, c, self.shares(clients))
         values, squares = {"delta": x - local.x, **change.values}, {"norm2": "delta"}
         return replace(change, values=values, loss=local.loss, squares=squares)
 

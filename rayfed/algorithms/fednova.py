@@ -14,7 +14,7 @@ from annotated_types import Interval
 
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
-from rayfed.algorithms.memory import Remembering
+from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
 from rayfed.messages import State, Upload
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedNova(Remembering):
+class FedNova(WithMemory):
     """Normalised averaging (Wang et al. 2020).
 
     Participant i takes tau_i local steps from the broadcast model x (p,). Its pseudo-gradient
@@ -104,7 +104,7 @@ class FedNova(Remembering):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,), if it is used."""
-        return control.zeros(x0, self.variance_reduction) | self._weighing.first()
+        return control.zeros(x0, self.variance_reduction)
 
     @property
     def remembers(self) -> bool:
@@ -116,7 +116,7 @@ class FedNova(Remembering):
 
         With variance reduction, and so c (p,), also c_i+ - c_i (K, p).
         """
-        local, change = control.solve(clients, x, c, self._weighing)
+        local, change = control.solve(clients, x, c, self.shares(clients))
         values = {**self._normalised(clients, x - local.x), **change.values}
         return replace(change, values=values, loss=local.loss)
 
@@ -133,7 +133,7 @@ class FedNova(Remembering):
         return {"x": x - change, **after}, {"tau_eff": tau_eff}
 
     def _normalised(self, clients: Clients, delta: Array) -> dict[str, Array]:
-        """Return Delta_i / norm_i (K, p) and what client i adds to tau_eff (K,)."""
+        """Return Delta_i / norm_i (K, p) and the terms of tau_eff (K,)."""
         solver = clients.solver
         assert isinstance(solver, SGD)  # all others have been refused
         rate = solver.rate(clients.round) / self.local.rate(clients.round)

@@ -64,7 +64,7 @@ class Adaptive(FedAvg):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdagrad(Adaptive):
-    """FedAvg whose server steps as Adagrad (Reddi et al. 2021).
+    """FedAvg with Adagrad at the server (Reddi et al. 2021).
 
     Client function as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
     v <- v + D^2, x <- x - server_lr D / (sqrt(v) + tau), coordinate by coordinate.
@@ -102,7 +102,7 @@ class FedAdagrad(Adaptive):
 
 @dataclass(frozen=True, kw_only=True)
 class FedAdam(Adaptive):
-    """FedAvg whose server steps as Adam (Reddi et al. 2021).
+    """FedAvg with Adam at the server (Reddi et al. 2021).
 
     Client function as FedAvg's. With D the mean pseudo-gradient (p,) the server steps
     m <- beta1 m + (1 - beta1) D, v <- beta2 v + (1 - beta2) D^2,
@@ -153,7 +153,7 @@ class FedAdam(Adaptive):
 
 @dataclass(frozen=True, kw_only=True)
 class FedYogi(FedAdam):
-    """FedAdam whose second moment changes by a bounded amount (Reddi et al. 2021).
+    """FedAdam with bounded changes of the second moment (Reddi et al. 2021).
 
     All as FedAdam, but v <- v - (1 - beta2) D^2 sign(v - D^2): where D^2 is small v falls slowly,
     and steps grow slowly.

@@ -122,7 +122,7 @@ class FedPer(FedAvg):
 
     @property
     def passes(self) -> float | ByClient:
-        """Work beside the local steps, in passes over the rows."""
+        """Computing in addition to the local steps, in passes over the rows."""
         return 0.0
 
     def models(self, clients: Clients, x: Array) -> Array:

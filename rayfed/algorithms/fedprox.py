@@ -30,7 +30,7 @@ class FedProx(FedAvg):
     Notes
     -----
     With ``local.mu: 0`` it is FedAvg. The paper's stragglers run fewer epochs than the others and
-    are kept: ``local.epochs: {low: 1, high: 4}``, for everybody or for a group of clients.
+    are kept: ``local.epochs: {low: 1, high: 4}``, for all or for a group of clients.
 
     Deviations from the paper: the server learning rate, 1 in the paper; participants are drawn and
     weighted as the scenario says.

@@ -86,7 +86,7 @@ class FedRep(FedPer):
 
     @property
     def passes(self) -> ByClient:
-        """How often the steps of the head read the rows of each client."""
+        """The number of passes over a client's rows in the steps of the head."""
         return self._head_passes
 
     def _head_passes(self, ids: Ints, sizes: Ints) -> Floats:

@@ -1,4 +1,4 @@
-"""FedVARP: the server adds what it remembers of the clients that did not take part.
+"""FedVARP: FedAvg with the last updates of all clients as a control variate.
 
 Jhunjhunwala, Sharma, Nagarkatti, Joshi, "FedVARP: Tackling the Variance Due to Partial Client
 Participation in Federated Learning", UAI 2022, https://arxiv.org/abs/2207.14130, Algorithm 1.
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedVARP(memory.Remembering):
+class FedVARP(memory.WithMemory):
     """FedAvg without the variance of partial participation (Jhunjhunwala et al. 2022).
 
-    Client i keeps y_i (p,), the pseudo-gradient Delta_i = x - x_i of the last round that it took
-    part in, zero before. With w_i the weights of the mean and the memory
-    ybar = sum_j w_j y_j / sum_j w_j over all N clients a round is
-    v = sum_i w_i (Delta_i - y_i) / sum_i w_i + ybar over the participants i,
+    Client i has y_i (p,), the pseudo-gradient Delta_i = x - x_i of the last round that it took part
+    in, zero before. With w_i the weights of the mean over participants S, a round is
+    v = sum_S w_i (Delta_i - y_i) / sum_S w_i + sum_j w_j y_j / sum_j w_j over all N clients j,
     x <- x - server_lr v, and only then y_i <- Delta_i.
 
     Parameters
@@ -38,17 +37,17 @@ class FedVARP(memory.Remembering):
 
     Notes
     -----
-    Where everyone takes part it is FedAvg. The w_i are sizes, as FedAvg's are, or 1 for all with
-    ``weights: uniform``. If large clients are drawn more often, the cohort's mean is plain and
-    the memory's by size, so that both have the same expectation; clients upload two vectors then.
+    With full participation it is FedAvg. The w_i are sizes, as in FedAvg, or 1 with
+    ``weights: uniform``. If large clients are drawn more often, the first mean is plain and the
+    second by size, so that both have the same expectation; clients then upload two vectors.
 
-    Deviations from the paper: it has w_i = 1. The table of y_j lives beside the clients, which send
-    Delta_i - y_i, and the server keeps ybar alone; the sums are the same. The paper has a constant
-    local step. Where it changes, y_j is kept for the learning rate of round 1: with s the rate of
-    the round over that, v = mean_i (Delta_i - s y_i) + s ybar. Where the number of local steps is
-    drawn, and a client runs k times its mean, it sends Delta_i - s k y_i and y_i becomes
-    (1 - k) y_i + Delta_i / s: v stays unbiased, since k is 1 on average, and what steps more or
-    fewer add to Delta_i is taken away again.
+    The paper has constant learning rates and numbers of local steps. Where they change, y_i is
+    still the update as it was: after a step of the learning rate, v is too long until all clients
+    have taken part again, and drawn numbers of steps add variance.
+
+    Deviations from the paper: none with ``weights: uniform``, which it has. The table lies with the
+    clients: client i keeps c_i = w_i y_i and sends w_i Delta_i - c_i; the server keeps the mean of
+    the c_i. Where rows arrive, c_i has the weight of the round in which it was sent.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class FedVARP(memory.Remembering):
     """
 
     name: ClassVar[str] = "fedvarp"
-    coded: ClassVar[Coded] = {"change": "contractive", "kept": "contractive"}
+    coded: ClassVar[Coded] = {"change": "contractive", "direction": "contractive"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 
@@ -72,23 +71,26 @@ class FedVARP(memory.Remembering):
         return {"x": x0, "memory": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Return y_i = 0 (p,), which keeps the first v unbiased."""
-        return {"y": np.zeros_like(x0), **self._weighing.first()}
+        """Return c_i = 0 (p,), which keeps the first v unbiased."""
+        return {"y": np.zeros_like(x0)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps from x (p,); upload Delta - y (K, p), keep Delta as y."""
-        y = memory.Stretched(clients, self.local, self._weighing)
-        local = clients.solve(x)
-        delta = x - local.x
-        sent, kept = y.sent(delta - y.now), y.kept(delta)
-        return Upload(sent, kept, loss=local.loss, mirrors=y.mirrors)
+        """Client function: local steps from x (p,); upload and keep w_i Delta_i (K, p)."""
+        local, shares = clients.solve(x), self.shares(clients)
+        c = memory.times(shares, x - local.x)
+        change = c - clients.state["y"]
+        values = {"change": change}
+        if self._drawn:
+            values["direction"] = memory.over(shares, change)
+        return Upload(values, {"y": c}, loss=local.loss, mirrors={"y": ("change", 1.0)})
 
     def round(self, state: State) -> Round:
         """Server function: the mean change on top of the memory, which takes it up afterwards."""
-        x, ybar, weighing = state["x"], state["memory"], self._weighing
-        up, plain = weighing.uploads(x.size)
-        reply = yield Ask("train", send={"x": x}, up=up, plain=plain)
-        s = memory.scale(self.local, reply.round)
-        v = reply.mean["change"] + s * weighing.present(ybar, reply.growth)
-        after = ybar + weighing.mean_change(reply, s)
-        return {"x": x - self.server_lr * v, "memory": after}, {}
+        x, ybar = state["x"], state["memory"]
+        up = {"change": x.size} | ({"direction": x.size} if self._drawn else {})
+        reply = yield Ask("train", send={"x": x}, up=up, plain=("change",))
+        if self._drawn:
+            v = reply.mean["direction"] + ybar
+        else:
+            v = len(reply.ids) / self.total(reply) * reply.mean["change"] + ybar
+        return {"x": x - self.server_lr * v, "memory": ybar + memory.change(reply)}, {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned(FedAvg):
-    """FedAvg, whose clients are scored after local steps from the global model (Yu et al. 2020).
+    """FedAvg with personal models by local steps from the global model (Yu et al. 2020).
 
     The steps change nothing in the training; they are taken on the training rows, anew in every
     evaluation, and with the same minibatches each time.

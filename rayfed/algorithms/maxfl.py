@@ -1,4 +1,4 @@
-"""MaxFL: a global model that as many clients as possible find better than what they want.
+"""MaxFL: a global model that satisfies as many clients as possible.
 
 Cho, Jhunjhunwala, Li, Smith, Joshi, "Maximizing Global Model Appeal in Federated Learning", TMLR
 2024, https://openreview.net/forum?id=8GI1SXqJBk (2022: "To Federate or Not To Federate:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MaxFL(Algorithm):
-    """Steps weigh clients by how near the model is to their threshold (Cho et al. 2024).
+    """FedAvg with weights by the distance of the loss to each client's threshold (Cho et al. 2024).
 
     The model x (p,) appeals to client i if F_i(x) <= rho_i, the loss of a model that it has trained
     alone. The server minimises sum_i s(F_i(x) - rho_i) with the sigmoid s in place of the number of
@@ -49,7 +49,7 @@ class MaxFL(Algorithm):
     Notes
     -----
     Clients compute F_i(x) on all their rows, and the server sees sums of q_i Delta_i, of q_i, and
-    of how many clients the model appeals to and how many join. If nobody joins, the model stays.
+    of how many clients the model appeals to and how many join. If none joins, the model stays.
 
     Deviations from the paper: thresholds are found before the simulation begins, which costs
     nothing; they stay as they are if rows change. The paper adds a small number to sum_i q_i, here

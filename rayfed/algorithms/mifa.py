@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MIFA(memory.Remembering):
+class MIFA(memory.WithMemory):
     """Memory-augmented impatient federated averaging (Gu et al. 2021).
 
-    Client i keeps G_i (p,), the change Delta_i = x - x_i of the last round that it took part in,
-    zero before. With w_i the weights of the mean the server steps
-    x <- x - server_lr sum_j w_j G_j / sum_j w_j over all N clients, with the G_i of this round for
-    those who take part. It waits for nobody and knows no probability of taking part.
+    Client i has G_i = (x - x_i) / lr of the last round that it took part in, with the learning rate
+    of that round, zero before. With w_i the weights of the mean the server steps
+    x <- x - server_lr lr sum_j w_j G_j / sum_j w_j over all N clients, with the new G_i of those
+    who take part. It waits for no client and needs no probabilities of participation.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class MIFA(memory.Remembering):
 
     Notes
     -----
-    Where everyone takes part it is FedAvg. The w_i are sizes, or 1 for all with ``weights:
+    With full participation it is FedAvg. The w_i are sizes, or 1 for all with ``weights:
     uniform`` (the paper's); how often a client is drawn does not matter.
 
     Deviations from the paper: every client takes part in its first round; here G_i = 0 until a
-    client has taken part, so the first steps are short. The table of G_j lives beside the clients,
-    which send Delta_i - G_i, and the server keeps the mean alone; the sums are the same. Where the
-    local learning rate changes over rounds, G_j is kept for that of round 1 and stretched.
+    client has taken part, so the first steps are short. Learning rates are relative to that of
+    round 1. The table lies with the clients: client i keeps c_i = w_i G_i and sends its change, the
+    server keeps the mean of the c_i.
 
     Examples
     --------
@@ -66,24 +66,26 @@ class MIFA(memory.Remembering):
         return {"x": x0, "memory": np.zeros_like(x0)}
 
     def client_state(self, x0: Array) -> State:
-        """Return G_i = 0 (p,)."""
-        return {"g": np.zeros_like(x0), **self._weighing.first()}
+        """Return c_i = 0 (p,)."""
+        return {"g": np.zeros_like(x0)}
 
     def train(self, clients: Clients, x: Array) -> Upload:
-        """Client function: local steps from x (p,); upload w_i (Delta_i - G_i), keep Delta_i."""
+        """Client function: local steps from x (p,); keep w_i G_i (K, p), upload its change."""
         local = clients.solve(x)
-        g = (x - local.x) / memory.scale(self.local, clients.round)
-        old = self._weighing.remembered(clients, clients.state["g"])
-        change = self._weighing.times(clients, g - old)
-        kept = {"g": g, **self._weighing.kept(clients)}
-        mirrors = {"g": ("change", 1 / self._weighing.shares(clients)[:, None])}
-        return Upload({"change": change}, kept, local.loss, mirrors=mirrors)
+        c = memory.times(self.shares(clients), (x - local.x) / self._rate(clients.round))
+        mirrors = {"g": ("change", 1.0)}
+        return Upload({"change": c - clients.state["g"]}, {"g": c}, local.loss, mirrors=mirrors)
 
     def round(self, state: State) -> Round:
-        """Server function: take up what changed in the memory, and step along it."""
+        """Server function: add the change to the memory, and step along it."""
         x = state["x"]
-        ask = Ask("train", send={"x": x}, up={"change": x.size}, plain=("change",))
-        reply = yield ask
-        mean = state["memory"] + len(reply.ids) / reply.population * reply.mean["change"]
-        step = self.server_lr * memory.scale(self.local, reply.round)
-        return {"x": x - step * self._weighing.present(mean, reply.growth), "memory": mean}, {}
+        reply = yield Ask("train", send={"x": x}, up={"change": x.size}, plain=("change",))
+        mean = state["memory"] + memory.change(reply)
+        return {"x": x - self.server_lr * self._rate(reply.round) * mean, "memory": mean}, {}
+
+    def _rate(self, round: int) -> float:
+        """Return the learning rate of a round, relative to that of round 1.
+
+        It is that of the algorithm's own solver; groups of clients may have others.
+        """
+        return self.local.rate(round) / self.local.rate(1)

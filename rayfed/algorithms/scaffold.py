@@ -13,7 +13,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
-from rayfed.algorithms.memory import Remembering
+from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaffold(Remembering):
+class Scaffold(WithMemory):
     """Stochastic controlled averaging (Karimireddy et al. 2020).
 
-    Client i keeps c_i (p,), the server c (p,), zero at first. A local step from the broadcast
+    Client i has c_i (p,), the server c (p,), zero at first. A local step from the broadcast
     model x (p,) is y <- y - lr (g_i(y) - c_i + c); then c_i+ is grad F_i(x) (option 1) or
     c_i - c + (x - y) / (K_i lr) (option 2), with the K_i steps that were run and the lr of the
     round. With S the participants the server steps
@@ -35,18 +35,17 @@ class Scaffold(Remembering):
     Parameters
     ----------
     option : 1 or 2
-        How c_i is renewed: one more gradient over all rows, or what the local steps went along.
+        The new c_i: a gradient over all rows, or the mean of those along which the steps went.
     server_lr : float
         Server step eta_g.
 
     Notes
     -----
-    Deviations from the paper: where the mean weighs clients by size, c is the weighted mean of the
-    c_i as well (the paper has equal weights). With momentum or a proximal term
-    K_i is the sum ||a_i||_1 of FedNova, so that c_i+ stays a mean of gradients.
+    The gradient of option 1 takes as long as the local steps that go through the rows once.
 
-    The mean of the models is by size as well, unless ``weights: uniform``; plain in the paper. The
-    gradient of option 1 takes as long as the local steps that go through the rows once.
+    Deviations from the paper: none with ``weights: uniform`` and plain SGD, which it has. By size
+    both means are weighted, and clients keep and send w_i c_i. With momentum or a proximal term K_i
+    is the sum ||a_i||_1 of FedNova, so that c_i+ stays a mean of gradients.
 
     Examples
     --------
@@ -81,11 +80,11 @@ class Scaffold(Remembering):
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first control variate c_i = 0 (p,)."""
-        return control.zeros(x0) | self._weighing.first()
+        return control.zeros(x0)
 
     def train(self, clients: Clients, x: Array, c: Array) -> Upload:
         """Client function: corrected local steps; upload Delta (K, p) and c_i+ - c_i (K, p)."""
-        local, change = control.solve(clients, x, c, self._weighing, self.option)
+        local, change = control.solve(clients, x, c, self.shares(clients), self.option)
         values = {"delta": x - local.x, **change.values}
         return replace(change, values=values, loss=local.loss)
 

@@ -1,4 +1,4 @@
-"""Staleness functions: how much a reply counts that started from an old version of the model.
+"""Staleness functions: weights of replies that started from an old version of the model.
 
 Xie, Koyejo, Gupta, "Asynchronous Federated Optimization", 2019, https://arxiv.org/abs/1903.03934,
 section 5.2.

@@ -1,4 +1,4 @@
-"""The global objective F from sums over clients, whatever its weights: means alone will not do.
+"""The global objective F from sums over clients, for any weights.
 
 A mean over participants has the weights of a model average. The F of a problem may be a sum, or
 weigh clients equally; a step along its gradient needs that gradient and no other multiple of it.
@@ -48,7 +48,7 @@ def terms(clients: Clients, **rows: Array) -> dict[str, Array]:
 
 
 def total(reply: Reply, name: str) -> Array:
-    """Return F or a derivative of it from what `terms` uploaded.
+    """Return F or a derivative of it from the uploads of `terms`.
 
     Of some clients it is the estimate ``sum_i w_i F_i / sum_i share_i`` over them.
     """
@@ -101,7 +101,7 @@ class Whole(Algorithm):
         return False
 
     def _without_hessians(self, problem: Problem) -> str:
-        """Return what to do if a problem has no Hessians."""
+        """Return the advice for a problem without Hessians."""
         return "choose a first-order method"
 
     def client_state(self, x0: Array) -> State:

@@ -55,8 +55,7 @@ class DataView:
         if shards is self.shards:
             return self
         samples, mass = shards.totals
-        growth = mass / self.shards.totals[1]
-        objective = replace(self.objective, samples=samples, mass=mass, growth=growth)
+        objective = replace(self.objective, samples=samples, mass=mass)
         return replace(self, shards=shards, objective=objective)
 
 

@@ -150,7 +150,7 @@ _NUMBER = {character: number for number, character in enumerate(CHARACTERS)}
 
 @dataclass(frozen=True, kw_only=True)
 class Shakespeare(Leaf):
-    """The Complete Works of Shakespeare: 80 characters of a speaker, and the one that follows.
+    """The Complete Tasks of Shakespeare: 80 characters of a speaker, and the one that follows.
 
     McMahan, Moore, Ramage, Hampson, Aguera y Arcas, "Communication-Efficient Learning of Deep
     Networks from Decentralized Data", AISTATS 2017, https://arxiv.org/abs/1602.05629, in the form

@@ -18,6 +18,7 @@ from rayfed.channel.faults import Collusion, Knowledge
 from rayfed.channel.faulty import honest
 from rayfed.channel.uplink import LEFT_OUT, total_name
 from rayfed.clients.request import Request, group_name
+from rayfed.clients.setup import DataView
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
@@ -89,7 +90,8 @@ class Exchange:
         self.run, self.executor = run, executor
         self.counter = StepCounter(run)
         self.clock = Clock(run, self.counter)
-        self.shards, self.growth = run.federation.views.training.shards, 1.0
+        view = run.federation.views.training
+        self.shards, self.mean_weight = view.shards, self._mean_weight(view)
         self.cache: dict[str, Any] = {}  # of the selection
         self.correction = Correction(run)
         self.channel = ServerChannel(run, self.correction)
@@ -108,7 +110,7 @@ class Exchange:
     def look_at(self, round_number: int) -> None:
         """See the rows of clients as they are in a round."""
         view = self.run.federation.views.training.at(round_number)
-        shards, self.growth = view.shards, view.objective.growth
+        shards, self.mean_weight = view.shards, self._mean_weight(view)
         if shards.version != self.shards.version:
             self.cache.clear()  # of sums over the sizes of all clients
         self.shards = self.counter.shards = self.correction.shards = shards
@@ -124,6 +126,11 @@ class Exchange:
             self.shards.mass, steps=self.counter.reading, graphs=federation.graphs,
             cache=self.cache, **more,
         )  # fmt: skip
+
+    def _mean_weight(self, view: DataView) -> float:
+        """Return the mean raw weight of all clients."""
+        by_size = self.run.training.weights == "size"
+        return view.objective.total_mass / view.objective.clients if by_size else 1.0
 
     # -- computing -------------------------------------------------------------------------
 
@@ -241,7 +248,7 @@ class Exchange:
             total = self.private.cohort
         beside = {} if self.channel.uplink is None else self.channel.uplink.beside
         count = self.run.federation.population.count
-        sizes = MeanInputs({**ask.up, **beside}, count, ask.plain, total, self.growth)
+        sizes = MeanInputs({**ask.up, **beside}, count, ask.plain, total, self.mean_weight)
         if not asked.coded:
             return reply_of(answers, sizes, newest + 1, sent, stale=stale)
         for answer in answers if self.run.left_out else ():

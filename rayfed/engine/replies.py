@@ -82,7 +82,7 @@ class MeanInputs(NamedTuple):
         Number N of clients.
     total : float, optional
         What weighted sums are divided by; the sum of the raw weights if None.
-    growth : float
+    mean_weight : float
         See `Reply`.
     """
 
@@ -90,7 +90,7 @@ class MeanInputs(NamedTuple):
     population: int
     plain: tuple[str, ...] = ()
     total: float | None = None
-    growth: float = 1.0
+    mean_weight: float = 1.0
 
 
 def reply_of(
@@ -141,7 +141,7 @@ def reply_of(
     groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.nobody()
     return Reply(
         ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
-        sent or {}, sizes.growth,
+        sent or {}, sizes.mean_weight,
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class Executor(Protocol):
         return False
 
     def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts that work ahead compute what later requests name by their `Request.serials`.
+        """Let hosts that task ahead compute what later requests name by their `Request.serials`.
 
         They begin after the next `exchange` of the run, which does not wait for them. Results do
         not depend on it; a client function that fails is reported by the request that wants its

@@ -31,8 +31,6 @@ class Objective:
         1 / D_i for every row, if all rows are pooled at one client.
     mass : float, optional
         Total mass of the clients; n if None.
-    growth : float
-        That mass relative to what it was before the first round; it changes where rows arrive.
     """
 
     problem: Problem
@@ -41,7 +39,6 @@ class Objective:
     features: int
     row: float | None = None
     mass: float | None = None
-    growth: float = 1.0
 
     def per_row(self, sizes: Ints) -> Floats:
         """Return 1 / D_i (K,): D_i is n_i, n or 1 by ``divide_by``."""
@@ -83,7 +80,12 @@ class Objective:
 
     def shares(self, mass: Floats) -> Floats:
         """Return the masses of clients (K,) relative to the mean over all clients."""
-        return mass * (self.clients / (self.samples if self.mass is None else self.mass))
+        return mass * (self.clients / self.total_mass)
+
+    @property
+    def total_mass(self) -> float:
+        """Total mass of the clients."""
+        return self.samples if self.mass is None else self.mass
 
     def normaliser(self, weights: float, clients: int) -> float:
         """Return the divisor of ``sum_i weight_i F_i`` over some clients that estimates F.

@@ -138,16 +138,6 @@ class Solver:
         """Whether local steps depend on the number of the round."""
         return False
 
-    def mean_steps(self, sizes: Ints) -> Floats | None:
-        """Return the mean number of local steps (K,) of clients that draw their number anew.
-
-        Returns
-        -------
-        (K,) array or None
-            None where nothing is drawn.
-        """
-        return None
-
     @property
     def minibatch(self) -> Minibatch | None:
         """Rows of a local step; None for all rows in every step."""

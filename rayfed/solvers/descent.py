@@ -160,16 +160,6 @@ class Descent(Solver):
             return in_passes(length, sizes, None if self.batch == "full" else self.batch)
         return length.astype(np.int64, copy=False)
 
-    def mean_steps(self, sizes: Ints) -> Floats | None:
-        """Return the mean number of local steps (K,), None where nothing is drawn."""
-        mean = None if self.varying is None else self.varying.mean()
-        if mean is None:
-            return None
-        once = np.ones(len(sizes), dtype=np.int64)
-        if self.epochs is not None:
-            once = in_passes(once, sizes, None if self.batch == "full" else self.batch)
-        return np.asarray(mean * once, dtype=np.float64)
-
     @property
     def minibatch(self) -> Minibatch | None:
         """Rows of a local step; None for all rows in every step."""

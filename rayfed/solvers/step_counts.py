@@ -53,10 +53,6 @@ class StepCount:
         """
         raise NotImplementedError
 
-    def mean(self) -> float | None:
-        """Return the mean number, the same in every round; None where there is no such number."""
-        return None
-
     def learn(self, state: State, loss: float, *, round: int, time_s: float) -> State:
         """Return the state after a round; called only if `listens`.
 
@@ -108,10 +104,6 @@ class UniformSteps(StepCount):
         span = np.full(len(ids), self.high - self.low + 1)
         return self.low + Key(seed, "length").integers(ids, span, 1, round=draw)[:, 0]
 
-    def mean(self) -> float:
-        """Return half the sum of both ends."""
-        return (self.low + self.high) / 2
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedCoin(StepCount):
@@ -140,10 +132,6 @@ class SharedCoin(StepCount):
         if self.p == 1:
             return np.ones(len(ids), dtype=np.int64)
         return _at_least_one(np.ceil(np.log(u) / math.log1p(-self.p)))
-
-    def mean(self) -> float:
-        """Return 1 / p."""
-        return 1 / self.p
 
 
 @dataclass(frozen=True, kw_only=True)

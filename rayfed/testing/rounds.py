@@ -48,13 +48,13 @@ def reply(
     staleness: Sequence[int] | None = None,
     seconds: Sequence[float] = (),
     sent: State | None = None,
-    growth: float = 1.0,
+    mean_weight: float = 1.0,
 ) -> Reply:
     """Return a Reply with the parts that a test does not care about filled in.
 
     Parameters
     ----------
-    mean, each, population, groups, round, growth
+    mean, each, population, groups, round, mean_weight
         As in `Reply`; numbers become arrays of float64.
     ids : sequence of int, optional
         The clients that answered (K,), ascending; 0 to K - 1 if None, where K is the length of
@@ -88,7 +88,7 @@ def reply(
         staleness=np.zeros(count, dtype=np.int64) if staleness is None else np.asarray(staleness),
         seconds=np.asarray(seconds, dtype=np.float64),
         sent=sent or {},
-        growth=growth,
+        mean_weight=mean_weight,
     )
 
 

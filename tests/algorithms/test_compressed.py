@@ -130,7 +130,7 @@ def test_the_shared_coin_is_geometric_and_the_same_for_all():
         expected = 0.2 * 0.8 ** (k - 1)
         deviation = np.sqrt(expected * (1 - expected) / 4000)
         assert abs((lengths == k).mean() - expected) < 4.5 * deviation
-    assert abs(lengths.mean() - coin.mean()) < 4.5 * np.sqrt(0.8 / 0.04 / 4000)
+    assert abs(lengths.mean() - 1 / 0.2) < 4.5 * np.sqrt(0.8 / 0.04 / 4000)
     assert SharedCoin(p=1.0).draw(np.arange(3), seed=1, draw=1).tolist() == [1, 1, 1]
 
 

@@ -10,7 +10,7 @@ import pytest
 import rayfed
 from rayfed.algorithms import control
 from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.memory import Weighing
+from rayfed.algorithms.scaffold import Scaffold
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.formulas import Quadratics
 from rayfed.messages import Ask, Upload
@@ -44,48 +44,51 @@ class Fixed:
 
 
 X, C = np.array([5.0]), np.array([0.5])
-ALIKE, BY_SIZE = Weighing(), Weighing(by_size=True)
 
 
 def test_the_correction_is_c_minus_c_i():
     clients = Fixed()
-    control.solve(clients, X, C, ALIKE)
+    control.solve(clients, X, C, None)
     assert clients.correction.tolist() == [[-0.5], [1.5]]
 
 
 def test_option_1_takes_the_gradient_at_the_servers_model():
-    _, upload = control.solve(Fixed(), X, C, ALIKE, option=1)
+    _, upload = control.solve(Fixed(), X, C, None, option=1)
     assert upload.state["c"].tolist() == [[7.0], [9.0]]
     assert upload.values["control"].tolist() == [[6.0], [10.0]]
 
 
 def test_option_2_divides_by_the_steps_and_the_step_of_the_round():
     # c_i - c + (x - y) / (K lr): 1 - 0.5 + 4 / (2 * 0.5), -1 - 0.5 + 3 / (4 * 0.5)
-    _, upload = control.solve(Fixed(), X, C, ALIKE)
+    _, upload = control.solve(Fixed(), X, C, None)
     assert upload.state["c"].tolist() == [[4.5], [0.0]]
     halved = Fixed(lr_decay=0.5)
     halved.round = 2
-    _, upload = control.solve(halved, X, C, ALIKE)
+    _, upload = control.solve(halved, X, C, None)
     assert upload.state["c"].tolist() == [[8.5], [1.5]]
 
 
 def test_option_2_with_momentum_divides_by_the_norm_of_the_coefficients():
     # two steps with momentum 1/2: 1.5 + 1; four: 1.875 + 1.75 + 1.5 + 1
-    _, upload = control.solve(Fixed(momentum=0.5), X, C, ALIKE)
+    _, upload = control.solve(Fixed(momentum=0.5), X, C, None)
     assert upload.state["c"].ravel() == pytest.approx([0.5 + 4 / 1.25, -1.5 + 3 / (0.5 * 6.125)])
 
 
-def test_what_travels_weighs_clients_as_the_mean_does():
-    # n_i N / n = 1 * 2 / 4 and 3 * 2 / 4
-    _, upload = control.solve(Fixed(), X, C, BY_SIZE, option=1)
-    assert upload.values["control"].tolist() == [[3.0], [15.0]]
-    assert upload.state["c"].tolist() == [[7.0], [9.0]]
+def test_clients_keep_and_send_control_variates_times_their_weights():
+    """Of c_i = 2 and -2/3 at the weights 1/2 and 3/2."""
+    clients, shares = Fixed(), np.array([0.5, 1.5])
+    _, upload = control.solve(clients, X, C, shares, option=1)
+    assert clients.correction.ravel() == pytest.approx([0.5 - 2, 0.5 + 2 / 3])
+    assert upload.state["c"].tolist() == [[3.5], [13.5]]
+    assert upload.values["control"].tolist() == [[2.5], [14.5]]
+    assert upload.mirrors == {"c": ("control", 1.0)}
 
 
-def test_what_travels_weighs_clients_by_their_mass_and_not_by_their_rows():
+def test_weights_are_of_masses_and_not_of_rows():
     # m_i N / sum m = 9 * 2 / 12 and 3 * 2 / 12, though the clients have 1 and 3 rows
-    _, upload = control.solve(Fixed(mass=(9.0, 3.0)), X, C, BY_SIZE, option=1)
-    assert upload.values["control"].tolist() == [[9.0], [5.0]]
+    bound = Scaffold().weighed("size", False, SimpleNamespace(), seed=0)
+    assert bound.shares(Fixed(mass=(9.0, 3.0))).tolist() == [1.5, 0.5]
+    assert Scaffold().weighed("uniform", False, SimpleNamespace(), seed=0).shares(Fixed()) is None
 
 
 PAIRS = {
@@ -129,7 +132,7 @@ def test_without_control_variates_nothing_of_them_is_kept_or_sent():
     assert dict(control.ask(state, {"delta": 1}).up) == {"delta": 1}
     assert control.renewed(state, reply({"delta": [6.0]}, population=8)) == {}
     some, model = points([1.0, 2.0]), np.zeros(1)
-    local, upload = control.solve(some, model, None, ALIKE)
+    local, upload = control.solve(some, model, None, None)
     assert local.x.tobytes() == some.solve(model).x.tobytes()
     assert (upload.values, upload.state) == ({}, {})
 

@@ -16,10 +16,10 @@ def feddyn(lr, steps, **more):
 
 def test_the_server_steps_along_its_memory():
     state = {"x": np.array([4.0, 0.0]), "h": np.array([1.0, -1.0])}
-    replies = reply({"delta": [2.0, -1.0]}, each={"share": [1.5, 0.5]}, population=8)
+    replies = reply({"delta": [2.0, -1.0]}, population=8)
     after, diagnostics, (ask,) = answer(FedDyn(alpha=0.5), state, replies)
     assert set(ask.send) == {"x"}
-    assert dict(ask.up) == {"delta": 2, "share": 1}
+    assert dict(ask.up) == {"delta": 2}
     assert after["h"].tolist() == [1.25, -1.125]  # 0.5 * 2 / 8 of the mean is added
     assert after["x"].tolist() == [4 - 2 - 2.5, 0 + 1 + 2.25]
     assert diagnostics == {}
@@ -32,7 +32,6 @@ def test_a_client_keeps_what_the_bent_objective_left():
     # y = 4 + 1.5 = 5.5, then the gradient is -0.5 - 1 + 2 * 1.5 = 1.5: y = 4.75
     assert upload.values["delta"].tolist() == [[-0.75]]
     assert upload.state["h"].tolist() == [[1.0 - 2 * 0.75]]
-    assert upload.values["share"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(

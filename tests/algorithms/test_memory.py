@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from rayfed.algorithms import memory
-from rayfed.algorithms.mifa import MIFA
 from rayfed.core.errors import ScenarioError
 from rayfed.testing.toy import tiny_run
 
@@ -149,23 +148,24 @@ def test_methods_whose_means_are_plain_end_at_the_plain_minimum(tmp_path, name):
 class Table:
     """The methods as their papers have them: a server with a table of all clients.
 
-    Clients have F_i(x) = h_i (x - b_i)^2 / 2, whatever their number of rows. The table keeps what a
-    client sent last, and the rows that it had then; the mean over the table is that of rows times
-    what was sent, over the rows of all clients now.
+    Clients have F_i(x) = h_i (x - b_i)^2 / 2, whatever their number of rows. The table keeps what
+    each client counts for in the memory: its weight when it took part last, rows over the mean
+    number of rows of that round, times what it sent.
     """
 
     steps, lr = 3, 0.1
 
     def __init__(self, h, b):
-        self.h, self.b, self.kept, self.rows = h, b, np.zeros(N), self.sizes(0).astype(float)
+        self.h, self.b, self.c, self.w = h, b, np.zeros(N), self.weights(0)
         self.x = 0.0
 
     @staticmethod
-    def sizes(round):
-        """Return the rows (N,) that are there in a round."""
+    def weights(round):
+        """Return the rows (N,) that are there in a round, over their mean."""
         level = min(max(round - ARRIVING["at"] + 1, 0), ARRIVING["over"]) / ARRIVING["over"]
         there = np.maximum(np.floor((0.2 + 0.8 * level) * SIZES + 1e-9), 1).astype(int)
-        return np.where(np.isin(np.arange(N), ARRIVING["clients"]), there, SIZES)
+        rows = np.where(np.isin(np.arange(N), ARRIVING["clients"]), there, SIZES)
+        return rows / rows.mean()
 
     def walk(self, i, x, added=0.0, pull=0.0):
         """Return Delta_i of local steps along the gradient and something added to it."""
@@ -174,50 +174,43 @@ class Table:
             y = y - self.lr * (self.h[i] * (y - self.b[i]) + added + pull * (y - x))
         return x - y
 
-    def memory(self, now):
-        return np.sum(self.rows * self.kept) / now.sum()
 
-    def renew(self, cohort, now, values):
-        self.kept[cohort], self.rows[cohort] = values, now[cohort]
-
-
-def table_of_scaffold(t, S, n):
-    c, x = t.memory(n), t.x
-    delta = np.array([t.walk(i, x, c - t.kept[i]) for i in S])
-    t.renew(S, n, t.kept[S] - c + delta / (t.steps * t.lr))
-    t.x = x - np.average(delta, weights=n[S])
+def table_of_scaffold(t, S, w):
+    c, c_i = t.c.mean(), t.c / w
+    delta = np.array([t.walk(i, t.x, c - c_i[i]) for i in S])
+    t.c[S] = w[S] * (c_i[S] - c + delta / (t.steps * t.lr))
+    t.x = t.x - np.average(delta, weights=w[S])
 
 
-def table_of_mifa(t, S, n):
-    t.renew(S, n, [t.walk(i, t.x) for i in S])
-    t.x = t.x - t.memory(n)
+def table_of_mifa(t, S, w):
+    t.c[S] = w[S] * [t.walk(i, t.x) for i in S]
+    t.x = t.x - t.c.mean()
 
 
-def table_of_fedvarp(t, S, n):
-    delta, before = np.array([t.walk(i, t.x) for i in S]), t.memory(n)
+def table_of_fedvarp(t, S, w):
+    delta, before = np.array([t.walk(i, t.x) for i in S]), t.c.mean()
     # what the memory holds of a participant goes, whatever size it had then
-    step = np.sum(n[S] * delta - t.rows[S] * t.kept[S]) / n[S].sum() + before
-    t.renew(S, n, delta)
-    t.x = t.x - step
+    t.x = t.x - (np.sum(w[S] * delta - t.c[S]) / w[S].sum() + before)
+    t.c[S] = w[S] * delta
 
 
-def table_of_feddyn(t, S, n):
-    delta = np.array([t.walk(i, t.x, -t.kept[i], pull=1.0) for i in S])
-    t.renew(S, n, t.kept[S] + delta)  # alpha is 1
-    t.x = t.x - np.average(delta, weights=n[S]) - t.memory(n)
+def table_of_feddyn(t, S, w):
+    delta = np.array([t.walk(i, t.x, -t.c[i] / w[i], pull=1.0) for i in S])
+    t.c[S] += w[S] * delta  # alpha is 1
+    t.x = t.x - np.average(delta, weights=w[S]) - t.c.mean()
 
 
-def table_of_clusters(t, S, n):
+def table_of_clusters(t, S, w):
     """Clusters of clients 0 and 1, and of the others; each keeps the mean of its last round."""
     cluster = np.array([0, 0, 1, 1, 1])
     y = t.__dict__.setdefault("y", np.zeros(2))
     delta = np.array([t.walk(i, t.x) for i in S])
-    t.rows[S] = n[S]
-    share = np.bincount(cluster, t.rows) / n.sum()
-    t.x = t.x - (np.average(delta - y[cluster[S]], weights=n[S]) + share @ y)
+    t.w[S] = w[S]
+    share = np.bincount(cluster, t.w) / N
+    t.x = t.x - (np.average(delta - y[cluster[S]], weights=w[S]) + share @ y)
     for k in set(cluster[S]):
         mine = cluster[S] == k
-        y[k] = np.average(delta[mine], weights=n[S][mine])
+        y[k] = np.average(delta[mine], weights=w[S][mine])
 
 
 @pytest.mark.parametrize(
@@ -242,15 +235,18 @@ def test_rounds_in_which_rows_arrive_are_those_of_a_server_with_a_table(tmp_path
     )  # fmt: skip
     t = Table(slopes**2, b)
     for round, events in result.events.groupby("round"):
-        table_of(t, np.sort(events.client.to_numpy()), Table.sizes(round))
+        table_of(t, np.sort(events.client.to_numpy()), Table.weights(round))
     (run,) = result.outcome
     assert result.model(run) == pytest.approx(t.x, rel=1e-11)
 
 
-def test_one_vector_is_enough_but_for_feddyn(tmp_path):
-    """Bytes up of one client and round, with 2 numbers to a vector and 8 bytes to a number."""
+def test_one_vector_is_enough(tmp_path):
+    """Bytes up of one client and round, with 2 numbers to a vector and 8 bytes to a number.
+
+    SCAFFOLD has two in its paper; clusters send their number and their size.
+    """
     methods = {
-        "mifa": 16, "fedvarp": 16 + 8, "feddyn": 32, "scaffold": 32, "clusterfedvarp": 16 + 8 + 8
+        "mifa": 16, "fedvarp": 16, "feddyn": 16, "scaffold": 32, "clusterfedvarp": 16 + 8 + 8
     }  # fmt: skip
     result = study(tmp_path, rows_that_differ(), [{"name": name} for name in methods], 2)
     sent = result.rounds[result.rounds["round"] > 0].groupby("label").bytes_up.sum() / (2 * N)
@@ -266,8 +262,8 @@ def test_weights_by_size_count_twice_on_draws_by_size_and_are_refused(tmp_path):
     assert study(tmp_path, rows_that_differ(), [plain], 2, participation=DRAWN).outcome
 
 
-def test_where_sizes_stay_clients_keep_nothing_more():
-    state = MIFA().client_state(np.zeros(3))
-    assert list(state) == ["g"]
-    assert memory.Weighing(by_size=True).first() == {}
-    assert memory.Weighing(by_size=True, changes=True).first()["counted"].tolist() == [0.0]
+def test_clients_of_no_weight_add_nothing_and_divide_nothing():
+    shares, rows = np.array([0.0, 2.0]), np.array([[3.0], [4.0]])
+    assert memory.times(shares, rows).tolist() == [[0.0], [8.0]]
+    assert memory.over(shares, np.array([[0.0], [8.0]])).tolist() == [[0.0], [4.0]]
+    assert memory.times(None, rows) is memory.over(None, rows) is rows

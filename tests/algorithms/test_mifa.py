@@ -61,7 +61,7 @@ def test_absences_do_not_move_its_fixed_point(tmp_path, weighting, seed):
     assert np.abs(found["mifa"] - wanted).max() < 1e-6 * biased
 
 
-def test_a_changing_learning_rate_stretches_what_is_remembered(tmp_path):
+def test_updates_are_kept_over_their_learning_rate(tmp_path):
     """Where everyone takes part it is FedAvg with the same schedule."""
     algorithms = [{"name": "fedavg"}, {"name": "mifa"}]
     found = models(study(algorithms, 7, lr_decay=0.7), tmp_path)

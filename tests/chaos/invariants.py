@@ -74,7 +74,7 @@ def check_rows(ended: Ended) -> None:
 
 
 def check_clock(ended: Ended) -> None:
-    """Check that the clock never goes back, and that work lies in its round."""
+    """Check that the clock never goes back, and that task lies in its round."""
     times, events = ended.rounds["time_s"].to_numpy(), ended.events
     require(np.isfinite(times), f"the times are {times}")
     require(np.diff(times) >= 0, f"the clock goes back: {times}")

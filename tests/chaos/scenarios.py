@@ -391,7 +391,7 @@ class _Drawing:
         return given
 
     def lateness(self, methods: list[str]) -> dict[str, Any]:
-        """Return what becomes of late work, most of the time as the algorithms allow it."""
+        """Return what becomes of late task, most of the time as the algorithms allow it."""
         found, fitting = [plugins.find("algorithms")[name] for name in methods], ["drop"]
         rounds = not any(cls.asynchronous for cls in found)
         if rounds and all(cls.takes_partial and cls.local_steps for cls in found):

@@ -120,7 +120,7 @@ class TestByHand:
         assert close_s == 105.5
 
     def test_nobody_is_asked_again_after_the_first_replies(self):
-        """Two replies are there at 102 s; client 2 works on, client 3 is timed out too late."""
+        """Two replies are there at 102 s; client 2 tasks on, client 3 is timed out too late."""
         takes = timer({0: [1.0], 1: [2.0], 2: [2.5], 3: [9.0]})
         how = Patience(timeout_s=2.75, retries=5, first=2)
         found, close_s = attempts([0, 1, 2, 3], 100.0, how, takes, same)
@@ -250,7 +250,7 @@ def test_on_other_hosts_and_after_a_kill_the_bytes_are_the_same(mixed, tmp_path,
 def test_a_client_that_is_away_is_not_asked_again(mixed, tmp_path):
     """Client 0 is there for 5 s, then client 1 for 5 s; they need 2 s and 6 s of work.
 
-    Client 0 works from 0, 2 and 4 s on, and goes away at 5 s; client 1 goes away at 10 s.
+    Client 0 tasks from 0, 2 and 4 s on, and goes away at 5 s; client 1 goes away at 10 s.
     """
     groups = [{"ids": [1], "delay": {"name": "constant", "mean_s": 3.0}}]
     turns = {"name": "cyclic", "groups": 2, "period_s": 5.0}

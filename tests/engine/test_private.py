@@ -156,10 +156,10 @@ def test_the_noise_has_the_stated_deviation():
     assert abs(drawn.mean()) < 0.01
     other = many.reply(ask, None, 8, 0, {})[0].mean["v"]
     assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.04
-    ones = Reply([3], [1.0], {"v": np.ones(10_000)}, {"loss": [0.1]}, [5], growth=0.7)
+    ones = Reply([3], [1.0], {"v": np.ones(10_000)}, {"loss": [0.1]}, [5], mean_weight=0.7)
     again = many.reply(ask, ones, 7, 0, {})[0]
     np.testing.assert_allclose(again.mean["v"], drawn + 1, rtol=1e-12)
-    rest = (len(again.ids), len(again.weights), len(again.steps), again.each, again.growth)
+    rest = (len(again.ids), len(again.weights), len(again.steps), again.each, again.mean_weight)
     assert rest == (0, 0, 0, {}, 1.0)  # rows that clients have by now are theirs to tell
 
 

@@ -1,4 +1,4 @@
-"""Actors that work ahead, as objects in this process: what they give is the same to the bit."""
+"""Actors that task ahead, as objects in this process: what they give is the same to the bit."""
 
 from contextlib import ExitStack
 

@@ -46,22 +46,6 @@ def test_drawn_epochs_are_passes_over_the_rows_and_drawn_steps_are_steps():
     assert full.tolist() == epochs.tolist()
 
 
-@pytest.mark.parametrize("name", ["steps", "epochs"])
-@pytest.mark.parametrize("batch", [32, "full"])
-def test_the_mean_of_drawn_lengths_is_known(name, batch):
-    sizes = np.full(len(IDS), 65)
-    solver = SGD(batch=batch, **{name: UniformSteps(low=2, high=5)})
-    drawn = solver.step_counts(sizes, ids=IDS, seed=0, draw=1)
-    mean = solver.mean_steps(sizes)
-    assert mean.tolist() == [3.5 * (3 if name == "epochs" and batch == 32 else 1)] * len(IDS)
-    assert drawn.mean() == pytest.approx(mean[0], rel=0.02)
-
-
-def test_lengths_that_are_fixed_or_follow_something_else_have_no_mean():
-    for how in ({}, {"steps": 5}, {"epochs": 2}, {"time_s": 3.0}, {"steps": AdaComm(start=4)}):
-        assert SGD(**how).mean_steps(IDS) is None
-
-
 def test_a_number_that_falls_below_its_low_end_is_refused():
     with pytest.raises(ScenarioError, match="found low 5 above high 2; exchange them"):
         UniformSteps(low=5, high=2)

@@ -23,7 +23,7 @@ from rayfed.algorithms.clusterfedvarp.members import (
     RandomClusters,
     by_client,
 )
-from rayfed.core.arrays import Array, Floats
+from rayfed.core.arrays import Array, Floats, to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.messages import Ask, Reply, State, Upload
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterFedVARP(memory.Remembering):
+class ClusterFedVARP(memory.WithMemory):
     """FedVARP with a memory for each cluster of similar clients (Jhunjhunwala et al. 2022).
 
     The server keeps y_k (p,) of K clusters, zero at the start. With c(i) the cluster of client i,
@@ -56,15 +56,15 @@ class ClusterFedVARP(memory.Remembering):
     Notes
     -----
     As many clusters as clients are FedVARP, one is FedAvg. Random clusters of clients that differ
-    do not help; similar clients are what makes y_c(i) close to Delta_i.
+    do not help: y_c(i) is close to Delta_i only among similar clients.
 
     The server adds up Delta_i cluster by cluster, so that it sees no single one (where two of a
-    cluster take part), and needs no table of clients.
+    cluster take part), and needs no table of clients. Where learning rates or numbers of local
+    steps change, y_k is still the mean update as it was, as in FedVARP.
 
-    Deviations from the paper: its local step is constant. Where it changes, y_k is kept for the
-    learning rate of round 1, as in FedVARP. Where the number of local steps is drawn, clients also
-    send how many times their mean k_i they ran: y_c(i) counts k_i times for a participant, and the
-    new y_k is the sum of Delta_i over the sum of k_i.
+    Deviations from the paper: none with ``weights: uniform``, which it has. By size a cluster
+    counts for the sizes of its clients; where rows arrive, for those in the last round that each
+    took part in.
 
     Examples
     --------
@@ -98,9 +98,13 @@ class ClusterFedVARP(memory.Remembering):
     server_lr: Annotated[float, Gt(0)] = 1.0
 
     _shares: Floats | None = field(default=None, init=False, compare=False)
+    """The share of all mass (K,) that each cluster has before round 1; None if it is not known, or
+    clients count alike."""
+    _learns: bool = field(default=False, init=False, compare=False)
+    """Whether shares are learned from the clients who join, or whose sizes change."""
 
     def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
-        """Return the algorithm for clients whose rows are known.
+        """Return the algorithm for these clients.
 
         Raises
         ------
@@ -133,15 +137,17 @@ class ClusterFedVARP(memory.Remembering):
     def weighed(
         self, weights: Weights, draws_by_size: bool, shards: Shards, seed: int
     ) -> ClusterFedVARP:
-        """Return the algorithm whose memory weighs clients as the step does."""
+        """Return the algorithm whose memories have the weights of the step."""
         bound = super().weighed(weights, draws_by_size, shards, seed)
-        if bound._weighing.by_size:
-            object.__setattr__(bound, "_shares", self.members.shares(shards, seed))
+        if bound._by_size:
+            known = self.members.shares(shards, seed)
+            object.__setattr__(bound, "_shares", known)
+            object.__setattr__(bound, "_learns", known is None or shards.moves_sizes)
         return bound
 
     @cached_property
     def members(self) -> Members:
-        """Who belongs to which cluster."""
+        """The cluster of each client."""
         if isinstance(self.clusters, int):
             return RandomClusters(self.clusters)
         if isinstance(self.clusters, tuple):
@@ -154,18 +160,15 @@ class ClusterFedVARP(memory.Remembering):
         return Early(self.clusters.number)
 
     def init(self, x0: Array) -> State:
-        """Return x (p,), memories y (K, p) of zero, and what is known of the members.
-
-        That is what has been learned of the sizes of clusters (K,), where they must be.
-        """
+        """Return x (p,), memories y (K, p) of zero, and the sizes of clusters if needed."""
         count = self.members.count
         y = np.zeros((count, x0.size), x0.dtype)
-        learned = {"mass": np.zeros(count)} if self._learns_shares else {}
+        learned = {"mass": np.zeros(count)} if self._learns else {}
         return {"x": x0, "y": y, **self.members.init(), **learned}
 
     def client_state(self, x0: Array) -> State:
-        """Return what a client must remember of its cluster."""
-        return {**self.members.client_state(), **self._weighing.first()}
+        """Return a client's cluster, and the weight that the server knows of it, if needed."""
+        return {**self.members.client_state(), **({"w": np.zeros(1)} if self._learns else {})}
 
     def train(self, clients: Clients, x: Array, **sent: Array) -> Upload:
         """Client function: local steps from x (p,); upload Delta (K, p) and the cluster (K,)."""
@@ -173,33 +176,26 @@ class ClusterFedVARP(memory.Remembering):
         delta = x - local.x
         cluster, values, state = self.members.join(clients, delta, sent)
         values = {"delta": delta, **values}
-        if self._counts_steps:
-            values["length"] = memory.relative_steps(clients)
-        if self._learns_shares:
-            known = 1 - values.get("new", np.zeros(len(cluster)))
-            lag = self._weighing.lag(clients)
-            values["share"] = self._weighing.shares(clients) * (1 - known * lag)
-        return Upload(values, {**state, **self._weighing.kept(clients)}, local.loss, cluster)
+        shares = self.shares(clients)
+        if self._learns and shares is not None:
+            values["share"] = shares - self._counted(clients)
+            state = {**state, "w": shares[:, None]}
+        return Upload(values, state, local.loss, cluster)
 
     def round(self, state: State) -> Round:
         """Server function: the mean memory of all clients, less that of the participants."""
         x, y, members = state["x"], state["y"], self.members
-        up = {"delta": x.size, "group": 1, **members.up}
-        up |= {"length": 1} if self._counts_steps else {}
-        up |= {"share": 1} if self._learns_shares else {}
-        send = {"x": x, **members.send(state)}
-        reply = yield Ask("train", send=send, up=up)
-        w = reply.weights * (reply.each["length"] if self._counts_steps else 1.0)
-        labels, s = reply.groups.labels, memory.scale(self.local, reply.round)
+        up = {"delta": x.size, "group": 1, **members.up, **({"share": 1} if self._learns else {})}
+        reply = yield Ask("train", send={"x": x, **members.send(state)}, up=up)
+        known, labels = members.known(reply), reply.groups.labels
         share = self._share(state, reply)
-        share[labels] -= memory.by_group(reply, w * members.known(reply)) / reply.weights.sum()
-        v = reply.mean["delta"] + s * share.astype(y.dtype) @ y
+        share -= self._by_cluster(reply, reply.weights * known) / reply.weights.sum()
+        v = reply.mean["delta"] + share.astype(y.dtype) @ y
         y = y.copy()
-        scaled = reply.groups.weights / (s * memory.by_group(reply, w))
-        y[labels] = reply.groups.mean["delta"] * scaled[:, None]
+        y[labels] = reply.groups.mean["delta"]
         after = {"x": x - self.server_lr * v, "y": y, **members.renewed(state, reply)}
-        if self._learns_shares:
-            after["mass"] = state["mass"] + self._told(reply, 1.0)
+        if self._learns:
+            after["mass"] = state["mass"] + self._by_cluster(reply, reply.each["share"])
         return after, {}
 
     def _share(self, state: State, reply: Reply) -> Floats:
@@ -207,25 +203,23 @@ class ClusterFedVARP(memory.Remembering):
 
         A client that is new was not in its cluster before, and does not count there yet.
         """
-        if not self._weighing.by_size:
+        if not self._by_size:
             return self.members.sizes(state, reply.population) / reply.population
         share = np.zeros(self.members.count) if self._shares is None else self._shares.copy()
-        if self._learns_shares:
-            told = self._told(reply, self.members.known(reply))
-            share += (state["mass"] + told) / reply.population
-        return np.asarray(self._weighing.present(share, reply.growth))
+        if self._learns:
+            change = self._by_cluster(reply, reply.each["share"] * self.members.known(reply))
+            share += (state["mass"] + change) / reply.population
+        return share
 
-    def _told(self, reply: Reply, known: Floats | float) -> Floats:
-        """Return by how much the sizes of clusters (K,) changed, of participants that count."""
-        told = reply.each["share"] * known
-        return np.asarray(np.bincount(reply.each["group"], told, self.members.count), dtype=float)
+    def _counted(self, clients: Clients) -> Floats:
+        """Return the weights (K,) with which the server counts clients; 0 for new ones."""
+        counted = to_numpy(clients.state["w"])[:, 0]
+        if self._shares is None:
+            return counted
+        first = clients.shards.at(0)
+        mean = first.totals[1] / first.clients
+        return np.where(counted > 0, counted, first.mass(clients.ids) / mean)
 
-    @property
-    def _learns_shares(self) -> bool:
-        """Whether the sizes of clusters are learned from those who join, or who change."""
-        return self._weighing.by_size and (self._shares is None or self._weighing.changes)
-
-    @cached_property
-    def _counts_steps(self) -> bool:
-        """Whether clients upload how many times their mean number of steps they ran."""
-        return memory.drawn(self.local)
+    def _by_cluster(self, reply: Reply, numbers: Floats) -> Floats:
+        """Return the sums by cluster (K,) of a number of each participant."""
+        return np.bincount(reply.each["group"], numbers, self.members.count).astype(np.float64)

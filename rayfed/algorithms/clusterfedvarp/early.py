@@ -1,4 +1,4 @@
-"""Clusters that form themselves: a client joins by its first update."""
+"""Clusters by first updates: a client joins in its first round."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNKNOWN = 2**62  # clients: the first reply tells how many there are
 
 @dataclass(frozen=True)
 class Early(Members):
-    """Clusters of clients whose first updates point alike.
+    """Clusters of clients with first updates in a similar direction.
 
     A client joins in the first round that it takes part in and stays: a random empty cluster while
     there are some, later the one whose memory y_k (p,) has the largest cosine with its Delta. The
     server sees sums by cluster alone; until every client belongs to one it sends the memories
-    along, K vectors more, which are charged. Who never took part counts with y = 0.
+    along, K vectors more, which are charged. Clients that never took part count with y = 0.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class Early(Members):
         return {"cluster": np.full(1, -1.0)}
 
     def send(self, state: State) -> State:
-        """Return the memories and the sizes of the clusters while somebody is new."""
-        everybody = state["members"].sum() == state["population"]
-        return {} if everybody else {"y": state["y"], "members": state["members"]}
+        """Return the memories and the sizes of the clusters while some clients are new."""
+        complete = state["members"].sum() == state["population"]
+        return {} if complete else {"y": state["y"], "members": state["members"]}
 
     def join(
         self, clients: Clients, delta: Array, sent: State
@@ -62,15 +62,15 @@ class Early(Members):
         return cluster, {"new": new.astype(np.float64)}, {"cluster": cluster[:, None]}
 
     def sizes(self, state: State, clients: int) -> Floats:
-        """Return how many have joined each cluster (K,)."""
+        """Return the numbers of clients that have joined each cluster (K,)."""
         return np.asarray(state["members"], dtype=np.float64)
 
     def known(self, reply: Reply) -> Floats:
-        """Return who is not new (K,)."""
+        """Return 1 for clients that are not new (K,), else 0."""
         return 1 - reply.each["new"]
 
     def renewed(self, state: State, reply: Reply) -> State:
-        """Return the sizes of the clusters, with those who have joined."""
+        """Return the sizes of the clusters, new clients included."""
         joined = np.bincount(reply.each["group"], reply.each["new"], self.count).astype(np.int64)
         return {"members": state["members"] + joined, "population": np.array(reply.population)}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class By:
-    """What clients of one cluster have in common.
+    """The property that clients of one cluster share.
 
     Parameters
     ----------
@@ -44,21 +44,21 @@ class By:
 
 
 class Members:
-    """Base of the ways to form clusters: who is a member of which.
+    """Base of the ways to form clusters.
 
     Attributes
     ----------
     count : int
         Number K of clusters.
     up : dict of str to int
-        What clients upload about their membership beside their cluster.
+        Uploads about membership in addition to the cluster.
     """
 
     count: int
     up: ClassVar[Mapping[str, int]] = {}
 
     def shares(self, shards: Shards, seed: int) -> Floats | None:
-        """Return what the members of each cluster count for (K,) in all clients' rows.
+        """Return the share (K,) that the members of each cluster have of all clients' mass.
 
         Returns
         -------
@@ -68,21 +68,21 @@ class Members:
         return None
 
     def init(self) -> State:
-        """Return what the server keeps of memberships."""
+        """Return the server's state of memberships."""
         return {}
 
     def client_state(self) -> State:
-        """Return what every client keeps of its membership."""
+        """Return the state of every client's membership."""
         return {}
 
     def send(self, state: State) -> State:
-        """Return what clients download to find their cluster, from the server's state."""
+        """Return the arrays that clients download to find their cluster."""
         return {}
 
     def join(
         self, clients: Clients, delta: Array, sent: State
     ) -> tuple[Ints, Mapping[str, Array], State]:
-        """Return the clusters (K,) of clients, what `up` declares, and their new state.
+        """Return the clusters (K,) of clients, the uploads that `up` declares, and the new state.
 
         Parameters
         ----------
@@ -94,15 +94,15 @@ class Members:
         raise NotImplementedError
 
     def sizes(self, state: State, clients: int) -> Floats:
-        """Return how many of all clients belong to each cluster at the start of a round (K,)."""
+        """Return the number of all clients in each cluster at the start of a round (K,)."""
         raise NotImplementedError
 
     def known(self, reply: Reply) -> Floats:
-        """Return which participants belonged to their cluster before the round (K,), 1 or 0."""
+        """Return 1 for participants in their cluster before the round (K,), else 0."""
         return np.ones(len(reply.ids))
 
     def renewed(self, state: State, reply: Reply) -> State:
-        """Return what the server keeps after a round."""
+        """Return the server's state after a round."""
         return {}
 
 
@@ -125,9 +125,9 @@ class RandomClusters(Members):
         return self.cluster(clients.ids, clients.shards.clients, clients.seed), {}, {}
 
     def shares(self, shards: Shards, seed: int) -> Floats:
-        """Return what the drawn members count for (K,)."""
-        everybody = np.arange(shards.clients)
-        return _shares(self.cluster(everybody, shards.clients, seed), shards, self.count)
+        """Return the share of all mass (K,) that the drawn members have."""
+        ids = np.arange(shards.clients)
+        return _shares(self.cluster(ids, shards.clients, seed), shards, self.count)
 
     def cluster(self, ids: Ints, clients: int, seed: int) -> Ints:
         """Return the cluster of each client (K,), of so many clients in all."""
@@ -160,7 +160,7 @@ class GivenClusters(Members):
         return self.clusters[clients.ids], {}, {}
 
     def shares(self, shards: Shards, seed: int) -> Floats:
-        """Return what the given members count for (K,)."""
+        """Return the share of all mass (K,) that the given members have."""
         return _shares(self.clusters, shards, self.count)
 
     def sizes(self, state: State, clients: int) -> Floats:

@@ -41,7 +41,7 @@ _SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
 
 @dataclass(frozen=True)
 class Direction:
-    """An inexact Newton direction and what it took.
+    """An inexact Newton direction and its cost.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class DiSCO(Whole):
         return self.tolerance is not None and self.preconditioner == "none"
 
     def _without_hessians(self, problem: Problem) -> str:
-        """Return what to do if a problem has no Hessians."""
+        """Return the advice for a problem without Hessians."""
         if not problem.has_hvp:
             return super()._without_hessians(problem)
         return "give tolerance and preconditioner: none, which need their products alone"
@@ -207,7 +207,7 @@ class DiSCO(Whole):
         }
 
     def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
-        """Say in how many rounds the steps ended with a residual above the tolerance."""
+        """Warn about rounds that ended with a residual above the tolerance."""
         return unsolved(self.label or self.name, reported)
 
     def _tolerance(self, reply: Reply, x: Array) -> float:

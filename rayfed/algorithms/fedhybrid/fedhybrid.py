@@ -50,7 +50,7 @@ STEPS = ("alpha_gradient", "beta_gradient", "alpha_newton", "beta_newton")
 
 @dataclass(frozen=True, kw_only=True)
 class FedHybrid(Algorithm):
-    """A primal-dual method whose clients take gradient or Newton steps (Niu and Wei 2023).
+    """A primal-dual method with gradient and Newton clients (Niu and Wei 2023).
 
     Minimises sum_i f_i(x_i) under x_i = x_0 along the augmented Lagrangian
     ``L = sum_i f_i(x_i) + lambda_i'(x_0 - x_i) + mu/2 ||x_0 - x_i||^2``. Client i keeps x_i and
@@ -200,12 +200,12 @@ class FedHybrid(Algorithm):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What measures the theorem's merit function, if that is asked for."""
+        """The measure of the theorem's merit function, if it is asked for."""
         proven = self.newton if self.steps == "theorem" else None
         return (Merit(mu=self.mu, newton=proven),) if self.merit else ()
 
     def warnings(self, reported: Mapping[str, Floats]) -> list[str]:
-        """Say in how many rounds an M_i was not positive definite, or its system not solved."""
+        """Warn about rounds with an M_i that was not positive definite or not solved."""
         rounds = int(np.count_nonzero(reported["indefinite"] > 0))
         what = (
             f"{self.label or self.name}: in {rounds} rounds the matrix of a Newton client was not"
@@ -319,7 +319,7 @@ class FedHybrid(Algorithm):
 
     @cached_property
     def _newton_ids(self) -> NewtonIds:
-        """Who takes Newton steps."""
+        """The clients that take Newton steps."""
         ids = () if self.newton == 0 else self.newton
         if not isinstance(ids, tuple):
             raise ValueError("these Newton clients need a population; see `bound`")

@@ -23,7 +23,7 @@ _FASTEST = re.compile(r"fastest (?:(\d+)|(\d+(?:\.\d+)?) ?%)")
 
 
 def fastest(text: str) -> int | float | None:
-    """Return how many, or which share, "fastest 5" or "fastest 25%" asks for; None of other texts.
+    """Return the number or share in "fastest 5" or "fastest 25%"; None for other texts.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""FedHybrid's theorem: steps that are proven to converge, how fast, and the merit of its proof."""
+"""FedHybrid's theorem: steps that are proven to converge, the rate, and the merit function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rayfed.problems.objective import Objective
 
 @dataclass(frozen=True)
 class Theorem:
-    """Steps that make FedHybrid converge, and how fast (after Theorem 4.1 of Niu and Wei).
+    """Steps with which FedHybrid converges, and the rate (after Theorem 4.1 of Niu and Wei).
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Merit(Measure):
         return Upload({"terms": np.stack([term.envelope() for term in self._terms(clients, z)])})
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
-        """Return Delta, NaN if F* is not known, and how fast it should fall and has fallen."""
+        """Return Delta, NaN if F* is not known, and its proven and measured decrease."""
         merit = math.nan if view.optimum is None else self._merit(view, view.optimum.value)
         before, rounds = float(known["merit"]), view.round - int(known["round"])
         measured = (merit / before) ** (1 / rounds) if before > 0 and merit > 0 else math.nan

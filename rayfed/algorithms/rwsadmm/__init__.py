@@ -1,4 +1,4 @@
-"""RWSADMM: the method, its other formulations, and what its theory says of a run."""
+"""RWSADMM: the method, its other formulations, and its theory."""
 
 from rayfed.algorithms.rwsadmm.rwsadmm import RWSADMM
 

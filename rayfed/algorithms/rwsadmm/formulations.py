@@ -1,4 +1,4 @@
-"""Formulations of RWSADMM: local steps, and what becomes of their result.
+"""Formulations of RWSADMM: local steps, and the use of their result.
 
 They are descent of the augmented Lagrangian, what the paper's slides print (which diverges), what
 the authors' released code does (nearer to a proximal FedAvg), and multipliers for each token and
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Formulation:
-    """Base of the formulations: a client function, and how the server moves its token.
+    """Base of the formulations: a client function, and the update of the token.
 
     Settings are those of `RWSADMM`.
 
@@ -50,7 +50,7 @@ class Formulation:
     users: int
 
     def client_state(self, x0: Array) -> State:
-        """Return what a client keeps beside its model and multiplier."""
+        """Return the client state in addition to model and multiplier."""
         return {}
 
     def walk(self, clients: Clients, y: Array) -> Upload:
@@ -72,7 +72,7 @@ class Formulation:
         return float(self.kappa * self.kappa_decay ** (round - 1))
 
     def following(self, clients: Clients, z: Array, y: Array) -> Callable[[Array, Ints], None]:
-        """Return what moves the multipliers z (K, p) in place after a step."""
+        """Return the function that moves the multipliers z (K, p) in place after a step."""
         epsilon, kappa = widths(self.epsilon, clients, z), self.kappa_of(clients.round)
 
         def follow(x: Array, who: Ints) -> None:
@@ -126,10 +126,6 @@ class Formulation:
         return Upload({**values, "distance": distance}, state=state, loss=local.loss)
 
 
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
-
-
 class LagrangianDescent(Formulation):
     """``x_j <- x_j - (g - P_j) / beta`` with ``P_j = S(z_j + beta (y - x_j))``.
 
@@ -141,7 +137,7 @@ class LagrangianDescent(Formulation):
         return {"part": x0}
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client function: upload how the client's part of the token y (p,) has changed (K, p)."""
+        """Client function: upload the change (K, p) of the client's part of the token y (p,)."""
         z = copied(clients.state["z"])
         epsilon = widths(self.epsilon, clients, z)
 
@@ -152,10 +148,6 @@ class LagrangianDescent(Formulation):
         part = y - pull(local.x, z, y, epsilon, self.beta) / self.beta
         change = {"change": part - clients.state["part"]}
         return self.upload(local, z, y, change, {"part": part})
-
-
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
 
 
 class Printed(Formulation):
@@ -202,10 +194,6 @@ def _side(t: Array) -> Array:
     return side
 
 
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
-
-
 class Released(Formulation):
     """Every client has a token y_j of its own in a round, which starts at y and moves along.
 
@@ -245,22 +233,19 @@ class Released(Formulation):
         return (1 - self.mix) * y + self.mix * reply.mean["mean"]
 
 
-if TYPE_CHECKING:
-    from rayfed.clients import Clients
-
 _FREE = -1  # no neighbourhood has this place
 
 
 @dataclass(frozen=True)
 class Places:
-    """What K clients know of the neighbourhoods that they are in, at most S of them.
+    """Neighbourhoods of K clients, at most S of each.
 
     Parameters
     ----------
     of : (K, S) array of int
-        Whose neighbourhood it is; negative if the place is free.
+        The client whose neighbourhood it is; negative if the place is free.
     y, z, part : (K, S, p) array
-        Its token, the multiplier of |x_j - y_i| <= epsilon, and what the client last told it.
+        Its token, the multiplier of |x_j - y_i| <= epsilon, and what the client sent to it last.
     at : (K,) array of int
         The place of the neighbourhood that the server is in.
     """
@@ -325,7 +310,7 @@ class Pairs(Formulation):
         return self.upload(local, places.z, y, {"change": change}, kept)
 
     def slope(self, places: Places, epsilon: Array) -> Callable[[Array, Array, Ints], Array]:
-        """Return beta (x - the next x) as a function of gradients, models (k, p) and who it is."""
+        """Return beta (x - the next x) as a function of gradients, models (k, p) and clients."""
 
         def slope(g: Array, x: Array, who: Ints) -> Array:
             centres = places.y[who] + places.z[who] / self.beta
@@ -335,7 +320,7 @@ class Pairs(Formulation):
         return slope
 
     def part(self, x: Array, z: Array, y: Array, epsilon: Array) -> Array:
-        """Return what the token y (p,) is the mean of (K, p)."""
+        """Return the terms (K, p) of the mean y (p,)."""
         part: Array = x - z / self.beta + epsilon * namespace(z).sign(z)
         return part
 
@@ -358,6 +343,6 @@ class PairsDescent(Pairs):
         return slope
 
     def part(self, x: Array, z: Array, y: Array, epsilon: Array) -> Array:
-        """Return what the token y (p,) is the mean of (K, p)."""
+        """Return the terms (K, p) of the mean y (p,)."""
         part: Array = y - pull(x, z, y, epsilon, self.beta) / self.beta
         return part

@@ -53,7 +53,7 @@ SOUND = ("sound", "descent")
 
 @dataclass(frozen=True, kw_only=True)
 class RWSADMM(Algorithm):
-    """ADMM of a walking server, whose models may differ by epsilon (Parsons et al. 2023).
+    """ADMM of a walking server, with models that may differ by epsilon (Parsons et al. 2023).
 
     The server carries the token y (p,); client j keeps its model x_j (p,) and the multiplier z_j
     (p,) of the constraint |x_j - y| <= epsilon, coordinate by coordinate. The participants
@@ -80,7 +80,7 @@ class RWSADMM(Algorithm):
     plus the terms beta/2 dist(y_i - x + z_ij / beta, [-epsilon, epsilon])^2 of all of them: with
     epsilon 0 that is mean_i (y_i + z_ij / beta) - g / (beta times their number). "descent" goes
     down the same sum. When the server is at i, the z_ij move as above. y_i stays the mean, over all
-    of the neighbourhood, of what they last told it, which is x_j - z_ij / beta + epsilon sgn(z_ij)
+    of the neighbourhood, of what they sent last, which is x_j - z_ij / beta + epsilon sgn(z_ij)
     as above; the participants then hear of the new y_i. Where the graph is connected and epsilon
     is 0, x_j and y_i are all the same in a stationary point, and sum_i z_ij is the gradient of F_j.
 
@@ -210,7 +210,7 @@ class RWSADMM(Algorithm):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What knows how large beta should be, and with `watch` measures the Lagrangian."""
+        """The measure of the bound on beta, and with `watch` of the Lagrangian."""
         label = self.label or self.name
         if self.watch:
             return (Lagrangian(label=label, beta=self.beta, epsilon=self.epsilon),)
@@ -220,11 +220,11 @@ class RWSADMM(Algorithm):
 
     @property
     def needs_walk(self) -> bool:
-        """Whether it must know whose neighbourhood it is in."""
+        """Whether clients must know the neighbourhoods that they are in."""
         return self.tokens == "neighbourhood"
 
     def client_state(self, x0: Array) -> State:
-        """Every client's model x_j (p,) and multiplier z_j (p,), and what else it keeps.
+        """Every client's model x_j (p,), multiplier z_j (p,), and further state.
 
         That is its part of y with "descent". With tokens of neighbourhoods it is y_j (p,), and for
         each of the S neighbourhoods that it may be in the token as it last heard of it, the
@@ -258,13 +258,13 @@ class RWSADMM(Algorithm):
 
     @property
     def _neighbourhoods(self) -> Ints:
-        """How many clients are in each neighbourhood (N,)."""
+        """The number of clients in each neighbourhood (N,)."""
         if self._sizes is None:
             raise ValueError("these tokens need a graph; see `on_graphs`")
         return self._sizes
 
     def _step(self, y: Array) -> Generator[Ask, Reply, tuple[Array, Diagnostics]]:
-        """Move y (p,) by what changed at those who were asked."""
+        """Move y (p,) by the changes at the clients that were asked."""
         formulation = self._formulation
         up = {**dict.fromkeys(formulation.uploads, y.size), "distance": 1}
         reply = yield Ask(
@@ -284,7 +284,7 @@ class RWSADMM(Algorithm):
         return Upload({}, state={"token": namespace(token).tile(token, (len(clients.ids), 1))})
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client function: x_j and z_j as above; upload the change of what y is the mean of."""
+        """Client function: x_j and z_j as above; upload the change of the terms of y."""
         return self._formulation.walk(clients, y)
 
     def walk_from(self, clients: Clients, y: Array, here: Array) -> Upload:
@@ -312,7 +312,7 @@ class Sound(Formulation):
     """The updates that follow from the sub-problems, as `RWSADMM` gives them."""
 
     def walk(self, clients: Clients, y: Array) -> Upload:
-        """Client function: upload how x_j - z_j / beta + epsilon sgn(z_j) (K, p) has changed."""
+        """Client function: upload the change (K, p) of x_j - z_j / beta + epsilon sgn(z_j)."""
         z = copied(clients.state["z"])
         xp, epsilon = namespace(z), widths(self.epsilon, clients, z)
 

@@ -1,4 +1,4 @@
-"""RWSADMM's theory: whether the penalty is large enough, and what the Lagrangian does."""
+"""RWSADMM's theory: the bound on the penalty, and the Lagrangian."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def nearest(centres: Array, taken: Bools, tilt: Array, epsilon: Array) -> Array:
 
 
 def _count(taken: Bools, tilt: Array) -> Array:
-    """Return how many are taken (K, 1), in the type of the tilt."""
+    """Return the number of terms (K, 1), in the type of the tilt."""
     return like(taken.sum(axis=1)[:, None], tilt)
 
 

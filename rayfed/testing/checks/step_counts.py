@@ -9,7 +9,6 @@ from rayfed.testing.checks.common import frozen_copies, require, require_equal
 from rayfed.testing.examples import COUNT
 
 IDS = np.arange(COUNT)
-_DEVIATIONS = 5.0
 
 
 def check_numbers(length: StepCount) -> None:
@@ -31,19 +30,6 @@ def check_pure(length: StepCount) -> None:
         require_equal(again, before, f"{length}: another answer to the same question")
         some = length.draw(IDS[[7, 2]], seed=3, draw=round, state=state)
         require_equal(some, before[[7, 2]], f"{length}: neighbours matter")
-
-
-def check_mean(length: StepCount) -> None:
-    """Check that the stated mean is that of many draws."""
-    mean = length.mean()
-    if mean is None:
-        return
-    drawn = length.draw(np.arange(20_000), seed=1, draw=1)
-    error = drawn.std() / np.sqrt(len(drawn))
-    require(
-        abs(drawn.mean() - mean) <= _DEVIATIONS * error,
-        f"{length} states the mean {mean:g}, but draws {drawn.mean():g} on average",
-    )
 
 
 def check_learning(length: StepCount) -> None:

@@ -217,7 +217,7 @@ class FedDyn(Method, name="feddyn", alpha=0.5):
     Where clients are drawn by size they send r_i Delta_i for h as well.
     """
 
-    coded = ("delta", "shared")
+    coded = ("delta", "moved")
 
     def first(self):
         self.h, self.h_i = np.zeros_like(self.x), self.rows(np.zeros_like(self.x))
@@ -227,8 +227,8 @@ class FedDyn(Method, name="feddyn", alpha=0.5):
 
     def train(self, i, steps, x):
         delta = x - self.local(i, x, steps)
-        got = yield {"delta": delta, **({"shared": self.r[i] * delta} if self.drawn else {})}
-        moved = got["shared"] / self.r[i] if self.drawn else got["delta"]
+        got = yield {"delta": delta, **({"moved": self.r[i] * delta} if self.drawn else {})}
+        moved = got["moved"] / self.r[i] if self.drawn else got["delta"]
         self.h_i[i] = self.h_i[i] + self.alpha * moved
 
     def step(self, mean, replies):
@@ -237,30 +237,31 @@ class FedDyn(Method, name="feddyn", alpha=0.5):
 
 
 class FedVARP(Method, name="fedvarp", server_lr=0.7):
-    """v = mean (Delta_i - y_i) + ybar, and only then y_i <- Delta_i.
+    """v = sum w_i (Delta_i - y_i) / sum w_i + ybar, and only then y_i <- Delta_i.
 
-    The y_i are for the learning rates of the first round. Where clients are drawn by size they send
-    r_i times their change for ybar as well.
+    Clients send w_i (Delta_i - y_i). Where they are drawn by size the first mean is plain, and they
+    send Delta_i - y_i for it as well.
     """
 
-    coded = ("change", "kept")
+    coded = ("change", "direction")
 
     def first(self):
-        self.y = self.rows(np.zeros_like(self.x))
+        self.y, self.after = self.rows(np.zeros_like(self.x)), {}
 
     def train(self, i, steps, x):
-        s = self.world.scale
-        change = x - self.local(i, x, steps) - s * self.y[i]
-        got = yield {"change": change, **({"kept": self.r[i] * change} if self.drawn else {})}
-        moved = got["kept"] / self.r[i] if self.drawn else got["change"]
-        self.state[i] = self.y[i] + moved / s
+        new = x - self.local(i, x, steps) - self.y[i]
+        got = yield {"change": self.r[i] * new, **({"direction": new} if self.drawn else {})}
+        self.after[i] = self.y[i] + got["change"] / self.r[i]
 
     def step(self, mean, replies):
-        v = mean["change"] + self.world.scale * self.r @ self.y / N
-        self.x = self.x - self.server_lr * v
-        for i, y in self.state.items():
+        if self.drawn:
+            new = mean["direction"]
+        else:
+            new = sum(r.got["change"] for r in replies) / sum(self.r[r.client] for r in replies)
+        self.x = self.x - self.server_lr * (new + self.r @ self.y / N)
+        for i, y in self.after.items():
             self.y[i] = y
-        self.state = {}
+        self.after = {}
 
 
 class ClusterFedVARP(Method, name="clusterfedvarp", clusters=[0, 0, 1, 1, 1]):
@@ -270,18 +271,17 @@ class ClusterFedVARP(Method, name="clusterfedvarp", clusters=[0, 0, 1, 1, 1]):
         self.y, self.c = np.zeros((2, self.x.size)), np.array(self.clusters)
 
     def step(self, mean, replies):
-        w, s = {r.client: r.weight for r in replies}, self.world.scale
+        w = {r.client: r.weight for r in replies}
         left = self.r @ self.y[self.c] / N
         left = left - sum(w[i] * self.y[self.c[i]] for i in w) / sum(w.values())
-        self.x = self.x - mean["delta"] - s * left
+        self.x = self.x - mean["delta"] - left
         for k in {self.c[i] for i in w}:
             mine = [r for r in replies if self.c[r.client] == k]
-            y = sum(r.weight * r.got["delta"] for r in mine) / sum(r.weight for r in mine)
-            self.y[k] = y / s
+            self.y[k] = sum(r.weight * r.got["delta"] for r in mine) / sum(r.weight for r in mine)
 
 
 class MIFA(Method, name="mifa", server_lr=0.7):
-    """x <- x - server_lr sum_j w_j G_j, G_j the last Delta_j of each client."""
+    """x <- x - server_lr lr sum_j w_j G_j, G_j the last Delta_j / lr of each client."""
 
     coded = ("change",)
 
@@ -698,12 +698,11 @@ class CA2FL(Asynchronous, name="ca2fl", buffer=2, concurrency=3, server_lr=0.5):
         return 1.0
 
     def train(self, i, steps, x):
-        delta = (x - self.local(i, x, steps)) / self.world.scale
-        got = yield {"change": delta - self.h_i[i]}
+        got = yield {"change": x - self.local(i, x, steps) - self.h_i[i]}
         self.h_i[i] = self.h_i[i] + got["change"]
 
     def step(self, mean, replies):
-        self.x = self.x - self.server_lr * self.world.scale * (self.h + mean["change"])
+        self.x = self.x - self.server_lr * (self.h + mean["change"])
         self.h = self.h_i.mean(axis=0)
 
 

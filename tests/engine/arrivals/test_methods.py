@@ -237,26 +237,24 @@ def test_more_tiers_than_clients_are_one_client_each(tmp_path):
 
 
 def ca2fl_by_hand(updates, buffer, decay=1.0):
-    """Return time and x of each update; each client remembers its last step at its own side.
-
-    What is remembered is a direction: it counts for the learning rate of the newest version.
-    """
+    """Return time and x of each update; each client remembers its last update, as it was."""
     x, version, h, waiting, history = 0.0, 0, [0.0] * 3, [], []
-    task = {i: (SECONDS[i], 0.0) for i in range(3)}
+    task = {i: (SECONDS[i], 0.0, LR) for i in range(3)}
     while len(history) < updates:
-        now = min(end for end, _ in task.values())
+        now = min(end for end, *_ in task.values())
         arrived = [i for i in sorted(task) if task[i][0] == now]
         for i in arrived:
-            waiting.append((i, LR * (task[i][1] - TARGETS[i])))
+            _, start, lr = task[i]
+            waiting.append((i, lr * (start - TARGETS[i])))
             if len(waiting) == buffer:
                 before, v = np.mean(h), 0.0
                 for client, delta in waiting:
                     v += (delta - h[client]) / buffer
                     h[client] = delta
-                x, waiting, version = x - decay**version * (before + v), [], version + 1
+                x, waiting, version = x - (before + v), [], version + 1
                 history.append((now, x))
         for i in arrived:
-            task[i] = (now + SECONDS[i], x)
+            task[i] = (now + SECONDS[i], x, LR * decay**version)
     return np.array(history[:updates])
 
 

@@ -41,7 +41,7 @@ def used(events):
 def tables():
     """Two rounds of 10 s; a transfer takes 1 s down and 1 s up.
 
-    Client 0 answers after 6 s and is not asked again, away from 12 s to 15 s. Client 1 works all
+    Client 0 answers after 6 s and is not asked again, away from 12 s to 15 s. Client 1 tasks all
     the time. Client 2 is late in round 1 and is asked anew at 10 s. Client 3 leaves at 5 s and is
     back at 9 s.
     """
