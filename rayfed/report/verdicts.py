@@ -131,8 +131,8 @@ def verdict(
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
-def critical(count: int, seeds: int) -> list[float]:
-    """Return the values of t beyond which the best of some algorithms is better than each other.
+def critical(count: int, seeds: int) -> list[dict[str, float]]:
+    """Return the limits at which the best of some algorithms is better than each other one.
 
     Parameters
     ----------
@@ -143,19 +143,21 @@ def critical(count: int, seeds: int) -> list[float]:
 
     Returns
     -------
-    list of float
-        For the largest t, the second largest, and so on.
+    list of dict
+        Of each step of Holm's correction the value of ``t`` that a difference must exceed, and the
+        p-value ``p`` that a test by ranks must not; for the smallest p-value, the second smallest,
+        and so on.
 
     Examples
     --------
-    >>> [round(t, 3) for t in critical(2, 3)]
+    >>> [round(limit["t"], 3) for limit in critical(2, 3)]
     [4.303]
     """
     from scipy import stats  # imported late: it takes a third of a second
 
     pairs = count * (count - 1) // 2
-    levels = [LEVEL / (pairs - rank) for rank in range(count - 1)]
-    return [float(stats.t.ppf(1 - level / 2, seeds - 1)) for level in levels]
+    levels = [LEVEL / (pairs - step) for step in range(count - 1)]
+    return [{"t": float(stats.t.ppf(1 - p / 2, seeds - 1)), "p": p} for p in levels]
 
 
 def _compared(

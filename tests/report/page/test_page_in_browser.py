@@ -397,14 +397,18 @@ def test_the_table_follows_the_target_and_the_column(page, results):
         ((20, 21, 25), (30, 33, 35), True),
         ((4, 5, 25), (30, 33, 35), False),  # erratic
         ((4, 4, 5), (5, 6, 5), False),  # within one evaluated row
-        ((20, 21, 50), (30, 33, 35), False),  # one seed never reaches it
+        ((20, 21, 50), (30, 33, 35), False),  # one seed never reaches it, and three are too few
+        ((20, 21, 22, 23, 24, 25, 26, 50), (30, 33, 35, 30, 33, 35, 36, 37), True),  # 2 / 2^8 * 2
+        ((4, 5, 50, 7, 8), None, False),  # 2 / 2^5 exceeds 5 %
+        ((4, 5, 50, 7, 8, 9), None, True),  # 2 / 2^6 does not
     ],
 )
 def test_what_is_better_is_bold_for_a_target_of_the_readers(
     elsewhere, tmp_path, run_writer, rows, b, c, best
 ):
-    """All lose 8 until the round in which they reach loss 1; "a" needs 3, 4 and 5."""
-    for name, needed in {"a": (3, 4, 5), "b": b, "c": c}.items():
+    """All lose 8 until the round in which they reach loss 1; "a" needs 3, 4, 5, 3, 4 and so on."""
+    rounds = {"a": tuple(3 + seed % 3 for seed in range(len(b))), "b": b, "c": c or ()}
+    for name, needed in rounds.items():
         for seed, number in enumerate(needed):
             loss = [8.0] * number + [1.0] * (40 - number) if number < 40 else [8.0] * 40
             run_writer(tmp_path, name, seed, rows(loss, name, seed))
