@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +17,10 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
 from rayfed.core.files import read_arrays, reading
 from rayfed.engine.loop import NOT_FINITE
+from rayfed.report.panels.answers import said
 from rayfed.report.read.results import RunRecord
+from rayfed.report.verdicts import Verdict as Paired
+from rayfed.report.verdicts import verdict as paired
 from rayfed.reproduce.claims import Check, Claim, Claims, Close, Mark, RecordedValue, Where, runs_of
 
 NEVER = math.inf
@@ -57,22 +62,53 @@ class Verdict:
 
     @property
     def status(self) -> str:
-        """Return ``holds``, ``not reproduced``, ``fails``, ``not checked`` or ``not run``."""
+        """The state of the claim.
+
+        It is ``holds``, ``undecided``, ``not reproduced``, ``fails``, ``not checked``, ``not run``.
+        An order of different runs is undecided if it holds for the means, but not every pair of
+        neighbours is decided by the paired differences over seeds (`rayfed.report.verdicts`).
+        """
         if self.holds is None:
             return "not checked" if self.ran else "not run"
+        if self.claim.measured is None and self.holds:
+            return "holds" if self._closest is None else "undecided"
         if self.claim.measured is None:
-            return "holds" if self.holds else "fails"
+            return "fails"
         stands = not self.holds and agrees(self.claim.measured, self)
         return "not reproduced" if stands else "fails"
 
     @property
     def expected(self) -> bool:
-        """Whether the claim holds, fails as its mark says, or is about the other length."""
-        return self.status in ("holds", "not reproduced", "not run")
+        """Whether the claim is not contradicted, fails as its mark says, or is of other length."""
+        return self.status in ("holds", "undecided", "not reproduced", "not run")
+
+    @cached_property
+    def _closest(self) -> Paired | None:
+        """The verdict on the two runs of an order that are the least certain to differ.
+
+        None if all are certain, or the claim orders no different runs. The claim needs every pair,
+        so that p-values are not corrected for their number.
+        """
+        check, places = self.claim.check, [where for _, where in runs_of(self.claim.check)]
+        if len({(where.part, where.of, where.setting) for where in places}) < 2:
+            return None
+        each = {s: own for s, (_, own) in self.each.items() if len(own) == len(self.values)}
+        if any(where.seed is not None for where in places):  # then all seeds have one number
+            each = dict([*each.items()][:1])
+        pairs = {seed: ordered(check, own) for seed, own in each.items()}
+        found = []
+        for k in range(len(ordered(check, self.values))):
+            low = {seed: of_seed[k][0] for seed, of_seed in pairs.items()}
+            high = {seed: of_seed[k][1] for seed, of_seed in pairs.items()}
+            found.append(paired({"low": low, "high": high}, best="low"))
+        unclear = [one for one in found if one is not None and not one.clear]
+        return max(unclear, key=lambda one: one.comparisons[0].p, default=None)
 
     @property
     def remark(self) -> str:
         """A remark for the reader; empty if there is none."""
+        if self.status == "undecided" and self._closest is not None:
+            return said(self._closest)
         because, mark = self.claim.reason(self.values), self.claim.measured
         if because is None or mark is None or self.holds is None:
             return ""
@@ -223,6 +259,23 @@ def compare(check: Check, values: Sequence[float]) -> bool:
         low, high = check.between
         return bool(((low <= measured) & (measured <= high)).all())
     return is_close(check, _numbers(check), values)
+
+
+def ordered(check: Check, values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the pairs of numbers of which a check says that the first is less than the second.
+
+    They are the neighbours of an order; of a ratio or difference the number itself and that of
+    equal runs, if the bounds exclude equal runs.
+    """
+    value = check.value
+    if value is None:
+        return list(pairwise(values if check.ascending else values[::-1]))
+    equal = 1.0 if value.ratio else 0.0
+    if not (value.ratio or value.difference) or check.equals is not None or compare(check, [equal]):
+        return []
+    least = check.between[0] if check.between else check.above
+    more = least is not None and least >= equal
+    return [(equal, number) if more else (number, equal) for number in values]
 
 
 def _ascends(values: Floats, by: float | None, apart: float | None) -> bool:

@@ -46,7 +46,7 @@ class CostsPanel(Panel):
         """For each case, or the whole, the critical t of its rivals; None if seeds are missing."""
         return {"critical": [self._critical(part.results) for part in self.source.parts]}
 
-    def _critical(self, results: Results) -> list[float] | None:
+    def _critical(self, results: Results) -> list[dict[str, float]] | None:
         seeds = [len(results.usable(n)) for n in results.names if n not in results.baselines]
         known = len(set(seeds)) == 1 and seeds[0] > 1
         return critical(len(seeds), seeds[0]) if known else None

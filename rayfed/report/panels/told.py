@@ -149,8 +149,8 @@ def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:
     '2 of 3 claims of the source hold; failing: 1'
     """
     states = [claim["status"] for claim in claims]
-    others = {"fails": "failing", "not reproduced": "not reproduced", "not checked": "not checked",
-              "not run": "of the other length"}  # fmt: skip
+    others = {"undecided": "undecided", "fails": "failing", "not reproduced": "not reproduced",
+              "not checked": "not checked", "not run": "of the other length"}  # fmt: skip
     counts = [f"{words}: {states.count(s)}" for s, words in others.items() if s in states]
     return "; ".join(
         [f"{states.count('holds')} of {len(states)} claims of the source hold", *counts]
