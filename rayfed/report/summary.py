@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report import tables
+from rayfed.report.ranking import costs_of
 from rayfed.report.read.breakdown import profile_of
 from rayfed.report.read.curves import (
     first_column,
@@ -97,7 +98,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         | {"seed": run.seed, "status": run.status}
         | _totals(run.rounds)
         | {"target_column": y, "target": np.nan if goals[run.name] is None else goals[run.name]}
-        | tables.costs_of(history(run), results.column(y), goals[run.name])
+        | costs_of(history(run), results.column(y), goals[run.name])
         | run.usage.totals
         | {column: _last(run.rounds, column) for column in columns}
         for run in results.runs_found

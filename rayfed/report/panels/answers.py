@@ -11,13 +11,13 @@ import pandas as pd
 from rayfed.core.columns import Column
 from rayfed.core.errors import many
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, quoted
-from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
+from rayfed.report.pivot import SIGNIFICANCE, Ranks, standings
+from rayfed.report.ranking import COSTS, Ranking
 from rayfed.report.read import units
 from rayfed.report.read.curves import leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
-from rayfed.report.tables import COSTS, costs_by_seed, resolution
-from rayfed.report.verdicts import Comparison, Verdict, verdict
+from rayfed.report.verdicts import Comparison, Verdict
 
 _MOST_TOLD = 4  # cases beyond which they are counted
 
@@ -104,10 +104,8 @@ def _reached(reached: pd.DataFrame, aim: str, cost: str) -> str:
 
 def _compared(results: Results, rivals: pd.DataFrame, cost: str) -> list[str]:
     """Return the verdict on what algorithms took to the target; nothing where one is alone."""
-    values = {row["name"]: costs_by_seed(results, row, cost) for _, row in rivals.iterrows()}
-    known = {name: of for name, of in values.items() if of}
-    found = verdict(known, resolution=resolution(rivals, cost))
-    return [said(found)] if found is not None and found.comparisons else []
+    found = Ranking.of_costs(results, rivals)[cost].verdict
+    return [] if found is None else [said(found)]
 
 
 def said(found: Verdict) -> str:
@@ -273,7 +271,7 @@ _KINDS = {"best": "ends best", "every seed": "is ahead with every seed",
 _Kinds: TypeAlias = Mapping[str, Mapping[tuple[str, ...], list[str]]]
 
 
-def _kind(standing: Standing) -> tuple[str, tuple[str, ...]]:
+def _kind(standing: Ranking) -> tuple[str, tuple[str, ...]]:
     """Return how a case ended, one of `_KINDS`, and the algorithms that share the first place."""
     found = standing.verdict
     if found is None:
@@ -287,7 +285,7 @@ def _kind(standing: Standing) -> tuple[str, tuple[str, ...]]:
     return "equivalent" if words == {"equivalent"} else "undecided", level
 
 
-def _each(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
+def _each(title: str, found: Mapping[str, Ranking], kinds: _Kinds) -> str:
     """Return the algorithm that is ahead in each case, and the margin."""
     texts: list[str] = []
     head = f"{title} "
@@ -317,14 +315,14 @@ def _between(names: tuple[str, ...]) -> str:
     return f"it is undecided between {joined([quoted(name) for name in names])}"
 
 
-def _margin(standing: Standing) -> str:
+def _margin(standing: Ranking) -> str:
     """Return the best value and the next one, with its algorithm."""
     first, second = standing.ranking[:2]
     ends = units.telling([standing.ends[name].mean for name in (first, second)], least=3)
     return f"{ends[0]}, {quoted(second)} {ends[1]}"
 
 
-def _counted(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
+def _counted(title: str, found: Mapping[str, Ranking], kinds: _Kinds) -> str:
     """Return in how many cases each algorithm is ahead."""
     texts: list[str] = []
     for kind in ("best", "every seed"):

@@ -15,12 +15,13 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.answers import headline, of_target
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
+from rayfed.report.ranking import COSTS
 from rayfed.report.read import units
 from rayfed.report.read.curves import clocks, default_target
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
-from rayfed.report.tables import COSTS, summary
+from rayfed.report.tables import summary
 
 
 class HeadlinePanel(Panel):

@@ -190,8 +190,7 @@ def test_planned_runs_count_and_one_that_runs_is_not_behind(tmp_path, run_writer
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 7]), status="running")
     assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 1 round; undecided with one seed; b still runs "
-        "(so far: 1 of 6 runs ended)."
+        "a reached loss 2 in 1 round; b still runs (so far: 1 of 6 runs ended)."
     )
 
 
