@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
 from rayfed.core.columns import Column
 from rayfed.core.errors import many
-from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, quoted
+from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, named, quoted
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, standings
 from rayfed.report.ranking import COSTS, Ranking
 from rayfed.report.read import units
@@ -19,7 +18,7 @@ from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
 from rayfed.report.verdicts import Comparison, Verdict
 
-_MOST_TOLD = 4  # cases beyond which they are counted
+_FEW = 4  # cases up to which values are shown
 
 
 def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) -> str:
@@ -50,16 +49,28 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
         return f"{_without_target(rivals)}{_progress(results)}."
     aim = goal(results.column(column), target)
     cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
-    reached = rivals[rivals[cost].notna()].sort_values(cost, kind="stable")
+    reached = rivals.dropna(subset=cost).sort_values(cost, kind="stable")
     others = rivals[rivals[cost].isna()]
-    if not len(reached):
-        return f"{_nobody(results, others, aim, column)}{_progress(results)}."
-    texts = [_reached(reached, aim, cost), *_compared(results, rivals, cost)]
-    texts += _lost(reached) + _of_others(results, others, column)
+    texts = [_nobody(results, others, aim)]
+    if len(reached):
+        found = Ranking.of_costs(results, rivals)[cost].verdict
+        lost = reached.loc[reached["rounds_to_keep"].isna(), "name"]
+        texts = [_reached(reached, aim, cost)]
+        texts += [] if found is None else [said(found)]
+        texts += [f"{named(lost)} did not keep it"] if len(lost) else []
+    texts += _of_others(results, others, column, bool(len(reached)))
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
 _CLOCKS = {clock: cost for cost, clock in COSTS.items()}
+_AMOUNTS: Mapping[str, tuple[str, Callable[[float], str], str]] = {
+    "rounds_to_target": ("in", units.count, " rounds"),
+    "time_to_target_s": ("after", units.duration, " of simulated time"),
+    "bytes_to_target": ("after", units.size, ""),
+    "bytes_up_to_target": ("after", units.size, " of uploads"),
+    "updates_to_target": ("after", units.count, " client updates"),
+}
+"""The words before a cost, its number, and the words behind the first one of a sentence."""
 
 
 def of_target(results: Results, frame: pd.DataFrame) -> str:
@@ -76,36 +87,18 @@ def of_target(results: Results, frame: pd.DataFrame) -> str:
     return f"Target: {goal(results.column(column), target)}{stops}, reached by {of}."
 
 
-def _amount(cost: str, value: float) -> tuple[str, str]:
-    """Return a cost for a sentence, and its unit."""
-    if cost == "rounds_to_target":
-        return f"in {units.count(value)}", f" round{'' if value == 1 else 's'}"
-    if cost == "time_to_target_s":
-        return f"after {units.duration(value)}", " of simulated time"
-    if cost == "updates_to_target":
-        return f"after {units.count(value)}", " client updates"
-    uploads = " of uploads" if cost == "bytes_up_to_target" else ""
-    return f"after {units.size(value)}", uploads
-
-
 def _reached(reached: pd.DataFrame, aim: str, cost: str) -> str:
-    """Return what each algorithm took to the target; those that share the first place together."""
-    least = float(reached[cost].iloc[0])
-    tied = reached[reached[cost] == least]
-    names = joined([quoted(name) for name in tied["name"]])
-    text = f"{names} reached {aim} {''.join(_amount(cost, least))}"
-    text += " each" if len(tied) > 1 else ""
-    rest = reached.iloc[len(tied) : MOST_NAMED]
-    parts = [f"{quoted(row['name'])} {_amount(cost, float(row[cost]))[0]}"
-             for _, row in rest.iterrows()]  # fmt: skip
-    more = len(reached) - len(tied) - len(rest)
-    return ", ".join([text, *parts, *([f"{more} more later"] if more > 0 else [])])
-
-
-def _compared(results: Results, rivals: pd.DataFrame, cost: str) -> list[str]:
-    """Return the verdict on what algorithms took to the target; nothing where one is alone."""
-    found = Ranking.of_costs(results, rivals)[cost].verdict
-    return [] if found is None else [said(found)]
+    """Return the cost of each algorithm, the lowest first; equal first places are joined."""
+    word, text, unit = _AMOUNTS[cost]
+    amounts = [f"{word} {text(float(value))}" for value in reached[cost]]
+    tied = int((reached[cost] == reached[cost].iloc[0]).sum())
+    unit = unit.removesuffix("s") if amounts[0].endswith(" 1") else unit
+    first = f"{named(reached['name'][:tied])} reached {aim} {amounts[0]}{unit}"
+    rest = zip(reached["name"][tied:MOST_NAMED], amounts[tied:], strict=False)
+    parts = [f"{quoted(name)} {amount}" for name, amount in rest]
+    more = len(reached) - tied - len(parts)
+    each = " each" if tied > 1 else ""
+    return ", ".join([first + each, *parts, *([f"{more} more later"] if more else [])])
 
 
 def said(found: Verdict) -> str:
@@ -121,7 +114,7 @@ def said(found: Verdict) -> str:
         all_of = " than all others" if word == "better" and len(those) > 1 else ""
         return f"{word}{all_of} {over}{_needed(those)}"
     parts = [
-        f"{word} {_WORDS[word]} {joined([quoted(c.other) for c in those])}{_needed(those)}"
+        f"{word} {_WORDS[word]} {named(c.other for c in those)}{_needed(those)}"
         for word, those in words.items()
     ]
     return f"{over} {listed(parts)}"
@@ -145,58 +138,41 @@ def _needed(compared: Sequence[Comparison]) -> str:
     return f" (about {many(max(known), 'seed')} would separate them)"
 
 
-def _lost(reached: pd.DataFrame) -> list[str]:
-    """Return which algorithms reached the target and lost it again until the end."""
-    names = [quoted(name) for name in reached.loc[reached["rounds_to_keep"].isna(), "name"]]
-    return [f"{joined(names)} did not keep it"] if names else []
-
-
-def _nobody(results: Results, others: pd.DataFrame, aim: str, column: str) -> str:
-    """Return that no algorithm reached the target with every seed."""
+def _nobody(results: Results, others: pd.DataFrame, aim: str) -> str:
     if len(_running(results, others)) == len(others):
         return f"No algorithm has reached {aim} yet"
-    return "; ".join([f"No algorithm reached {aim}{_not_every_seed(others)}",
-                      *_worse(results, others["name"], column)])  # fmt: skip
+    return f"No algorithm reached {aim}{_not_every_seed(others)}"
 
 
-def _of_others(results: Results, others: pd.DataFrame, column: str) -> list[str]:
-    """Return a clause for each kind of algorithm that did not reach the target."""
+def _of_others(results: Results, others: pd.DataFrame, column: str, reached: bool) -> list[str]:
+    """Return a clause for each kind of algorithm that did not reach the target.
+
+    Only those that ended worse than they began are named if no algorithm reached it.
+    """
     still = _running(results, others)
     ended = others[~others["name"].isin(still)]
-    worse = _ended_worse(results, ended["name"], column)
+    worse = [name for name in ended["name"] if _change(results, name, column) < 0]
     never = ended[~ended["name"].isin(worse)]
     texts = []
-    if len(never):
-        names = joined([quoted(name) for name in never["name"]])
-        texts.append(f"{names} did not reach it{_not_every_seed(never)}")
-    texts += _worse(results, ended["name"], column)
-    return texts + ([f"{joined([quoted(name) for name in still])} still runs"] if still else [])
+    if reached and len(never):
+        texts.append(f"{named(never['name'])} did not reach it{_not_every_seed(never)}")
+    if worse:
+        they = "it" if len(worse) == 1 else "they"
+        texts.append(f"{named(worse)} ended worse than {they} began")
+    return [*texts, f"{named(still)} still runs"] if reached and still else texts
 
 
 def _running(results: Results, rows: pd.DataFrame) -> list[str]:
-    """Return the algorithms of which a run goes on: what they have not reached, they may yet."""
+    """Return the algorithms with unfinished runs, which may still reach a target."""
     states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
     return [name for name, found in states.items() if "running" in found]
 
 
-def _ended_worse(results: Results, names: Iterable[str], column: str) -> list[str]:
-    """Return the algorithms whose last value is worse than their first, means over seeds."""
-    sign = -1.0 if results.column(column).better == "higher" else 1.0
-    found = []
-    for name in names:
-        values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
-        steps = [sign * float(known[-1] - known[0]) for known in values if len(known)]
-        if sum(steps) > 0:
-            found.append(name)
-    return found
-
-
-def _worse(results: Results, names: Iterable[str], column: str) -> list[str]:
-    """Return a clause on algorithms that ended worse than they began, if there are any."""
-    found = [quoted(name) for name in _ended_worse(results, names, column)]
-    if not found:
-        return []
-    return [f"{joined(found)} ended worse than {'it' if len(found) == 1 else 'they'} began"]
+def _change(results: Results, name: str, column: str) -> float:
+    """Return by how much runs improved from their first to their last value, added up."""
+    values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
+    change = sum(float(known[-1] - known[0]) for known in values if len(known))
+    return change if results.column(column).better == "higher" else -change
 
 
 def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
@@ -245,7 +221,7 @@ def _progress(results: Results) -> str:
 
 
 def by_case(results: Results, column: str) -> str:
-    """Return which algorithm ends best in which case, and where that is undecided.
+    """Return the verdict on the last values in each case, equal verdicts together.
 
     Parameters
     ----------
@@ -257,88 +233,48 @@ def by_case(results: Results, column: str) -> str:
     title, found = results.column(column).title, standings(results, column)
     if results.column(column).better is None or not found:
         return f"The final {title} of each algorithm, by case"
-    kinds: dict[str, dict[tuple[str, ...], list[str]]] = {kind: {} for kind in _KINDS}
+    few = len(found) <= _FEW
+    groups: dict[tuple[int, str], list[str]] = {}
     for case, one in found.items():
-        kind, names = _kind(one)
-        kinds[kind].setdefault(names, []).append(case)
-    text = (_each if len(found) <= _MOST_TOLD else _counted)(title, found, kinds)
-    seeds = max(len(results.usable(name)) for name in results.names)
-    return text if seeds > 1 else f"{text}; undecided with one seed"
+        groups.setdefault(_outcome(one, few), []).append(case)
+    texts = []
+    for (kind, text), cases in sorted(groups.items(), key=lambda of: (of[0][0], -len(of[1]))):
+        where = at(cases) if len(cases) <= MOST_NAMED else f"in {len(cases)} of {len(found)} cases"
+        if kind < _UNDECIDED and few:
+            where = listed([f"{at([case])} ({_margin(found[case])})" for case in cases])
+        verdicts = [one for case in cases if (one := found[case].verdict) is not None]
+        open_ = [c for one in verdicts for c in one.comparisons if c.word == "undecided"]
+        texts.append(f"{text} {where}{_needed(open_) if kind == _UNDECIDED else ''}")
+    return f"Final {title}: {'; '.join(texts)}"
 
 
-_KINDS = {"best": "ends best", "every seed": "is ahead with every seed",
-          "undecided": "undecided between", "equivalent": "equivalent"}  # fmt: skip
-_Kinds: TypeAlias = Mapping[str, Mapping[tuple[str, ...], list[str]]]
+_UNDECIDED = 2
 
 
-def _kind(standing: Ranking) -> tuple[str, tuple[str, ...]]:
-    """Return how a case ended, one of `_KINDS`, and the algorithms that share the first place."""
-    found = standing.verdict
+def _outcome(ranking: Ranking, few: bool) -> tuple[int, str]:
+    """Return the place of a verdict on a case in the sentence, and its words.
+
+    Undecided algorithms are named where there are few cases.
+    """
+    found = ranking.verdict
     if found is None:
-        return "undecided", standing.ranking
-    if found.clear:
-        return "best", (found.best,)
-    level = found.level
+        return 4, "nothing to compare"
+    best, level = quoted(found.best), found.level
     if len(level) == 1:
-        return "every seed", level
+        return (0, f"{best} is best") if found.clear else (1, f"{best} is ahead with every seed")
+    if min(c.seeds for c in found.comparisons) < 2:
+        return 3, "undecided with one seed"
     words = {one.word for one in found.comparisons if one.other in level}
-    return "equivalent" if words == {"equivalent"} else "undecided", level
+    if words == {"equivalent"}:
+        return 3, f"{named(level) if few else 'the best'} are equivalent"
+    return _UNDECIDED, f"undecided between {named(level)}" if few else "undecided"
 
 
-def _each(title: str, found: Mapping[str, Ranking], kinds: _Kinds) -> str:
-    """Return the algorithm that is ahead in each case, and the margin."""
-    texts: list[str] = []
-    head = f"{title} "
-    for kind in ("best", "every seed"):
-        parts: list[str] = []
-        for (name,), cases in kinds[kind].items():
-            where = []
-            for case in cases:
-                where.append(f"{at([case])} ({head}{_margin(found[case])})")
-                head = ""
-            verb = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]}"
-            parts.append(f"{verb} {listed(where)}")
-        texts += [", ".join(parts)] if parts else []
-    for names, cases in kinds["undecided"].items():
-        several = [one for case in cases if (one := found[case].verdict) is not None]
-        needed = _needed([c for one in several for c in one.comparisons if c.word == "undecided"])
-        texts.append(f"{at(cases)} {_between(names)}{needed}")
-    for names, cases in kinds["equivalent"].items():
-        texts.append(f"{at(cases)} {listed([quoted(name) for name in names])} are equivalent")
-    text = "; ".join(texts)
-    return text if kinds["best"] or kinds["every seed"] else f"By the final {title} {text}"
-
-
-def _between(names: tuple[str, ...]) -> str:
-    if len(names) < 2:
-        return "nothing is to be compared"
-    return f"it is undecided between {joined([quoted(name) for name in names])}"
-
-
-def _margin(standing: Ranking) -> str:
+def _margin(ranking: Ranking) -> str:
     """Return the best value and the next one, with its algorithm."""
-    first, second = standing.ranking[:2]
-    ends = units.telling([standing.ends[name].mean for name in (first, second)], least=3)
+    first, second = ranking.ranking[:2]
+    ends = units.telling([ranking.ends[name].mean for name in (first, second)], least=3)
     return f"{ends[0]}, {quoted(second)} {ends[1]}"
-
-
-def _counted(title: str, found: Mapping[str, Ranking], kinds: _Kinds) -> str:
-    """Return in how many cases each algorithm is ahead."""
-    texts: list[str] = []
-    for kind in ("best", "every seed"):
-        won = {names[0]: cases for names, cases in kinds[kind].items()}
-        parts: list[str] = []
-        for name in sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]:
-            head = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]} by {title}"
-            of = "" if texts or parts else f" of {len(found)} cases"
-            named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
-            parts.append(f"{head} in {len(won[name])}{of}{named}")
-        texts += [", ".join(parts)] if parts else []
-    for kind in ("undecided", "equivalent"):
-        count = sum(map(len, kinds[kind].values()))
-        if count:
-            texts.append(f"{kind} in {count}{'' if texts else f' of {len(found)} cases'}")
-    return "; ".join(texts)
 
 
 def at(cases: Sequence[str]) -> str:
@@ -365,6 +301,5 @@ def of_ranks(ranks: Ranks) -> str:
     worse = [name for name in others if ranks.means[name] - least >= ranks.critical]
     if not worse:
         return f"{text}, but no algorithm is worse beyond the critical difference"
-    told = joined([quoted(name) for name in worse])
     verb = "is" if len(worse) == 1 else "are"
-    return f"{text}; {told} {verb} worse by more than the critical difference"
+    return f"{text}; {named(worse)} {verb} worse by more than the critical difference"

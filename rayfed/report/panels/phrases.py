@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rayfed.core.columns import Column
 from rayfed.report.read import units
@@ -35,6 +35,17 @@ def joined(parts: Sequence[str]) -> str:
     if rest := len(parts[MOST_NAMED:]):
         shown.append("1 other" if rest == 1 else f"{rest} others")
     return listed(shown)
+
+
+def named(names: Iterable[object]) -> str:
+    """Return algorithms as a sentence names them; of many the first.
+
+    Examples
+    --------
+    >>> named(["FedAvg", "FedAvg, server step 10"])
+    'FedAvg and “FedAvg, server step 10”'
+    """
+    return joined([quoted(name) for name in names])
 
 
 def competing(results: Results, known: Collection[str]) -> list[str]:

@@ -697,7 +697,7 @@ def test_figures_below_are_of_the_chosen_case(in_cases):
     first = title(in_cases, "finals")
     press(in_cases, "[data-case='alpha = 10']")
     wait(in_cases, "document.getElementById('finals-title').textContent !== arguments[0]", first)
-    assert title(in_cases, "finals").startswith("The final loss of b, 0.9 to 1.1, is better than a")
+    assert title(in_cases, "finals").startswith("b ends at loss 0.9 to 1.1: better over 2 seeds")
     assert "case=alpha+%3D+10" in fragment(in_cases)
 
 
@@ -711,7 +711,7 @@ def test_the_table_of_cases_follows_the_column_and_is_copied(in_cases):
     press(in_cases, "[data-y=accuracy]")
     wait(in_cases, "document.querySelector('#pivot th').textContent === 'final accuracy'")
     said = "document.getElementById('answer').textContent"
-    assert in_cases.execute_script(f"return {said}").startswith("a ends best at alpha = 0.1 (acc")
+    assert in_cases.execute_script(f"return {said}").startswith("Final accuracy: a is best at")
 
 
 def folder_of(driver):
@@ -833,7 +833,7 @@ def test_final_values_follow_the_column(page, results):
     wait(page, "document.getElementById('finals').layout.xaxis.title.text === 'final accuracy'")
     same_traces(page, "finals", expected)
     assert layout(page, "finals")["xaxis"]["range"] == pytest.approx(expected.layout.xaxis.range)
-    assert title(page, "finals").startswith("The final accuracy of FedExP")
+    assert title(page, "finals").startswith("FedExP eps=1e-3 ends at accuracy ")
 
 
 def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows):
