@@ -242,8 +242,8 @@ def by_case(results: Results, column: str) -> str:
         where = at(cases) if len(cases) <= MOST_NAMED else f"in {len(cases)} of {len(found)} cases"
         if kind < _UNDECIDED and few:
             where = listed([f"{at([case])} ({_margin(found[case])})" for case in cases])
-        verdicts = [one for case in cases if (one := found[case].verdict) is not None]
-        open_ = [c for one in verdicts for c in one.comparisons if c.word == "undecided"]
+        verdicts = [v for case in cases if (v := found[case].verdict) is not None]
+        open_ = [c for v in verdicts for c in v.comparisons if c.word == "undecided"]
         texts.append(f"{text} {where}{_needed(open_) if kind == _UNDECIDED else ''}")
     return f"Final {title}: {'; '.join(texts)}"
 
