@@ -1,4 +1,4 @@
-"""Algorithms by case: the best final values, and verdicts on them."""
+"""Algorithms by case: final values with verdicts, and mean ranks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rayfed.report.read.results import Results
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
 
 MOST_ACROSS = 6
-"""Cases up to which each is a column of the table; of more each is a row."""
+"""The most cases that are columns of the table; more are rows."""
 FEWEST = 5
-"""Cases without which no ranks are compared."""
+"""The fewest cases over which ranks are compared."""
 SIGNIFICANCE = 0.05
 
 
@@ -38,8 +38,8 @@ def standings(results: Results, column: str) -> dict[str, Ranking]:
 def pivot(results: Results, column: str) -> list[TextColumn]:
     """Return last values as a table of algorithms by cases; of more than 6 cases by algorithms.
 
-    The best value of a case has ``best`` where it is better than all others, see `verdicts`. Values
-    of runs that go on are those so far; they do not compete.
+    The best value of a case has ``best`` where it is better than all others, see `verdicts`.
+    Algorithms with unfinished runs do not compete.
     """
     found = standings(results, column)
     names = list(dict.fromkeys(name for one in found.values() for name in one.ends))
@@ -56,9 +56,9 @@ def pivot(results: Results, column: str) -> list[TextColumn]:
 
 
 def at_a_glance(results: Results, width: int | None = 80) -> pd.DataFrame:
-    """Return the results at a glance as text: `tables.comparison`, or of cases the `pivot`.
+    """Return the results as text: `tables.comparison`, or the `pivot` of cases.
 
-    Where a line has fewer characters than that takes, the deviations are left out.
+    Deviations are left out where a line has too few characters.
     """
     if not results.cases:
         return comparison(results, width=width)
@@ -78,7 +78,7 @@ def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool]:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of algorithms over cases, and by how much they must differ.
+    """Mean ranks of algorithms over cases, and their critical difference.
 
     J. Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7 (2006),
     section 3.2.2: Friedman's test, then Nemenyi's.
@@ -89,9 +89,9 @@ class Ranks:
         The mean rank of each algorithm, the best (least) first; ties share their ranks.
     cases : int
     p : float
-        Of Friedman's test, that chance alone makes the ranks differ so much.
+        p-value of Friedman's test that all algorithms are equal.
     critical : float
-        The critical difference at 5 %: ranks that differ by less are level.
+        The critical difference at 5 %: smaller differences are not significant.
     """
 
     means: Mapping[str, float]
@@ -115,7 +115,7 @@ class Ranks:
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
-        """The largest sets of algorithms, two or more, whose ranks are level."""
+        """The largest sets of two or more algorithms without a significant difference."""
         names, ranks = list(self.means), np.array([*self.means.values()])
         ends = np.searchsorted(ranks, ranks + self.critical, side="left")
         starts = [0, *(k for k, (one, other) in enumerate(pairwise(ends), 1) if other > one)]
@@ -123,9 +123,10 @@ class Ranks:
 
 
 def ranks(results: Results, column: str) -> Ranks | None:
-    """Return the ranks of the algorithms that every case has; None where these say nothing.
+    """Return the ranks of the algorithms that every case has.
 
-    They do where there are five cases and three algorithms, and a column of which one end is best.
+    None if there are fewer than five cases or three algorithms, or neither end of the column is
+    best.
     """
     found = standings(results, column)
     competing = [{n: one.ends[n].mean for n in one.ranking} for one in found.values()]

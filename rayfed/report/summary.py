@@ -32,11 +32,11 @@ COUNTS = (
     "bytes_wasted",
     "local_steps",
 )
-"""Columns of the rounds that count, whose sum over the rounds is what a run took."""
+"""Columns of the rounds with counts, which add up to the totals of a run."""
 
 
 def frame(results: Results, what: str) -> pd.DataFrame:
-    """Return a table of all runs that have it.
+    """Return the table of a kind, of all runs that have one.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
 
 
 def by_setting(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
-    """Return a row a setting of an algorithm: `tables.summary`, and what the grid set.
+    """Return a row a setting of an algorithm: `tables.summary` with the keys of the grid.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def _swept(run: RunRecord, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the grid set in a run, by dotted key; a list becomes a text."""
+    """Return the values of a run in the grid, by dotted key; a list becomes a text."""
     setting = grid.get(run.setting, {})
     return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}
 

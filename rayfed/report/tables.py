@@ -1,4 +1,4 @@
-"""Tables: what it took to reach a target, and what was reached in the end."""
+"""Tables of results: costs to a target and final values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rayfed.report.read.results import Results
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
 KEPT = "kept"
-"""Stands for a clock where a column shows from which round on the target is kept."""
+"""The clock of a column that shows the round from which the target is kept."""
 
 
 def summary(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
@@ -37,15 +37,15 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     Returns
     -------
     DataFrame
-        ``..._to_target`` are means over seeds of the totals at the first evaluated round that is
-        as good as the target (rounds, simulated seconds, bytes, replies used), NaN unless every
-        seed reached it; ``reached`` says how many did. ``..._to_target_sd`` are their deviations;
-        ``..._within`` the largest distance to the evaluated row before, after which the target was
-        reached; ``..._to_keep`` means of the first evaluated row from which on all are as good, and
-        ``kept`` the number of seeds that have one. ``<column>_mean`` and ``<column>_sd`` are of the
-        last evaluated value, over the seeds that did not fail. Deviations are the sample's, NaN for
-        one seed. The measures of `usage.Usage.totals` are means over the seeds that recorded them,
-        and left out if no run did.
+        ``..._to_target`` are means over seeds of the totals at the first evaluated round that
+        reaches the target (rounds, simulated seconds, bytes, replies used), NaN unless every seed
+        reached it; ``..._to_target_sd`` are their deviations, ``..._within`` the largest distance
+        to the evaluated row before, and ``reached`` the number of seeds. ``..._to_keep`` are means
+        of the first evaluated row from which the target is kept, by ``kept`` seeds.
+        ``<column>_mean`` and ``<column>_sd`` are of the last evaluated value, over the seeds that
+        did not fail. Deviations are the sample's, NaN for one seed. The measures of
+        `usage.Usage.totals` are means over the seeds that recorded them, and left out if no run
+        did.
     """
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
@@ -80,7 +80,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
 def _to_target(each: pd.DataFrame) -> dict[str, Any]:
     """Return counts, means and deviations of the costs of each seed, (seeds, costs)."""
     known = each.notna()
-    whole = each.loc[:, known.all()].reindex(columns=each.columns)  # what every seed reached
+    whole = each.loc[:, known.all()].reindex(columns=each.columns)  # reached by every seed
     measured = whole[[*COSTS, *TO_KEEP]]
     return {
         "reached": int(known["rounds_to_target"].sum()),
@@ -103,12 +103,12 @@ class TextColumn:
     texts : tuple of str
         A text a row.
     values : tuple of float
-        What rows are sorted by; NaN sorts last.
+        The sort keys of rows; NaN sorts last.
     best : tuple of bool
-        Which row holds the best value, if it is better than all others (`verdicts`); no baseline
-        ever does, nor the only competitor.
+        Whether a row holds the best value, if it is better than all others (`verdicts`); no
+        baseline does, nor the only competitor.
     clock : str
-        The clock whose reading at the target it shows, or `KEPT`; empty for other columns.
+        The clock of a cost to the target, or `KEPT`; empty for other columns.
     """
 
     title: str
@@ -134,7 +134,7 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
             texts, values = _costs(frame, cost, text)
             best = _best(results, frame, texts, [found[cost] for found in ranked])
             made.append(TextColumn(title, texts, values, best, COSTS.get(cost, KEPT)))
-    # What only a baseline has compares nothing, unless it has nothing else.
+    # A column that only baselines have is left out, unless they have no other model.
     own = frame["name"].isin(without_global(results))
     compared = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
     for name in _FINALS:
@@ -151,7 +151,7 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
 
 
 def _by_case(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with the place of their ``case``, those of each together."""
+    """Return rows grouped by the place of their ``case``."""
     places = {case: place for place, case in enumerate(results.cases)}
     case = [places.get(results.case_of.get(name, ""), 0) for name in frame["name"]]
     return frame.assign(case=case).sort_values("case", kind="stable")
@@ -200,15 +200,15 @@ def _costs(
     values = frame[cost].where(~(frame["baseline"] & (frame[cost] == 0))).astype(float)
     texts = []
     for value, (_, row) in zip(values, frame.iterrows(), strict=True):
-        words = text(value) if np.isfinite(value) else NEVER
-        spread = (
-            row.get(f"{cost}_sd", np.nan) if cost in COSTS else np.nan
-        )  # there is no room for all
-        if np.isfinite(value) and np.isfinite(spread):
-            words += f" ± {text(spread)}"
-        elif not np.isfinite(value) and cost in _COUNTED and row["counted"] > 1:
-            words += f" ({row[_COUNTED[cost]]} of {row['counted']} seeds)"
-        texts.append(words)
+        spread = row.get(f"{cost}_sd", np.nan)
+        if not np.isfinite(value):
+            several = cost in _COUNTED and row["counted"] > 1
+            counts = f" ({row[_COUNTED[cost]]} of {row['counted']} seeds)" if several else ""
+            texts.append(f"{NEVER}{counts}")
+        elif cost in COSTS and np.isfinite(spread):  # there is no room for those of `TO_KEEP`
+            texts.append(f"{text(value)} ± {text(spread)}")
+        else:
+            texts.append(text(value))
     return tuple(texts), tuple(values)
 
 
@@ -264,7 +264,7 @@ def with_spread(mean: float, spread: float) -> str:
 def comparison(
     results: Results, y: str | None = None, target: float | None = None, width: int | None = 80
 ) -> pd.DataFrame:
-    """Return the results at a glance as text, for a terminal or a notebook.
+    """Return the main columns of the results as text, for a terminal or a notebook.
 
     The page and `summary` hold more columns.
 
@@ -279,10 +279,12 @@ def comparison(
     width : int, optional
         Characters of a line, with two between columns. Where that is too few, first the deviations
         are left out, then the bytes; then names are cut in their middle, and the time is left out.
-        What an algorithm reached in the end always stays. If None, all are given.
+        Final values always stay. If None, all are given.
     """
-    frame = _global_only(results, summary(results, y, target))
-    full, finals = _glance(results, frame), [*_final_titles(results, frame).values()]
+    frame = summary(results, y, target)
+    full = _glance(results, frame)
+    titles = map(str, full)
+    finals = [title for title in titles if title.startswith("final ") or title.endswith("accuracy")]
     for spreads, left_out, letters in _NARROWER:
         shown = full.drop(columns=[*_least(frame)[:left_out]], errors="ignore")
         for title in shown.columns.intersection(finals[spreads:]):
@@ -297,13 +299,13 @@ _NARROWER = (
     (4, 0, None), (2, 0, None), (1, 0, None), (0, 0, None),
     (0, 1, None), (0, 1, 20), (0, 2, 20), (0, 3, 12),
 )  # fmt: skip
-"""What is tried in turn: columns with deviations, columns left out, letters of a name."""
+"""Ever narrower tables: columns with deviations, columns left out, letters of a name."""
 
 
 def _least(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Return the columns that go first where there is little room."""
+    """Return the columns that are left out first where there is little room."""
     least = ("bytes up", "simulated time")
-    # Where clients' own models are compared, one model for everybody is the lesser answer.
+    # Where clients' own models are compared, the global model matters less.
     return (*least, "accuracy") if _compared(frame).startswith("personal_") else least
 
 
@@ -312,7 +314,7 @@ def _compared(frame: pd.DataFrame) -> str:
 
 
 def _cut(names: pd.Series, letters: int | None) -> pd.Series:
-    """Return names of at most so many letters; as they are if they would not differ any more."""
+    """Return names cut to a number of letters; uncut if two would be equal."""
     if letters is None:
         return names
     head = letters // 2
@@ -322,50 +324,35 @@ def _cut(names: pd.Series, letters: int | None) -> pd.Series:
 
 def _glance(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the few columns that show which algorithm is best; without those that are empty."""
-    shown = {"algorithm": [str(name) for name in frame["name"]]}
-    costs = {column.clock: column for column in text_columns(results, frame) if column.clock}
-    if costs:
-        goal = costs["round"].title.removeprefix("rounds ")
-        shown[goal] = [_rounds(row) for _, row in frame.iterrows()]
-        for title, clock in (("simulated time", "time_s"), ("bytes up", "bytes_up")):
-            shown[title] = [text.partition(" ± ")[0] for text in costs[clock].texts]
-    for name, title in _final_titles(results, frame).items():
-        if f"{name}_mean" in frame:
-            shown[title] = list(_finals(frame, name))
+    columns, shown = text_columns(results, frame), {}
+    finals = {column.title: column.texts for column in columns}
+    for column in columns:
+        if column.clock == "round":
+            shown[column.title.removeprefix("rounds ")] = [*map(_rounds, column.texts)]
+        elif column.clock in ("time_s", "bytes_up"):
+            title = "bytes up" if column.clock == "bytes_up" else column.title
+            shown[title] = [text.partition(" ± ")[0] for text in column.texts]
+    titles = {name: f"final {results.column(name).title}" for name in _FINALS}
+    personal = [n for n in ("personal_accuracy", "personal_loss") if titles[n] in finals][:1]
+    for name in dict.fromkeys(("loss", "accuracy", *personal, _compared(frame))):
+        title = titles.get(name, "")
+        if title in finals:
+            short = title.removeprefix("final ") if title.endswith("accuracy") else title
+            shown[short] = [*finals[title]]
     kept = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
-    return pd.DataFrame(kept)
+    return pd.DataFrame({"algorithm": columns[0].texts} | kept)
 
 
-def _final_titles(results: Results, frame: pd.DataFrame) -> dict[str, str]:
-    """Return which final values are shown: loss, accuracy, clients' own models, what is compared.
-
-    Of clients' own models it is what an algorithm that is ranked has, or one that has no model
-    but these, first their accuracy.
-    """
-    titles = {"loss": "final loss", "accuracy": "accuracy"}
-    own = frame["name"].isin(without_global(results))
-    shown = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
-    personal = ("personal_accuracy", "personal_loss")
-    found = [n for n in personal if f"{n}_mean" in frame and shown[f"{n}_mean"].notna().any()]
-    compared = _compared(frame)
-    for name in dict.fromkeys([*found[:1], compared]):
-        if name.startswith("personal_"):
-            titles[name] = name.replace("_", " ")
-        elif name not in titles:
-            titles[name] = f"final {results.column(name).title}"
-    return titles
-
-
-def _rounds(row: pd.Series) -> str:
-    """Return the rounds to the target, or how many seeds got there."""
-    if np.isfinite(row["rounds_to_target"]):
-        value = float(row["rounds_to_target"])
-        return f"{units.count(value)} round{'' if value == 1 else 's'}"
-    several = row["counted"] > 1 and row["reached"] > 0
-    return f"{row['reached']} of {row['counted']} seeds" if several else NEVER
+def _rounds(text: str) -> str:
+    """Return the rounds to the target, or the number of seeds that reached it."""
+    if text.startswith(NEVER):
+        seeds = text.partition("(")[2].rstrip(")")
+        return NEVER if seeds.startswith("0 ") else seeds or NEVER
+    count = text.partition(" ± ")[0]
+    return f"{count} round{'' if count == '1' else 's'}"
 
 
 def text_width(shown: pd.DataFrame) -> int:
-    """Return how many characters a line of a table takes, with two between columns."""
+    """Return the characters of a line of a table, with two between columns."""
     cells = [[str(title), *map(str, shown[title])] for title in shown]
     return sum(max(map(len, column)) for column in cells) + 2 * (len(cells) - 1)

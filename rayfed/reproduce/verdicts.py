@@ -17,7 +17,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
 from rayfed.core.files import read_arrays, reading
 from rayfed.engine.loop import NOT_FINITE
-from rayfed.report.panels.answers import said
+from rayfed.report.panels.answers import verdict_text
 from rayfed.report.read.results import RunRecord
 from rayfed.report.verdicts import Verdict as Paired
 from rayfed.report.verdicts import verdict as paired
@@ -108,7 +108,7 @@ class Verdict:
     def remark(self) -> str:
         """A remark for the reader; empty if there is none."""
         if self.status == "undecided" and self._closest is not None:
-            return said(self._closest)
+            return verdict_text(self._closest)
         because, mark = self.claim.reason(self.values), self.claim.measured
         if because is None or mark is None or self.holds is None:
             return ""

@@ -1,4 +1,4 @@
-"""The answer in a sentence: which algorithm won, by how much, on which clock, or in which case."""
+"""The headline: the order of the algorithms, and the verdict on the best one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FEW = 4  # cases up to which values are shown
 
 
 def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) -> str:
-    """Return which algorithm reached the target first on a clock, and whether it is better.
+    """Return the costs of the algorithms to the target on a clock, and the verdict on them.
 
-    Where clients have models of their own, it is their final quality; where a study has cases, the
-    best final values by case. Where many settings were swept, the best setting of each algorithm
-    counts.
+    Where clients have models of their own, these are their final values; where a study has cases,
+    the verdicts on final values by case. Where many settings were swept, the best setting of each
+    algorithm counts.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
     frame : DataFrame
         Its `tables.summary`.
     clock : str, optional
-        One of the clocks of `tables.COSTS`: rounds if None, or simulated time where an algorithm
+        One of the clocks of `ranking.COSTS`: rounds if None, or simulated time where an algorithm
         is asynchronous.
     """
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
@@ -51,12 +51,12 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
     cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
     reached = rivals.dropna(subset=cost).sort_values(cost, kind="stable")
     others = rivals[rivals[cost].isna()]
-    texts = [_nobody(results, others, aim)]
+    texts = [_none_reached(results, others, aim)]
     if len(reached):
         found = Ranking.of_costs(results, rivals)[cost].verdict
         lost = reached.loc[reached["rounds_to_keep"].isna(), "name"]
         texts = [_reached(reached, aim, cost)]
-        texts += [] if found is None else [said(found)]
+        texts += [] if found is None else [verdict_text(found)]
         texts += [f"{named(lost)} did not keep it"] if len(lost) else []
     texts += _of_others(results, others, column, bool(len(reached)))
     return f"{'; '.join(texts)}{_progress(results)}."
@@ -70,13 +70,13 @@ _AMOUNTS: Mapping[str, tuple[str, Callable[[float], str], str]] = {
     "bytes_up_to_target": ("after", units.size, " of uploads"),
     "updates_to_target": ("after", units.count, " client updates"),
 }
-"""The words before a cost, its number, and the words behind the first one of a sentence."""
+"""Of each cost the word before it, its text, and its unit."""
 
 
 def of_target(results: Results, frame: pd.DataFrame) -> str:
-    """Return how many runs reach the target of a `tables.summary`; empty if there is none.
+    """Return the number of runs that reach the target of a `tables.summary`.
 
-    Where a study has cases, it has a target for each of them.
+    Empty if there is none, or the study has cases, each with a target of its own.
     """
     column, target = str(frame["target_column"].iloc[0]), float(frame["target"].iloc[0])
     if results.cases or not math.isfinite(target):
@@ -101,8 +101,8 @@ def _reached(reached: pd.DataFrame, aim: str, cost: str) -> str:
     return ", ".join([first + each, *parts, *([f"{more} more later"] if more else [])])
 
 
-def said(found: Verdict) -> str:
-    """Return a verdict on the best algorithm of some in a few words."""
+def verdict_text(found: Verdict) -> str:
+    """Return a verdict in a few words."""
     seeds = min(c.seeds for c in found.comparisons)
     if seeds < 2:
         return "undecided with one seed"
@@ -126,11 +126,11 @@ _WORDS = {
     "undecided": "against",
     "equivalent": "to",
 }
-"""The verdicts, and the preposition of the other algorithm."""
+"""The words of verdicts, with the preposition of the other algorithm."""
 
 
 def _needed(compared: Sequence[Comparison]) -> str:
-    """Return about how many seeds would separate the closest pair; empty if none would."""
+    """Return the number of seeds that would separate the closest pair; empty if unknown."""
     needed = [one.needed for one in compared]
     known = [count for count in needed if count is not None]
     if not known or len(known) < len(needed):
@@ -138,7 +138,7 @@ def _needed(compared: Sequence[Comparison]) -> str:
     return f" (about {many(max(known), 'seed')} would separate them)"
 
 
-def _nobody(results: Results, others: pd.DataFrame, aim: str) -> str:
+def _none_reached(results: Results, others: pd.DataFrame, aim: str) -> str:
     if len(_running(results, others)) == len(others):
         return f"No algorithm has reached {aim} yet"
     return f"No algorithm reached {aim}{_not_every_seed(others)}"
@@ -169,26 +169,26 @@ def _running(results: Results, rows: pd.DataFrame) -> list[str]:
 
 
 def _change(results: Results, name: str, column: str) -> float:
-    """Return by how much runs improved from their first to their last value, added up."""
+    """Return the improvement of runs from their first to their last value, added up."""
     values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
     change = sum(float(known[-1] - known[0]) for known in values if len(known))
     return change if results.column(column).better == "higher" else -change
 
 
 def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
-    """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
+    """Return the final values of clients' own models, of a baseline and of a global model."""
     column, shared = results.column(name), results.column(name.removeprefix("personal_"))
     ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)[:MOST_NAMED]]
     text = f"Clients' own models end at {column.title} {joined(ends)}"
     for name, value in _final_values(frame[frame["baseline"]], column)[:1]:
         text += f", the baseline {name} at {value}"
     for name, value in _final_values(rivals, shared)[:1]:
-        text += f"; of models for everybody the best, {name}'s, has {shared.title} {value}"
+        text += f"; the best global model, {name}'s, has {shared.title} {value}"
     return text
 
 
 def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
-    """Return names with their last values, the best first; without those that have none."""
+    """Return the names with a last value, the best first."""
     mean = f"{column.name}_mean"
     if mean not in rows:
         return []
@@ -199,7 +199,7 @@ def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
 
 
 def _not_every_seed(missing: pd.DataFrame) -> str:
-    """Return that only some seeds reached the target, if that is so."""
+    """Return a limit to "reached" if some seeds reached the target."""
     return " with every seed" if (missing["reached"] > 0).any() else ""
 
 
@@ -278,7 +278,7 @@ def _margin(ranking: Ranking) -> str:
 
 
 def at(cases: Sequence[str]) -> str:
-    """Return where something is so: at numbers, or in cases with names.
+    """Return cases as a sentence names them: numbers, or names.
 
     Examples
     --------
@@ -292,7 +292,7 @@ def at(cases: Sequence[str]) -> str:
 
 
 def of_ranks(ranks: Ranks) -> str:
-    """Return the algorithm with the best mean rank, and those that are significantly worse."""
+    """Return the algorithm with the best mean rank, and the significantly worse ones."""
     best, *others = ranks.means
     least = ranks.means[best]
     text = f"Over {ranks.cases} cases {quoted(best)} has the best mean rank, {units.number(least)}"

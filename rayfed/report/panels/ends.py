@@ -14,7 +14,7 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.html import keep_units
-from rayfed.report.panels.answers import said
+from rayfed.report.panels.answers import verdict_text
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.ranking import Ranking
@@ -177,7 +177,7 @@ def finals_title(results: Results, column: str) -> str:
         return f"The final {shown.title} of each run"
     best = found.ranking[0]
     text = f"{quoted(best)} ends at {shown.title} {_range(values[best])}"
-    return text if found.verdict is None else f"{text}: {said(found.verdict)}"
+    return text if found.verdict is None else f"{text}: {verdict_text(found.verdict)}"
 
 
 def _range(values: Floats) -> str:
