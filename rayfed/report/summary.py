@@ -1,4 +1,4 @@
-"""Tidy tables of results: all rows of all runs, a row a run, or a row a setting of an algorithm."""
+"""Tidy tables of results: all rows of all runs, a row a run, or a row a setting."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from rayfed.core.arrays import Floats
 
 Word: TypeAlias = Literal["better", "better with every seed", "undecided", "equivalent"]
 LEVEL = 0.05
-"""Probability of a false verdict "better"."""
+"""The probability of a false verdict "better"."""
 MARGIN = 0.01
-"""Differences that count as none, relative to the best value."""
+"""The largest equivalent difference, relative to the best value."""
 MOST_SEEDS = 1000
-"""Seeds beyond which more are not suggested."""
+"""The most seeds that are suggested."""
 _ROUNDING = 1e-9  # relative differences that other processors could make
 
 
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The best, and all that it is not better than."""
+        """The best, and the algorithms that it is not better than."""
         clear = ("better", "better with every seed")
         return (self.best, *(c.other for c in self.comparisons if c.word not in clear))
 
@@ -97,7 +97,7 @@ def verdict(
     best: str | None = None,
     resolution: float = 0.0,
 ) -> Verdict | None:
-    """Return the best algorithm, and how it compares with every other.
+    """Return the best algorithm, with its comparison to every other.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def verdict(
     best : str, optional
         The algorithm that is compared with the others; the one with the best mean if None.
     resolution : float
-        Distance of the values that can be told apart, such as that of two evaluations. Differences
-        of rounded values deviate by at least its share 1 / sqrt(6).
+        Resolution of the values, such as the interval of evaluations. Differences of values that
+        are rounded to it deviate by at least 1 / sqrt(6) of it.
 
     Returns
     -------
