@@ -84,7 +84,7 @@ class Ranking:
         ends = {}
         for name in names:
             values = {} if name in results.failed else ends_by_seed(results.usable(name), column)
-            runs = _unfinished(results, name)
+            runs = unfinished(results, name)
             ends[name] = End(values, runs, bool(values) and not (runs or name in results.baselines))
         better = results.column(column).better
         return cls(ends, None if better is None else better == "higher")
@@ -114,7 +114,7 @@ class Ranking:
         ends = {}
         for name, each in found.items():
             values = dict(zip(each.index, each[cost].fillna(np.inf), strict=True))
-            runs = _unfinished(results, name) and np.inf in values.values()
+            runs = unfinished(results, name) and np.inf in values.values()
             ends[name] = End(values, runs, not (runs or rows["baseline"][name]))
         free = any(end.mean == 0 for end in ends.values() if end.competes)
         share = rows["rounds_to_target_within"] / rows["rounds_to_target"]
@@ -146,7 +146,8 @@ class Ranking:
         return self.verdict.best if self.verdict is not None and self.verdict.clear else None
 
 
-def _unfinished(results: Results, name: str) -> bool:
+def unfinished(results: Results, name: str) -> bool:
+    """Return whether a run of an algorithm is unfinished."""
     return any(run.status == "running" for run in results.of(name))
 
 

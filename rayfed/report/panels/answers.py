@@ -11,7 +11,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import many
 from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, named, quoted
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, standings
-from rayfed.report.ranking import COSTS, Ranking
+from rayfed.report.ranking import COSTS, Ranking, unfinished
 from rayfed.report.read import units
 from rayfed.report.read.curves import leaders, points, stopped_at
 from rayfed.report.read.results import Results
@@ -51,14 +51,19 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
     cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
     reached = rivals.dropna(subset=cost).sort_values(cost, kind="stable")
     others = rivals[rivals[cost].isna()]
-    texts = [_none_reached(results, others, aim)]
+    running = [name for name in others["name"] if unfinished(results, name)]
+    texts = [f"No algorithm has reached {aim} yet"]
+    if len(running) < len(others):
+        texts = [f"No algorithm reached {aim}{_not_every_seed(others)}"]
     if len(reached):
         found = Ranking.of_costs(results, rivals)[cost].verdict
         lost = reached.loc[reached["rounds_to_keep"].isna(), "name"]
         texts = [_reached(reached, aim, cost)]
         texts += [] if found is None else [verdict_text(found)]
         texts += [f"{named(lost)} did not keep it"] if len(lost) else []
-    texts += _of_others(results, others, column, bool(len(reached)))
+    ended = others[~others["name"].isin(running)]
+    texts += _of_ended(results, ended, column, bool(len(reached)))
+    texts += [f"{named(running)} still runs"] if running and len(reached) else []
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
@@ -138,19 +143,11 @@ def _needed(compared: Sequence[Comparison]) -> str:
     return f" (about {many(max(known), 'seed')} would separate them)"
 
 
-def _none_reached(results: Results, others: pd.DataFrame, aim: str) -> str:
-    if len(_running(results, others)) == len(others):
-        return f"No algorithm has reached {aim} yet"
-    return f"No algorithm reached {aim}{_not_every_seed(others)}"
-
-
-def _of_others(results: Results, others: pd.DataFrame, column: str, reached: bool) -> list[str]:
-    """Return a clause for each kind of algorithm that did not reach the target.
+def _of_ended(results: Results, ended: pd.DataFrame, column: str, reached: bool) -> list[str]:
+    """Return clauses on algorithms that ended without reaching the target.
 
     Only those that ended worse than they began are named if no algorithm reached it.
     """
-    still = _running(results, others)
-    ended = others[~others["name"].isin(still)]
     worse = [name for name in ended["name"] if _change(results, name, column) < 0]
     never = ended[~ended["name"].isin(worse)]
     texts = []
@@ -159,13 +156,7 @@ def _of_others(results: Results, others: pd.DataFrame, column: str, reached: boo
     if worse:
         they = "it" if len(worse) == 1 else "they"
         texts.append(f"{named(worse)} ended worse than {they} began")
-    return [*texts, f"{named(still)} still runs"] if reached and still else texts
-
-
-def _running(results: Results, rows: pd.DataFrame) -> list[str]:
-    """Return the algorithms with unfinished runs, which may still reach a target."""
-    states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
-    return [name for name, found in states.items() if "running" in found]
+    return texts
 
 
 def _change(results: Results, name: str, column: str) -> float:

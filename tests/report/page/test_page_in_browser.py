@@ -419,6 +419,18 @@ def test_what_is_better_is_bold_for_a_target_of_the_readers(
     assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
 
 
+def test_a_run_that_may_still_reach_a_target_takes_no_part(elsewhere, tmp_path, run_writer, rows):
+    for seed in range(6):
+        run_writer(tmp_path, "a", seed, rows([8, 2, 1]))
+        run_writer(tmp_path, "b", seed, rows([8, 7, 7, 7, 7, 7, 2, 1]))
+        run_writer(tmp_path, "c", seed, rows([8, 7]), status="running")
+    page = elsewhere(tmp_path)
+    page.execute_script("page.panel('convergence').setTarget(1.5)")
+    shown = shown_table(page)
+    assert [shown[name][0][1] for name in "abc"] == [True, False, False]
+    assert shown == written_table(Results.read(tmp_path), "loss", 1.5)
+
+
 def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
     head = page.find_elements(By.CSS_SELECTOR, "#results th button")[1]
     head.send_keys(Keys.ENTER)

@@ -112,7 +112,7 @@ page.add("costs", ({ critical }) => {
     const exact = Math.max(...known.map((cost) => cost.exact));
     const alike = others.some((other) => other.texts.join("") === first.texts.join(""));
     const passed = (limit) => others.filter((other) => isBetter(first, other, exact, limit)).length;
-    return !alike && limits.every((limit, k) => passed(limit) > k) ? first : null;
+    return !alike && others.every((_, k) => passed(limits[k]) > k) ? first : null;
   }
 
   const fill = (head) => page.parts().forEach((_, part) => fillPart(head, part));
@@ -122,7 +122,8 @@ page.add("costs", ({ critical }) => {
     const about = (row) => names.find(({ name }) => name === row.dataset.row);
     const mine = rows().filter((row) => row.dataset.part === String(part));
     const found = mine.map((row) => [row, cost(about(row), part, head.dataset.clock)]);
-    const rivals = found.filter(([row]) => !about(row).baseline);
+    const unfinished = (row, { value }) => about(row).unfinished && Number.isNaN(value);
+    const rivals = found.filter(([row, cost]) => !about(row).baseline && !unfinished(row, cost));
     const free = data.unlike || found.some(([, { value }]) => value === 0);
     const best = winner(rivals.map(([, cost]) => cost), free ? null : critical[part]);
     for (const [row, cost] of found) {
