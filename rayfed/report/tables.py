@@ -282,13 +282,10 @@ def comparison(
         Final values always stay. If None, all are given.
     """
     frame = summary(results, y, target)
-    full = _glance(results, frame)
-    titles = map(str, full)
-    finals = [title for title in titles if title.startswith("final ") or title.endswith("accuracy")]
+    full, means = _glance(results, frame)
     for spreads, left_out, letters in _NARROWER:
-        shown = full.drop(columns=[*_least(frame)[:left_out]], errors="ignore")
-        for title in shown.columns.intersection(finals[spreads:]):
-            shown[title] = shown[title].str.partition(" ± ")[0]
+        shown = full.assign(**dict([*means.items()][spreads:]))
+        shown = shown.drop(columns=[*_least(frame)[:left_out]], errors="ignore")
         shown["algorithm"] = _cut(full["algorithm"], letters)
         if width is None or text_width(shown) <= width:
             break
@@ -322,25 +319,27 @@ def _cut(names: pd.Series, letters: int | None) -> pd.Series:
     return names if len(set(cut)) < len(cut) else pd.Series(cut)
 
 
-def _glance(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the few columns that show which algorithm is best; without those that are empty."""
-    columns, shown = text_columns(results, frame), {}
-    finals = {column.title: column.texts for column in columns}
+def _glance(results: Results, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Return the columns of `comparison`, and its final values without deviations."""
+    columns, shown, means = text_columns(results, frame), {}, {}
     for column in columns:
         if column.clock == "round":
             shown[column.title.removeprefix("rounds ")] = [*map(_rounds, column.texts)]
         elif column.clock in ("time_s", "bytes_up"):
             title = "bytes up" if column.clock == "bytes_up" else column.title
             shown[title] = [text.partition(" ± ")[0] for text in column.texts]
+    finals = {column.title: column for column in columns if not column.clock}
     titles = {name: f"final {results.column(name).title}" for name in _FINALS}
     personal = [n for n in ("personal_accuracy", "personal_loss") if titles[n] in finals][:1]
     for name in dict.fromkeys(("loss", "accuracy", *personal, _compared(frame))):
-        title = titles.get(name, "")
-        if title in finals:
+        if (title := titles.get(name, "")) in finals:
             short = title.removeprefix("final ") if title.endswith("accuracy") else title
-            shown[short] = [*finals[title]]
+            column = finals[title]
+            shown[short] = [*column.texts]
+            pairs = zip(column.texts, column.values, strict=True)
+            means[short] = [units.number(v) if "±" in text else text for text, v in pairs]
     kept = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
-    return pd.DataFrame({"algorithm": columns[0].texts} | kept)
+    return pd.DataFrame({"algorithm": columns[0].texts} | kept), means
 
 
 def _rounds(text: str) -> str:
