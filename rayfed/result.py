@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from rayfed.dashboard import Served
 
 MODEL = "model.npz"
-"""File of a run with its final model."""
+"""The file of a run with its final model."""
 SUFFIXES = (".safetensors", ".npz", ".pt")
-"""Kinds of files that `Trained.write` writes."""
+"""The kinds of files of `Trained.write`."""
 
 
 class Result(RecordedResult):
-    """What a study recorded, and its final models.
+    """The records of a study, and its final models.
 
     It shows itself as a table that compares the algorithms. Frames are read when they are first
-    asked for; to see what a running study has recorded since, `load` its folder again.
+    asked for; `load` the folder of a running study again to see its newer records.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Result(RecordedResult):
         ----------
         run : str, optional
             A run folder such as ``"fedavg-seed0"``, or its part before ``-seed`` if there is one
-            seed; may be left out if there is only one run.
+            seed; not needed if there is only one run.
         trust : bool
             Whether a module that the scenario names is imported although the folder was not made
             here by this user.
@@ -66,8 +66,8 @@ class Result(RecordedResult):
         Returns
         -------
         torch.nn.Module or (p,) array
-            Of a network its module with the final weights, in evaluation mode; an array for all
-            other problems. Where clients keep layers of their own, these are as at the start.
+            The module of a network with the final weights, in evaluation mode; an array for all
+            other problems. Layers that clients keep have their initial weights.
 
         Raises
         ------
@@ -118,12 +118,12 @@ class Result(RecordedResult):
         return Path(path)
 
     def dashboard(self) -> Served:
-        """Serve the dashboard of the folder on this machine; shown in a notebook, it is inside.
+        """Serve the dashboard of the folder on this machine; a notebook shows it inline.
 
         Returns
         -------
         Served
-            Its ``address``; ``close()`` ends it, as does the end of the program.
+            Its ``address``; it ends with ``close()`` or the program.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class Trained:
     Parameters
     ----------
     problem : Problem
-        The problem that has met its data.
+        The problem, bound to its data.
     features, classes : int
         Columns of its rows, and their classes.
     x : (p,) array
@@ -188,7 +188,7 @@ class Trained:
         record, x = record_of(run), read_model(run)
         data, scenario = record.get("data"), record.get("scenario")
         if data is None or scenario is None:
-            text = "does not say of which shape its rows are; run it again with this version"
+            text = "has no shape of its rows; run it again with this version"
             raise ScenarioError(str(run), text)
         key = Key(record["seed"], "init")
         with of_study(run.parent, trust):
@@ -208,7 +208,7 @@ class Trained:
         return self.problem.module(self.x)
 
     def write(self, path: Path) -> None:
-        """Write the parameters by name to a file, whole or not at all.
+        """Write the parameters by name to a file, atomically.
 
         Raises
         ------
@@ -236,7 +236,7 @@ def read_model(run: Path) -> Array:
     Raises
     ------
     ScenarioError
-        If it has none, or not as it was written.
+        If it has none, or the file is damaged.
     """
     path, record = run / MODEL, record_of(run)
     entry = (record.get("files") or {}).get(MODEL)

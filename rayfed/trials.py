@@ -1,8 +1,7 @@
-"""A sweep: trials are proposed, run and told, a batch at a time.
+"""Sweeps: trials are proposed, run and scored batch by batch.
 
-What a trial chose and reached is read from the folders of its runs. A sweep that was killed takes
-the trials that it finds as they are and runs what is missing, so that it ends as if it had not been
-killed.
+The values and scores of trials are read from the folders of their runs. A sweep that was killed
+keeps these and runs the missing trials, so that it ends as without the interruption.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ from rayfed.study.plan.plan import Plan, Planner
 from rayfed.study.search import Recorded, Search, Trial
 
 TRIALS = "trials.csv"
-"""File of a result folder that lists all trials."""
+"""The file of a result folder that lists all trials."""
 MOMENTS = (0.25, 0.5, 0.75)
-"""When runs are compared with those of earlier batches, as shares of the median length of these."""
+"""Moments at which runs are compared with earlier ones, as shares of their median length."""
 FEWEST = 4
-"""Earlier runs without which nothing is pruned."""
+"""The fewest earlier runs with which runs are pruned."""
 
 Execute = Callable[[Sequence[Run], dict[str, Any], bool, Report], dict[str, str]]
 
 
 @dataclass(frozen=True)
 class SweepPlan(Plan):
-    """A sweep, of which the first batch is planned: `runs`.
+    """A sweep with the `runs` of its first batch.
 
     Parameters
     ----------
     search : Search
-        Proposes the trials.
+        The source of the trials.
     first : tuple of Trial
-        Those of the first batch.
+        The trials of the first batch.
     planner : Planner
-        Makes their runs.
+        The source of their runs.
     """
 
     search: Search = field(repr=False)
@@ -67,7 +66,7 @@ class SweepPlan(Plan):
 
 @dataclass(frozen=True)
 class Score:
-    """What came of a trial.
+    """The score of a trial.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ class Score:
         Mean over seeds of the objective at the end; NaN if there is none.
     status : "finished", "pruned" or "failed"
     reason : str
-        Why it failed; empty else.
+        The reason of a failure; empty else.
     """
 
     value: float
@@ -90,7 +89,7 @@ def prepare(study: Study, folder: Path | None = None) -> SweepPlan:
     ----------
     study : Study
     folder : Path, optional
-        Of the sweep that goes on; its trials are those that began there.
+        The folder of a sweep that is resumed, with its trials.
 
     Raises
     ------
@@ -105,9 +104,9 @@ def prepare(study: Study, folder: Path | None = None) -> SweepPlan:
 
 
 def _recorded(study: Study, folder: Path) -> Recorded:
-    """Return the values of the trials that began in a folder, by algorithm and number.
+    """Return the values of the trials in a folder, by algorithm and number.
 
-    Those of repetitions, which have no runs, are those of the trials that they repeat.
+    Repetitions, which have no runs, have the values of the trials that they repeat.
     """
     index, found = {label: k for k, label in enumerate(study.labels)}, {}
     for held in map(record, run_folders(folder)):
@@ -116,8 +115,8 @@ def _recorded(study: Study, folder: Path) -> Recorded:
     with suppress(OSError, ValueError):  # it is written when a batch has ended
         columns = ["algorithm", "trial", "same_as"]
         with opened(folder / TRIALS) as file:
-            told = pd.read_csv(file, usecols=columns)[columns].dropna()
-        for label, number, first in told.itertuples(index=False):
+            listed = pd.read_csv(file, usecols=columns)[columns].dropna()
+        for label, number, first in listed.itertuples(index=False):
             if (index.get(label), first) in found:
                 found[index[label], number] = found[index[label], int(first)]
     return found
@@ -125,14 +124,14 @@ def _recorded(study: Study, folder: Path) -> Recorded:
 
 @dataclass(frozen=True)
 class SweepGoal:
-    """What a sweep makes best: a column at the end of a run.
+    """The objective of a sweep: a column at the end of a run.
 
     Parameters
     ----------
     column : str
         Of ``rounds``.
     sign : float
-        1 where little is good, -1 where much is.
+        1 where lower is better, -1 where higher is.
     """
 
     column: str
@@ -140,18 +139,18 @@ class SweepGoal:
 
     @classmethod
     def of(cls, study: Study, runs: Iterable[Run] = ()) -> SweepGoal:
-        """Return what a scenario asks for: the validation loss where rows are held out for it.
+        """Return the objective of a scenario; by default the validation loss if rows are held out.
 
         Parameters
         ----------
         study : Study
         runs : iterable of Run
-            Planned ones, whose data may have validation rows of their own.
+            Planned runs, whose data may have validation rows of their own.
 
         Raises
         ------
         ScenarioError
-            If `sweep.by` names no column of which little or much is good.
+            If `sweep.by` names no column of which one end is better.
         """
         held_out = study.problem.validation or any(run.measuring.validation for run in runs)
         column = study.sweep.by or ("validation_loss" if held_out else "loss")
@@ -167,7 +166,7 @@ class SweepGoal:
         Raises
         ------
         RayfedError
-            If they are there and cannot be read, which says nothing of the trial.
+            If they exist and cannot be read, which does not mean that the trial failed.
         """
         try:
             table = read_table(run, "rounds", record(run), ["time_s", self.column])
@@ -182,7 +181,7 @@ class SweepGoal:
 
 @dataclass
 class SweepDriver:
-    """Runs the trials of a sweep that have not ended.
+    """Driver of the trials of a sweep that have not ended.
 
     Parameters
     ----------
@@ -190,22 +189,22 @@ class SweepDriver:
     folder : Path
         The result folder.
     execute : callable
-        Executes runs, as `rayfed.runs.backend.Backend` does.
+        A function that executes runs, see `rayfed.runs.backend.Backend`.
     resume : bool
-        Whether runs that ended stay as they are.
+        Whether ended runs are kept.
     watch : ProgressDisplay
-        Shows the progress, and the best trial of each algorithm so far.
+        The display of the progress and of the best trial of each algorithm so far.
     accept_changes : bool
-        Whether runs go on though what decides their results has changed.
+        Whether runs are resumed although settings that decide their results have changed.
 
     Attributes
     ----------
     outcome : dict of str to str
-        Of each run that has ended, by its folder.
+        The status of each ended run, by its folder.
     scores : dict of (int, int) to Score
         By algorithm and number.
-    seen, told : list of Trial
-        Those whose scores are known, and those of earlier batches.
+    scored, earlier : list of Trial
+        Those with a score, and those of earlier batches.
     """
 
     plan: SweepPlan
@@ -216,8 +215,8 @@ class SweepDriver:
     accept_changes: bool = False
     outcome: dict[str, str] = field(init=False, default_factory=dict)
     scores: dict[tuple[int, int], Score] = field(init=False, default_factory=dict)
-    seen: list[Trial] = field(init=False, default_factory=list)
-    told: list[Trial] = field(init=False, default_factory=list)
+    scored: list[Trial] = field(init=False, default_factory=list)
+    earlier: list[Trial] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         study = self.plan.study
@@ -229,14 +228,14 @@ class SweepDriver:
         Raises
         ------
         RayfedError
-            If this machine stopped a run: no further trial is proposed then.
+            If this machine stopped a run; then no further trial is proposed.
         """
         search, batch = self.plan.search, list(self.plan.first)
         while batch:
             self._run([trial for trial in batch if trial.same_as is None])
             scores = [self._score(trial) for trial in batch]
-            search.tell(batch, [self._told(score) for score in scores])
-            self.told += batch
+            search.tell(batch, [self._loss(score) for score in scores])
+            self.earlier += batch
             publish_text(self.folder / TRIALS, self._table().to_csv(index=False))
             with one_thread():
                 batch = search.propose()
@@ -261,11 +260,11 @@ class SweepDriver:
             else:
                 with one_thread():
                     runs = _plan(self.plan.search, self.plan.planner, left)
-            if self.resume:  # of later batches nothing was compared before
+            if self.resume:  # later batches were not compared before
                 check_same(self.folder, runs, accept=self.accept_changes)
                 runs = adopt(self.folder, runs)
             waiting = [self._paced(run) for run in runs if run.folder not in done]
-            # what belongs to no run that has ended is of a sweep that was killed
+            # files of runs that have not ended are of a sweep that was killed
             self.execute(waiting, self.plan.tables, self.resume, self._report(trials))
         done = ended(self.folder, names)
         stopped = [name for name in names if name not in done]
@@ -295,7 +294,7 @@ class SweepDriver:
             if all(trial.folder(seed) in self.outcome for seed in self.seeds):
                 self._score(trial)
         best: dict[str, Trial] = {}
-        for trial in sorted(self.seen, key=lambda trial: self._told(self._score(trial))):
+        for trial in sorted(self.scored, key=lambda trial: self._loss(self._score(trial))):
             if self._score(trial).status == "finished":
                 best.setdefault(trial.label, trial)
         column = self.objective.column
@@ -307,14 +306,14 @@ class SweepDriver:
             self.watch.best(f"best {column}: {'; '.join(texts)}")
 
     def _score(self, trial: Trial) -> Score:
-        """Return what came of a trial whose runs have ended; of a repetition, what its first did.
+        """Return the score of an ended trial, or of the trial that it repeats.
 
         A failed seed makes it a failed trial.
         """
         key = (trial.algorithm, trial.same_as or trial.number)
         if key not in self.scores:
             self.scores[key] = self._read(trial)
-            self.seen.append(trial)
+            self.scored.append(trial)
         return self.scores[key]
 
     def _read(self, trial: Trial) -> Score:
@@ -333,17 +332,17 @@ class SweepDriver:
         pruned = any(held["stopped_by"] == PRUNED for held in records)
         return Score(value, PRUNED if pruned else "finished")
 
-    def _told(self, score: Score) -> float:
-        """Return what the sampler is told of a trial: little is good, a failure is the worst."""
+    def _loss(self, score: Score) -> float:
+        """Return the number for the sampler: lower is better, a failure is infinite."""
         return math.inf if score.status == "failed" else self.objective.sign * score.value
 
     def _paced(self, run: Run) -> Run:
-        """Return a run with what it must keep up with, by the runs of earlier batches."""
+        """Return a run with the bounds of its pruning, from the runs of earlier batches."""
         if not self.plan.study.sweep.prune:
             return run
         earlier = [
             trial.folder(run.seed)
-            for trial in self.told
+            for trial in self.earlier
             if trial.label == run.label
             and trial.same_as is None
             and self.outcome[trial.folder(run.seed)] == "finished"
@@ -356,7 +355,7 @@ class SweepDriver:
     def _table(self) -> pd.DataFrame:
         """Return a row for each trial so far."""
         rows: list[dict[str, Any]] = []
-        for trial in sorted(self.told, key=lambda trial: (trial.algorithm, trial.number)):
+        for trial in sorted(self.earlier, key=lambda trial: (trial.algorithm, trial.number)):
             score = self._score(trial)
             rows.append(
                 {"algorithm": trial.label, "trial": trial.number}
@@ -367,14 +366,14 @@ class SweepDriver:
         frame = pd.DataFrame(rows)
         ends = [self.objective.column, "status", "reason", "same_as"]
         frame["same_as"] = frame["same_as"].astype("Int64")
-        keys = {key for trial in self.told for key in trial.own}
-        for key in keys:  # as they are, although other algorithms have no such key
+        keys = {key for trial in self.earlier for key in trial.own}
+        for key in keys:  # no conversion where other algorithms have no such key
             frame[key] = frame[key].astype(object)
         return frame[[c for c in frame.columns if c not in ends] + ends]
 
 
 def _unreadable(run: Path, why: str) -> RayfedError:
-    """Return the error of a run of which nobody can say what came: it did not fail."""
+    """Return the error of a run of unknown status, which does not count as failed."""
     what = clipped(why.partition("\n")[0], 100)
     how = f"remove the folder and go on by: rayfed resume {shlex.quote(shown(run.parent))}"
     return RayfedError(f"{run}: cannot be read ({what}); no trial is chosen without it, {how}")
@@ -388,15 +387,15 @@ def median_bounds(histories: Sequence[pd.DataFrame], sign: float) -> list[tuple[
     Parameters
     ----------
     histories : sequence of DataFrame
-        ``time_s`` and ``value`` of the evaluated rows of each, those that were pruned included.
+        ``time_s`` and ``value`` of the evaluated rows of each run, pruned ones included.
     sign : float
-        1 where little is good, -1 where much is.
+        1 where lower is better, -1 where higher is.
 
     Returns
     -------
     list of (float, float)
-        At each of `MOMENTS` the median, times the sign, over the runs that came so far; none where
-        they are fewer than `FEWEST`, or nothing takes time.
+        At each of `MOMENTS` the median, times the sign, over the runs that reached it; none where
+        they are fewer than `FEWEST`, or no run takes time.
     """
     lengths = [float(history["time_s"].max()) for history in histories if len(history)]
     if len(lengths) < FEWEST or not np.median(lengths) > 0:

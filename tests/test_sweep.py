@@ -240,7 +240,7 @@ def test_a_trial_that_fails_is_a_row_with_the_reason_and_the_worst(tmp_path, mon
     best = Best(Results.read(result.folder), Aim("loss"))
     assert best.winners[0].best.setting == "lr=0.01"
     assert (best.winners[0].tried, best.winners[0].failed) == (2, 1)
-    assert "no rows are held out" in best.says[0]
+    assert "no rows are held out" in best.notes[0]
 
 
 def test_the_best_settings_run_again_as_they_were(whole, tmp_path):

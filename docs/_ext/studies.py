@@ -17,11 +17,13 @@ _INTRO = """\
 # Published studies
 
 `rayfed reproduce NAME` runs a study and checks what its source claims; `--full` runs it at the
-length of the source. Every claim is in one of three states: it holds; it does not, with the reason
-and with what was measured, which may not drift either; or nobody has run it, which is so for most
-claims about the full length. A heading says over how many seeds numbers are means, and what runs
-have in place of what the source has: fewer rounds, a part of the data, a smaller network. Where all
-seeds give the same number nothing that is drawn matters to it.
+length of the source. Every claim is in one of four states: it holds; it is undecided, which is
+an order of runs that the means show but paired differences over seeds do not confirm ([how verdicts
+are made](../concepts/verdicts.md)); it does not hold, with the reason and the measured numbers,
+which may not drift either; or it was never run, as most claims about the full length. A heading
+says over how many seeds numbers are means, and what runs have in place of what the source has:
+fewer rounds, a part of the data, a smaller network. Where all seeds give the same number nothing
+that is drawn matters to it.
 
 `rayfed reproduce --all` runs the short versions of all studies and ends with one table. Those with
 networks need `pip install 'rayfed[torch]'`; what is not at hand, data or a library, is named and
@@ -29,11 +31,11 @@ left out.
 """
 _MEASURED = """\
 The table is what it wrote on {ended} (`docs/reproduced.json`, which has digests of the data, too),
-when it ran {ran} of {known} studies: of {claims} claims {holds} hold, {marked} do not, {failed}
-fail unexpectedly and {never} were never run. Runs and checks took {minutes:.0f} minutes, added up,
-on {cpus} CPUs ({processor}), which they share, with rayfed {rayfed} at commit `{commit}`, Python
-{python} and NumPy {numpy}. What a study without seconds claims was run with earlier versions, which
-kept no such record.
+when it ran {ran} of {known} studies: of {claims} claims {holds} hold, {undecided} are
+undecided, {marked} do not hold, {failed} fail unexpectedly and {never} were never run. Runs and
+checks took {minutes:.0f} minutes, added up, on {cpus} CPUs ({processor}), which they share, with
+rayfed {rayfed} at commit `{commit}`, Python {python} and NumPy {numpy}. Studies without seconds
+were run with earlier versions, which kept no such record.
 """
 _SINCE = """\
 Run by themselves since (`rayfed reproduce NAME --update docs/reproduced.json`): {studies}.
@@ -46,8 +48,8 @@ in for what the source has, and no less data or fewer rounds. A difference that 
 still be the reason; the page of each study says what differs.
 """
 _NEVER = (
-    "Nobody has run these: they are about runs of the source's length (`--full`), or of studies "
-    "that have not been run since claims have three states."
+    "These were never run: they are about runs of the source's length (`--full`), or of studies "
+    "that have not been run since claims have states."
 )
 
 
@@ -75,10 +77,12 @@ def page(
 
 _TITLES = {
     "holds": "Reproduced",
+    "undecided": "Undecided",
     "not reproduced": "Not reproduced",
     "fails": "Fails",
     "not checked": "Not checked",
 }
+_EXPECTED = ("holds", "undecided", "not reproduced")
 _Told: TypeAlias = tuple[Any, Survey | None]
 """A claim, and what was measured of it."""
 
@@ -130,7 +134,9 @@ def _index(found: dict[str, sources.Claims], surveyed: Survey) -> str:
     ]
     total = [sum(column) for column in zip(*counts.values(), strict=True)]
     rows.append(("all", *map(str, total), ""))
-    table = md.table(("study", "held", "marked", "failed", "never run", "seconds", "source"), rows)
+    table = md.table(
+        ("study", "held", "undecided", "marked", "failed", "never run", "seconds", "source"), rows
+    )
     toc = "```{toctree}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(found) + "\n```\n"
     against = _against(found, studies)
     return "\n".join([_INTRO, _told(surveyed, total, len(found)), table, "", against, toc])
@@ -156,13 +162,14 @@ def _told(surveyed: Survey, total: list[int], known: int) -> str:
     """Return when, where and how fast all studies ran last; empty if they never did."""
     if not surveyed:
         return ""
-    holds, marked, failed, never, seconds = total
+    holds, undecided, marked, failed, never, seconds = total
     since = ", ".join(
         f"`{each['study']}` on {each['ended']} at commit `{each['commit']}`"
         for each in surveyed["studies"] if "ended" in each
     )  # fmt: skip
     told = _MEASURED.format(
-        holds=holds, marked=marked, failed=failed, never=never, claims=sum(total[:4]),
+        holds=holds, undecided=undecided, marked=marked, failed=failed, never=never,
+        claims=sum(total[:5]),
         minutes=seconds / 60, ran=len(surveyed["studies"]), known=known,
         **surveyed["versions"],
         **{key: surveyed[key] for key in ("ended", "cpus", "processor", "commit")},
@@ -171,12 +178,12 @@ def _told(surveyed: Survey, total: list[int], known: int) -> str:
 
 
 def _counts(claims: sources.Claims, surveyed: Survey | None) -> tuple[int, ...]:
-    """Return how many claims held, are marked, failed, were never run, and the seconds."""
+    """Return the numbers of claims held, undecided, marked, failed and not run, and the seconds."""
     measured = {claim["says"]: claim["status"] for claim in (surveyed or {}).get("claims", ())}
     states = [measured.get(claim.says, "not run") for claim in claims.claims]
-    counts = [states.count(state) for state in ("holds", "not reproduced", "not run")]
+    *counts, never = (states.count(state) for state in (*_EXPECTED, "not run"))
     seconds = round(surveyed["seconds"]) if surveyed else 0
-    return counts[0], counts[1], len(states) - sum(counts), counts[2], seconds
+    return *counts, len(states) - sum(counts) - never, never, seconds
 
 
 def _generate(app: Sphinx) -> None:

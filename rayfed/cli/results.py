@@ -122,7 +122,7 @@ def print_best(
     choice = Best(results, Aim.of(results, by, at, target))
     table, settings = tables.best(choice, out.width)
     out.print(table)
-    for line in (*settings, *choice.says):
+    for line in (*settings, *choice.notes):
         say(line)
     strange = untrusted(folder)
     for path in choice.write(strange):

@@ -15,8 +15,8 @@ from rayfed.core.errors import clipped, many
 MOST_PROFILES = 6
 """Runs of which each has a column in the table of a profile."""
 _STYLES = {
-    "holds": "green", "fails": "bold red", "not reproduced": "yellow", "not checked": "red",
-    "not run": "dim",
+    "holds": "green", "undecided": "yellow", "fails": "bold red", "not reproduced": "yellow",
+    "not checked": "red", "not run": "dim",
 }  # fmt: skip
 
 
@@ -53,21 +53,19 @@ def survey(found: Any) -> Table:
     """Return a line for every study, and one for each of its claims that does not hold."""
     name = Column("study", no_wrap=True)
     table = Table(
-        name, "seconds", "held", "marked", "failed", "not run", "claim", "reason",
+        name, "seconds", "held", "undecided", "marked", "failed", "not run", "claim", "reason",
         box=None, pad_edge=False,
     )  # fmt: skip
     for study in found.studies:
-        counts = [
-            len(study.verdicts(*states))
-            for states in (("holds",), ("not reproduced",), ("fails", "not checked"), ("not run",))
-        ]
+        counted = ("holds",), ("undecided",), ("not reproduced",), ("fails", "not checked")
+        counts = [len(study.verdicts(*states)) for states in (*counted, ("not run",))]
         table.add_row(escape(study.name), f"{study.seconds:.0f}", *map(str, counts), "", "")
-        for verdict in study.verdicts("not reproduced", "fails", "not checked"):
+        for verdict in study.verdicts("undecided", "not reproduced", "fails", "not checked"):
             says = Text(f"{verdict.status}: {verdict.claim.says}", style=_STYLES[verdict.status])
             reason = verdict.remark or verdict.measured
-            table.add_row("", "", "", "", "", "", says, escape(reason))
+            table.add_row(*[""] * 7, says, escape(reason))
         for run, why in study.outcome.failed.items():
-            table.add_row("", "", "", "", "", "", Text(f"run failed: {run}"), escape(why))
+            table.add_row(*[""] * 7, Text(f"run failed: {run}"), escape(why))
     return table
 
 
@@ -125,7 +123,7 @@ def best(choice: Any, width: int) -> tuple[Table, list[str]]:
     """
     from rayfed.report.tables import text_width
 
-    frame = choice.frame().drop(columns="undecided")  # `choice.says` tells it
+    frame = choice.frame().drop(columns="undecided")  # `choice.notes` tells it
     lost = frame["failed"] == frame["tried"]
     frame["setting"] = frame["setting"].where(~lost, "every setting failed")
     frame["edges"] = [

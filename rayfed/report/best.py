@@ -1,10 +1,10 @@
-"""The best setting of every algorithm of a study that tried several, by grid or by search."""
+"""The best setting of each algorithm in a study with a grid or a search."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from rayfed.core.columns import Column
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
@@ -25,25 +26,25 @@ from rayfed.report.verdicts import Verdict, verdict
 from rayfed.report.writing import replace
 
 PRUNED = "pruned"
-"""The rule that ended a run of a sweep which was behind others."""
+"""The stopping rule of runs that a sweep ends early, as they are behind others."""
 GOOD = 0.25
-"""Share of the trials that count as good ones."""
+"""The best share of the trials, which counts as good."""
 FEWEST = 12
-"""Trials without which no importance is computed."""
-_FREE = ("name", "algorithms", "grid")  # what scenarios of winners may differ in
-_FEWEST = 3  # values of a key of which the first and the last are an edge
+"""The fewest trials of which importance is computed."""
+_FREE = ("name", "algorithms", "grid")  # keys in which scenarios of winners may differ
+_FEWEST = 3  # values of a key that has edges
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is best.
+    """The criterion of the best setting.
 
     Parameters
     ----------
     column : str
         Of ``rounds.parquet``: a loss or an accuracy.
     at : int, optional
-        Round at which it is read: the last value until then; the last of all if None.
+        The last value until this round counts; the last of all if None.
     target : float, optional
         The fewest rounds to this value are best, not the best value.
     higher : bool
@@ -57,7 +58,7 @@ class Aim:
 
     @classmethod
     def of(cls, results: Results, column: str | None, at: int | None, target: str | None) -> Aim:
-        """Return the aim that the options of a command give.
+        """Return the criterion that the options of a command give.
 
         Raises
         ------
@@ -67,7 +68,7 @@ class Aim:
         if target is None:
             return cls(column or _default(results), at)._checked(results, "--by")
         if column is not None or at is not None:
-            raise ScenarioError("--target", "stands for itself; leave --by and --at out")
+            raise ScenarioError("--target", "excludes --by and --at; leave them out")
         name, _, number = target.partition("=")
         try:
             value = float(number)
@@ -77,29 +78,44 @@ class Aim:
         return cls(name.strip(), target=value)._checked(results, "--target")
 
     def _checked(self, results: Results, option: str) -> Aim:
-        rounds = results.rounds
-        scores = [c for c in rounds.columns if results.column(c).better is not None]
-        recorded = [c for c in scores if rounds[c].notna().any()]
-        if self.column not in recorded:
-            raise ScenarioError(option, unknown("score", self.column, recorded))
-        return changed(self, higher=results.column(self.column).better == "higher")
+        better = {name: results.column(name).better for name in _recorded(results)}
+        scores = [name for name in better if better[name] is not None]
+        if self.column not in scores:
+            raise ScenarioError(option, unknown("score", self.column, scores))
+        return changed(self, higher=better[self.column] == "higher")
 
     @property
     def sign(self) -> float:
-        """1 where little is good, -1 where much is."""
+        """1 where lower values are better, -1 where higher ones are."""
         return -1.0 if self.higher else 1.0
 
     @property
     def held_out(self) -> bool:
-        """Whether it is read on rows that are held out to choose by, so that tests stay tests."""
+        """Whether the column is measured on rows held out for tuning, separate from test rows."""
         return "validation" in self.column
 
     @property
     def text(self) -> str:
-        """What is compared, in a few words."""
+        """The criterion in a few words."""
         if self.target is not None:
             return f"{self.column} = {self.target:g} in the fewest rounds"
         return f"{self.column} {'at the end' if self.at is None else f'at round {self.at}'}"
+
+    def value(self, frame: pd.DataFrame) -> float:
+        """Return the last known value of a run's history until the round; NaN if there is none."""
+        if self.column not in frame:
+            return math.nan
+        last = math.inf if self.at is None else self.at
+        known = frame[frame[self.column].notna() & (frame["round"] <= last)]
+        return float(known[self.column].iloc[-1]) if len(known) else math.nan
+
+    def score(self, frame: pd.DataFrame, column: Column) -> float:
+        """Return the number by which a run is ranked: lower is better, infinity is no value."""
+        if self.target is None:
+            value = self.value(frame)
+            return math.inf if math.isnan(value) else self.sign * value
+        row = crossing(frame, column, self.target)
+        return math.inf if row is None else float(row["round"])
 
 
 @dataclass(frozen=True)
@@ -109,35 +125,34 @@ class Candidate:
     Parameters
     ----------
     algorithm : str
-        What it competes for: the label, or without a grid the algorithm's own name.
+        The label of the algorithm, or without a grid its own name.
     setting : str
-        What tells it from the others: the setting of the grid, or the label.
+        The setting of the grid, or the label.
     runs : tuple of RunRecord
         One for each seed.
     value : float
-        Mean over seeds of what the aim reads, NaN where a seed has none.
-    scores : tuple of float
-        What it is compared by, one for each seed; little is good. They are the rounds to the
-        target, if there is one; infinite where a seed never reached it, or has no value.
+        Mean over seeds of the value of the criterion, NaN where a seed has none.
+    scores : mapping of int to float
+        The score of each seed, see `Aim.score`.
     tests : mapping of str to float
-        Mean test loss and accuracy over seeds; empty unless the aim is read on other rows.
+        Mean test loss and accuracy over seeds; empty unless the criterion is of other rows.
     """
 
     algorithm: str
     setting: str
     runs: tuple[RunRecord, ...]
     value: float
-    scores: tuple[float, ...]
+    scores: Mapping[int, float]
     tests: Mapping[str, float]
 
     @property
     def failed(self) -> bool:
-        """Whether a seed of it failed, as a run that diverges does: then it cannot win."""
+        """Whether a run failed, so that the setting cannot win."""
         return any(run.status == "failed" for run in self.runs)
 
     @property
     def pruned(self) -> bool:
-        """Whether a sweep ended a seed of it early: it wins only where nothing else is left."""
+        """Whether a sweep ended a run early, so that the setting wins only if no other is left."""
         return any(run.info.get("stopped_by") == PRUNED for run in self.runs)
 
     @property
@@ -147,22 +162,17 @@ class Candidate:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The scenario without what belongs to the algorithm."""
+        """The scenario without the settings of the algorithm."""
         scenario = self.runs[0].info.get("scenario") or {}
         return {key: value for key, value in scenario.items() if key not in _FREE}
 
     @property
-    def by_seed(self) -> dict[int, float]:
-        """Its scores by seed."""
-        return {run.seed: score for run, score in zip(self.runs, self.scores, strict=True)}
-
-    @property
     def score(self) -> float:
         """The mean of its scores."""
-        return _mean(self.scores)
+        return _mean(self.scores.values())
 
     def place(self, aim: Aim) -> tuple[float, ...]:
-        """Return what candidates are sorted by, the best first."""
+        """Return the key by which candidates are sorted, the best first."""
         value = math.inf if math.isnan(self.value) else aim.sign * self.value
         return (self.failed, self.pruned, self.score, value)
 
@@ -176,9 +186,10 @@ class Winner:
     best : Candidate
         It failed only if all did.
     tried, failed : int
-        Candidates, and those of them that failed.
+        Numbers of candidates, and of those that failed.
     edges : tuple of str
-        Keys of the grid whose first or last number it has: a wider grid may hold a better one.
+        Keys of the grid of which it has the first or last number: a wider grid may hold a better
+        one.
     verdict : Verdict, optional
         The best candidate against the others that did not fail, by their settings. None where there
         is one seed.
@@ -203,9 +214,9 @@ class Best:
     Parameters
     ----------
     results : Results
-        What it recorded.
+        The result folder.
     aim : Aim
-        What is best.
+        The criterion.
     """
 
     results: Results
@@ -231,40 +242,30 @@ class Best:
         return rivals
 
     def _candidate(self, runs: tuple[RunRecord, ...], swept: bool) -> Candidate:
-        run, frames = runs[0], [history(run) for run in runs]
+        run, column = runs[0], self.results.column(self.aim.column)
         algorithm = run.label if swept else str(run.info.get("algorithm", run.label))
         setting = self._setting(run) if swept else run.label
-        values = [_value(frame, self.aim) for frame in frames]
-        tests = self._tests(run, frames) if self.aim.held_out else {}
-        scores = self._scores(frames, values)
-        return Candidate(algorithm, setting, runs, _mean(values), scores, tests)
+        histories = {run.seed: history(run) for run in runs}
+        value = _mean([self.aim.value(frame) for frame in histories.values()])
+        scores = {seed: self.aim.score(frame, column) for seed, frame in histories.items()}
+        return Candidate(algorithm, setting, runs, value, scores, self._tests(runs))
 
-    def _scores(self, frames: Sequence[pd.DataFrame], values: Sequence[float]) -> tuple[float, ...]:
-        if self.aim.target is None:
-            return tuple(math.inf if math.isnan(v) else self.aim.sign * v for v in values)
-        column = self.results.column(self.aim.column)
-        at = [crossing(frame, column, self.aim.target) for frame in frames]
-        return tuple(math.inf if row is None else float(row["round"]) for row in at)
-
-    def _tests(self, run: RunRecord, frames: Sequence[pd.DataFrame]) -> dict[str, float]:
-        """Return the means over seeds of what was measured on test rows, where there are any."""
-        if run.info.get("scored") == "training":
+    def _tests(self, runs: Sequence[RunRecord]) -> dict[str, float]:
+        """Return the means over seeds on test rows, where these had no part in the choice."""
+        if not self.aim.held_out or runs[0].info.get("scored") == "training":
             return {}
         own = ("personal_accuracy",) if self.aim.column.startswith("personal_") else ()
-        found = {
-            name: _mean([_value(frame, Aim(name, self.aim.at)) for frame in frames])
-            for name in ("test_loss", "accuracy", *own)
-        }
+        columns = [Aim(name, self.aim.at) for name in ("test_loss", "accuracy", *own)]
+        found = {aim.column: _mean([aim.value(history(run)) for run in runs]) for aim in columns}
         return {name: value for name, value in found.items() if not math.isnan(value)}
 
     def _winner(self, candidates: Sequence[Candidate]) -> Winner:
         best = min(candidates, key=lambda candidate: candidate.place(self.aim))
-        failed = sum(candidate.failed for candidate in candidates)
         found = None
-        if len(best.runs) > 1:
+        if len(best.runs) > 1 and math.isfinite(best.score):
             rivals = [c for c in candidates if c is best or not (c.failed or c.pruned)]
-            values = {c.setting: c.by_seed for c in rivals}
-            found = verdict(values, best=best.setting) if math.isfinite(best.score) else None
+            found = verdict({c.setting: c.scores for c in rivals}, best=best.setting)
+        failed = sum(candidate.failed for candidate in candidates)
         return Winner(best, len(candidates), failed, self._edges(best), found)
 
     def _edges(self, best: Candidate) -> tuple[str, ...]:
@@ -281,9 +282,9 @@ class Best:
         return tuple(edges)
 
     def _setting(self, run: RunRecord) -> str:
-        """Return the setting of a run in a grid, as far as it is about its algorithm.
+        """Return the part of a run's setting in a grid that concerns its algorithm.
 
-        Cases go by their names.
+        Cases are given by their names.
         """
         if has_cases(self.results.scenario):
             return run.setting
@@ -309,18 +310,17 @@ class Best:
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
-        """What each setting of the grid sets, by its name."""
+        """The values of each setting of the grid, by its name."""
         return tried(self.results.scenario)
 
     @property
-    def says(self) -> list[str]:
-        """What the settings are ranked by, and which differences are undecided, in lines."""
+    def notes(self) -> list[str]:
+        """Lines on the criterion, and on the differences that are undecided."""
         found = [winner for winner in self.winners if not winner.best.failed and winner.tried > 1]
         lines = [self._ranked]
-        for winner in found:
-            if winner.undecided:
-                text = f"undecided against {many(winner.undecided, 'other setting')}"
-                lines.append(f"{winner.best.algorithm}: {text}")
+        for winner in (winner for winner in found if winner.undecided):
+            text = f"undecided against {many(winner.undecided, 'other setting')}"
+            lines.append(f"{winner.best.algorithm}: {text}")
         if any(len(winner.best.runs) == 1 for winner in found):
             lines.append("with one seed all differences are undecided; give more seeds")
         return lines
@@ -332,13 +332,12 @@ class Best:
             tested = any(winner.best.tests for winner in self.winners)
             also = "; test values are those of the winners" if tested else ""
             return f"{text}, on rows held out for this{also}"
-        known = self.results.rounds
-        if "validation_loss" in known and known["validation_loss"].notna().any():
+        if "validation_loss" in _recorded(self.results):
             return f"{text}, although rows are held out to choose by (validation_loss)"
         return f"{text}; no rows are held out to choose by, which problem.validation: 0.1 would do"
 
     def frame(self) -> pd.DataFrame:
-        """Return a row for each algorithm: its best setting and what that reaches.
+        """Return a row for each algorithm: its best setting and the values that it reaches.
 
         ``undecided`` counts the other settings that the best one is not better than, by paired
         differences over seeds (`verdicts`); it is NaN where there is one seed.
@@ -365,7 +364,7 @@ class Best:
         Parameters
         ----------
         note : str
-            A line that readers of the scenarios should know, at their top.
+            A comment at the top of the scenarios.
 
         Returns
         -------
@@ -399,14 +398,14 @@ class Best:
 
 @dataclass(frozen=True)
 class Searched:
-    """The trials of a search that ran so far.
+    """The trials of a search so far.
 
     Parameters
     ----------
     results : Results
         The result folder.
     best : Best
-        Which trials are best, by what the search made best.
+        The best trials by the criterion of the search.
     """
 
     results: Results
@@ -414,7 +413,7 @@ class Searched:
 
     @classmethod
     def of(cls, results: Results) -> Searched | None:
-        """Return what a folder says of a search; None if it is none, or nothing is known yet."""
+        """Return the search of a folder; None if it has none, or no trial has a value yet."""
         scores = {"loss", "validation_loss"} & set(results.rounds)
         if not scores or not any("trial" in run.info for run in results.runs_found):
             return None
@@ -427,7 +426,7 @@ class Searched:
 
     @cached_property
     def winners(self) -> Results:
-        """The runs of the best trial of each algorithm, which then goes by its label."""
+        """The runs of the best trial of each algorithm, named by its label."""
         runs = [
             run.renamed(winner.best.algorithm)
             for winner in self.best.winners
@@ -444,21 +443,21 @@ class Searched:
         return [c for c in self.best.rivals[label] if c is not self.chosen(label)]
 
     def values(self, candidate: Candidate) -> dict[str, Any]:
-        """Return what a trial chose, by dotted key."""
+        """Return the values of a trial by dotted key."""
         return dict(candidate.runs[0].info["trial"]["values"])
 
     def space(self, label: str) -> dict[str, Distribution]:
-        """Return what was searched for an algorithm, by dotted key."""
+        """Return the distributions of the searched keys of an algorithm, by dotted key."""
         every = searched(self.results.scenario)
         return {key: every[key] for key in self.values(self.chosen(label)) if key in every}
 
     def score(self, candidate: Candidate) -> float:
-        """Return what a trial reached, the mean over seeds; infinitely bad if it failed."""
+        """Return the value of a trial, the mean over seeds; the worst infinity if it failed."""
         bad = self.best.aim.sign * math.inf
         return bad if candidate.failed or math.isnan(candidate.value) else candidate.value
 
     def importance(self, label: str) -> dict[str, float]:
-        """Return how much each key decides whether a trial is in the best quarter, by Optuna.
+        """Return the importance of each key for a trial to be in the best quarter, by Optuna.
 
         It is PED-ANOVA (S. Watanabe, A. Bansal, F. Hutter, IJCAI 2023) of the trials' ranks, so
         that failures are the worst, whatever they are worse by. The shares add up to 1, also where
@@ -477,8 +476,8 @@ class Searched:
         for trial, rank in zip(trials, pd.Series(scores).rank(), strict=True):
             values = self.values(trial)
             chosen = {key: held.to_law(values[key]) for key, held in space.items()}
-            told = optuna.trial.create_trial(params=chosen, distributions=laws, value=rank)
-            study.add_trial(told)
+            made = optuna.trial.create_trial(params=chosen, distributions=laws, value=rank)
+            study.add_trial(made)
         with warnings.catch_warnings(action="ignore"):  # it counts as experimental
             evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=GOOD)
             found = optuna.importance.get_param_importances(study, evaluator=evaluator)
@@ -486,7 +485,7 @@ class Searched:
 
 
 def best_of(results: Results) -> Results:
-    """Return what is shown of a folder: of a search the best trial of each algorithm, else all."""
+    """Return the runs that are shown: of a search the best trial of each algorithm, else all."""
     found = Searched.of(results)
     return results if found is None else found.winners
 
@@ -498,28 +497,20 @@ def text_of(values: Mapping[str, Any]) -> str:
 
 
 def _default(results: Results) -> str:
-    """Return what settings are ranked by if nothing else is said."""
-    wanted = objective(results.scenario)
-    if wanted is not None:
-        return wanted
-    known = results.rounds
-    for column in ("validation_loss", "loss_gap"):
-        if column in known and known[column].notna().any():
-            return column
-    return "loss"
+    """Return the column by which settings are ranked if no option names one."""
+    wanted, known = objective(results.scenario), _recorded(results)
+    found = [name for name in ("validation_loss", "loss_gap") if name in known]
+    return wanted or [*found, "loss"][0]
 
 
-def _value(frame: pd.DataFrame, aim: Aim) -> float:
-    """Return the last value that is known, until the round of the aim."""
-    if aim.column not in frame:
-        return math.nan
-    known = frame[frame[aim.column].notna()]
-    known = known if aim.at is None else known[known["round"] <= aim.at]
-    return float(known[aim.column].iloc[-1]) if len(known) else math.nan
+def _recorded(results: Results) -> list[str]:
+    """Return the columns of the rounds that have a value."""
+    return [str(name) for name, known in results.rounds.notna().any().items() if known]
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(sum(values) / len(values))
+def _mean(values: Iterable[float]) -> float:
+    found = [*values]
+    return float(sum(found) / len(found))
 
 
 def _is_number(value: Any) -> bool:

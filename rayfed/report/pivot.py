@@ -1,110 +1,45 @@
-"""Algorithms by case: the best final values, and verdicts on them."""
+"""Algorithms by case: final values with verdicts, and mean ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
-from rayfed.report.read.curves import ends_by_seed, final, first_column, leaders
+from rayfed.report.ranking import Ranking
+from rayfed.report.read.curves import first_column, leaders
 from rayfed.report.read.results import Results
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
-from rayfed.report.verdicts import Verdict, verdict
 
 MOST_ACROSS = 6
-"""Cases up to which each is a column of the table; of more each is a row."""
+"""The most cases that are columns of the table; more are rows."""
 FEWEST = 5
-"""Cases without which no ranks are compared."""
+"""The fewest cases over which ranks are compared."""
 SIGNIFICANCE = 0.05
 
 
-@dataclass(frozen=True)
-class End:
-    """Where an algorithm ended in a case.
+def standings(results: Results, column: str) -> dict[str, Ranking]:
+    """Rank algorithms by their last values in each case in which any has a value.
 
-    Parameters
-    ----------
-    mean, sd : float
-        Of the last values over the seeds that did not fail; NaN where there are none, or one.
-    runs : bool
-        Whether a run of it goes on, so that the value is that so far.
-    competes : bool
-        Whether it may be the best: no baseline, no failure, and nothing goes on.
-    values : mapping of int to float
-        The last value of each seed.
+    Where many settings of an algorithm were tried, the best of them counts.
     """
-
-    mean: float
-    sd: float
-    runs: bool
-    competes: bool
-    values: Mapping[int, float]
-
-    @classmethod
-    def of(cls, results: Results, name: str, column: str) -> End:
-        """Return where an algorithm ended by a column of the rounds."""
-        usable = () if name in results.failed else results.usable(name)
-        mean, sd = final([run.rounds for run in usable], column)
-        runs = any(run.status == "running" for run in results.of(name))
-        competes = not (np.isnan(mean) or name in results.baselines or runs)
-        return cls(mean, sd, runs, competes, ends_by_seed(usable, column))
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How algorithms stand in a case by their last values.
-
-    Parameters
-    ----------
-    ends : mapping of str to End
-        By name, in their order.
-    ranking : tuple of str
-        Those that compete, the best first.
-    verdict : Verdict or None
-        The best of these against the others; None if fewer than two compete, or neither end of the
-        column is best.
-    """
-
-    ends: Mapping[str, End]
-    ranking: tuple[str, ...]
-    verdict: Verdict | None
-
-    @classmethod
-    def of(cls, results: Results, column: str) -> Standing:
-        """Return how algorithms stand by a column of the rounds.
-
-        Where many settings of an algorithm were tried, it is the best of them.
-        """
-        better, families = results.column(column).better, results.families
-        ends = {
-            families.get(name, name): End.of(results, name, column)
-            for name in leaders(results, column)
-        }
-        sign = -1.0 if better == "higher" else 1.0
-        compete = [name for name, end in ends.items() if end.competes]
-        ranking = sorted(compete, key=lambda name: sign * ends[name].mean)
-        found = None
-        if better is not None and len(ranking) > 1:
-            values = {name: ends[name].values for name in ranking}
-            found = verdict(values, better == "higher", ranking[0])
-        return cls(ends, tuple(ranking), found)
-
-
-def standings(results: Results, column: str) -> dict[str, Standing]:
-    """Return how algorithms stand in each case in which any has a value."""
-    found = {case: Standing.of(part, column) for case, part in results.cases.items()}
-    known = {case: [end.mean for end in one.ends.values()] for case, one in found.items()}
-    return {case: one for case, one in found.items() if np.isfinite(known[case]).any()}
+    found = {}
+    for case, part in results.cases.items():
+        ranked = Ranking.of_finals(part, column, leaders(part, column))
+        ends = {part.families.get(name, name): end for name, end in ranked.ends.items()}
+        if any(end.values for end in ends.values()):
+            found[case] = replace(ranked, ends=ends)
+    return found
 
 
 def pivot(results: Results, column: str) -> list[TextColumn]:
     """Return last values as a table of algorithms by cases; of more than 6 cases by algorithms.
 
-    The best value of a case has ``best`` where it is better than all others, see `verdicts`. Values
-    of runs that go on are those so far; they do not compete.
+    The best value of a case has ``best`` where it is better than all others, see `verdicts`.
+    Algorithms with unfinished runs do not compete.
     """
     found = standings(results, column)
     names = list(dict.fromkeys(name for one in found.values() for name in one.ends))
@@ -121,9 +56,9 @@ def pivot(results: Results, column: str) -> list[TextColumn]:
 
 
 def at_a_glance(results: Results, width: int | None = 80) -> pd.DataFrame:
-    """Return the results at a glance as text: `tables.comparison`, or of cases the `pivot`.
+    """Return the results as text: `tables.comparison`, or the `pivot` of cases.
 
-    Where a line has fewer characters than that takes, the deviations are left out.
+    Deviations are left out where a line has too few characters.
     """
     if not results.cases:
         return comparison(results, width=width)
@@ -133,18 +68,17 @@ def at_a_glance(results: Results, width: int | None = 80) -> pd.DataFrame:
     return full if fits else full.map(lambda text: text.partition(" ± ")[0])
 
 
-def _cell(standing: Standing, name: str) -> tuple[str, float, bool]:
-    if name not in standing.ends:
+def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool]:
+    if name not in ranking.ends:
         return NEVER, np.nan, False
-    end = standing.ends[name]
+    end = ranking.ends[name]
     text = with_spread(end.mean, end.sd) + (" so far" if end.runs else "")
-    best = standing.verdict is not None and standing.verdict.clear
-    return text, end.mean, best and standing.ranking[0] == name
+    return text, end.mean, ranking.best == name
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks of algorithms over cases, and by how much they must differ.
+    """Mean ranks of algorithms over cases, and their critical difference.
 
     J. Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7 (2006),
     section 3.2.2: Friedman's test, then Nemenyi's.
@@ -155,9 +89,9 @@ class Ranks:
         The mean rank of each algorithm, the best (least) first; ties share their ranks.
     cases : int
     p : float
-        Of Friedman's test, that chance alone makes the ranks differ so much.
+        p-value of Friedman's test that all algorithms are equal.
     critical : float
-        The critical difference at 5 %: ranks that differ by less are level.
+        The critical difference at 5 %: smaller differences are not significant.
     """
 
     means: Mapping[str, float]
@@ -181,7 +115,7 @@ class Ranks:
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
-        """The largest sets of algorithms, two or more, whose ranks are level."""
+        """The largest sets of two or more algorithms without a significant difference."""
         names, ranks = list(self.means), np.array([*self.means.values()])
         ends = np.searchsorted(ranks, ranks + self.critical, side="left")
         starts = [0, *(k for k, (one, other) in enumerate(pairwise(ends), 1) if other > one)]
@@ -189,9 +123,10 @@ class Ranks:
 
 
 def ranks(results: Results, column: str) -> Ranks | None:
-    """Return the ranks of the algorithms that every case has; None where these say nothing.
+    """Return the ranks of the algorithms that every case has.
 
-    They do where there are five cases and three algorithms, and a column of which one end is best.
+    None if there are fewer than five cases or three algorithms, or neither end of the column is
+    best.
     """
     found = standings(results, column)
     competing = [{n: one.ends[n].mean for n in one.ranking} for one in found.values()]

@@ -1,4 +1,4 @@
-"""Tidy tables of results: all rows of all runs, a row a run, or a row a setting of an algorithm."""
+"""Tidy tables of results: all rows of all runs, a row a run, or a row a setting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.report import tables
+from rayfed.report.ranking import costs_of
 from rayfed.report.read.breakdown import profile_of
 from rayfed.report.read.curves import (
     first_column,
@@ -31,11 +32,11 @@ COUNTS = (
     "bytes_wasted",
     "local_steps",
 )
-"""Columns of the rounds that count, whose sum over the rounds is what a run took."""
+"""Columns of the rounds with counts, which add up to the totals of a run."""
 
 
 def frame(results: Results, what: str) -> pd.DataFrame:
-    """Return a table of all runs that have it.
+    """Return the table of a kind, of all runs that have one.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         | {"seed": run.seed, "status": run.status}
         | _totals(run.rounds)
         | {"target_column": y, "target": np.nan if goals[run.name] is None else goals[run.name]}
-        | tables.costs_of(history(run), results.column(y), goals[run.name])
+        | costs_of(history(run), results.column(y), goals[run.name])
         | run.usage.totals
         | {column: _last(run.rounds, column) for column in columns}
         for run in results.runs_found
@@ -106,7 +107,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
 
 
 def by_setting(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
-    """Return a row a setting of an algorithm: `tables.summary`, and what the grid set.
+    """Return a row a setting of an algorithm: `tables.summary` with the keys of the grid.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def _swept(run: RunRecord, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the grid set in a run, by dotted key; a list becomes a text."""
+    """Return the values of a run in the grid, by dotted key; a list becomes a text."""
     setting = grid.get(run.setting, {})
     return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}
 

@@ -20,11 +20,11 @@ from rayfed.core.arrays import Floats
 
 Word: TypeAlias = Literal["better", "better with every seed", "undecided", "equivalent"]
 LEVEL = 0.05
-"""Probability of a false verdict "better"."""
+"""The probability of a false verdict "better"."""
 MARGIN = 0.01
-"""Differences that count as none, relative to the best value."""
+"""The largest equivalent difference, relative to the best value."""
 MOST_SEEDS = 1000
-"""Seeds beyond which more are not suggested."""
+"""The most seeds that are suggested."""
 _ROUNDING = 1e-9  # relative differences that other processors could make
 
 
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def level(self) -> tuple[str, ...]:
-        """The best, and all that it is not better than."""
+        """The best, and the algorithms that it is not better than."""
         clear = ("better", "better with every seed")
         return (self.best, *(c.other for c in self.comparisons if c.word not in clear))
 
@@ -97,7 +97,7 @@ def verdict(
     best: str | None = None,
     resolution: float = 0.0,
 ) -> Verdict | None:
-    """Return the best algorithm, and how it compares with every other.
+    """Return the best algorithm, with its comparison to every other.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def verdict(
     best : str, optional
         The algorithm that is compared with the others; the one with the best mean if None.
     resolution : float
-        Distance of the values that can be told apart, such as that of two evaluations. Differences
-        of rounded values deviate by at least its share 1 / sqrt(6).
+        Resolution of the values, such as the interval of evaluations. Differences of values that
+        are rounded to it deviate by at least 1 / sqrt(6) of it.
 
     Returns
     -------
@@ -131,8 +131,8 @@ def verdict(
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
-def critical(count: int, seeds: int) -> list[float]:
-    """Return the values of t beyond which the best of some algorithms is better than each other.
+def critical(count: int, seeds: int) -> list[dict[str, float]]:
+    """Return the limits at which the best of some algorithms is better than each other one.
 
     Parameters
     ----------
@@ -143,19 +143,21 @@ def critical(count: int, seeds: int) -> list[float]:
 
     Returns
     -------
-    list of float
-        For the largest t, the second largest, and so on.
+    list of dict
+        Of each step of Holm's correction the value of ``t`` that a difference must exceed, and the
+        p-value ``p`` that a test by ranks must not; for the smallest p-value, the second smallest,
+        and so on.
 
     Examples
     --------
-    >>> [round(t, 3) for t in critical(2, 3)]
+    >>> [round(limit["t"], 3) for limit in critical(2, 3)]
     [4.303]
     """
     from scipy import stats  # imported late: it takes a third of a second
 
     pairs = count * (count - 1) // 2
-    levels = [LEVEL / (pairs - rank) for rank in range(count - 1)]
-    return [float(stats.t.ppf(1 - level / 2, seeds - 1)) for level in levels]
+    levels = [LEVEL / (pairs - step) for step in range(count - 1)]
+    return [{"t": float(stats.t.ppf(1 - p / 2, seeds - 1)), "p": p} for p in levels]
 
 
 def _compared(

@@ -1,1 +1,1 @@
-"""Published studies: what they claim, and whether it holds."""
+"""Published studies: their claims, runs and verdicts."""

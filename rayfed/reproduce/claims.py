@@ -1,4 +1,4 @@
-"""Claims of a published study, as data: parts to run, and checks of what they record.
+"""Claims of a published study, as data: parts to run, and checks of their records.
 
 A ``<name>.claims.yaml`` lies beside ``<name>.yaml``. There is no language of expressions in it: a
 check is one of a few comparisons of values, a value is a column of ``rounds.parquet`` at a place.
@@ -27,7 +27,7 @@ Counted = float | Literal["never"]
 
 
 class StudyPart(Settings):
-    """One study, run into a result folder of its own.
+    """One study with a result folder of its own.
 
     Parameters
     ----------
@@ -54,18 +54,18 @@ class StudyPart(Settings):
 
 
 class Where(Settings):
-    """Which runs: all seeds of one algorithm under one setting.
+    """A choice of runs: all seeds of one algorithm under one setting.
 
     Parameters
     ----------
     part : str, optional
-        The part of the claim if not given.
+        Default: the part of the claim.
     of : str, optional
         Label; not needed where the part runs one algorithm.
     setting : str, optional
         Of a grid, as ``rayfed check`` names it; not needed without a grid.
     seed : int, optional
-        This one alone; the mean over all if not given.
+        The only seed; the mean over all if not given.
     """
 
     part: str | None = None
@@ -75,7 +75,7 @@ class Where(Settings):
 
 
 class RecordedValue(Where):
-    """A number, or a list of them, from what the runs recorded.
+    """A number, or a list of numbers, from the records of the runs.
 
     Parameters
     ----------
@@ -132,12 +132,12 @@ class RecordedValue(Where):
 
 
 class Close(Settings):
-    """How far numbers may be from others: exactly the same if nothing is given.
+    """A tolerance between numbers; they are equal if none is given.
 
     Parameters
     ----------
     within, absolute, factor : float
-        The relative or absolute deviation allowed; or at most so many times more or less.
+        The largest relative or absolute deviation, or the largest factor between them.
     """
 
     within: Annotated[float, Gt(0)] | None = None
@@ -145,12 +145,12 @@ class Close(Settings):
     factor: Annotated[float, Gt(1)] | None = None
 
     def slacks(self) -> list[str]:
-        """Return which deviations are given.
+        """Return the names of the tolerances that are given.
 
         Raises
         ------
         ValueError
-            If it is more than one.
+            If there are several.
         """
         given = [k for k in ("within", "absolute", "factor") if getattr(self, k) is not None]
         if len(given) > 1:
@@ -159,13 +159,13 @@ class Close(Settings):
 
 
 class Mark(Close):
-    """What a claim that does not hold comes to: a mark that drifts fails.
+    """The measured numbers of a claim that does not hold; if they drift, the claim fails.
 
     Parameters
     ----------
     equals : float, "never", list of them, or "diverges"
-        What is measured, with one of `within`, `absolute`, `factor`; "diverges" without: a run that
-        the claim reads ends with numbers that are not finite.
+        The numbers, with one of `within`, `absolute`, `factor`; or "diverges" without a tolerance,
+        if a run of the claim ends with numbers that are not finite.
     """
 
     equals: Literal["diverges"] | Counted | Annotated[tuple[Counted, ...], Len(1)]
@@ -189,19 +189,19 @@ class Check(Close):
     Parameters
     ----------
     value : RecordedValue
-        What is compared.
+        The compared value.
     equals : float or list of float
-        Exactly, unless `within`, `absolute` or `factor` allows more.
+        Exactly, or within the tolerance.
     below, above : float
         The value is smaller, or larger.
     between : (float, float)
-        The value lies there, bounds included.
+        Bounds of the value, included.
     descending, ascending : list of RecordedValue
         Each is larger, or smaller, than the next.
     by : float
-        At least so many times.
+        The least factor between neighbours.
     apart : float
-        They differ by at least this much.
+        The least difference of neighbours.
     diverges : list of Where
         The runs ended with a loss or a model that is not finite.
     """
@@ -233,38 +233,38 @@ class Check(Close):
 
     @property
     def form(self) -> str:
-        """The key that says what is compared."""
+        """The key of the comparison."""
         forms = ("equals", "below", "above", "between", "descending", "ascending", "diverges")
         return next(form for form in forms if getattr(self, form) is not None)
 
     @property
     def values(self) -> tuple[RecordedValue, ...]:
-        """The values that are compared, in their order."""
+        """The compared values in their order."""
         if self.value is not None:
             return (self.value,)
         return self.descending or self.ascending or ()
 
 
 class Claim(Settings):
-    """One thing that the source says.
+    """One claim of the source.
 
     Parameters
     ----------
     says : str
         The claim in a sentence.
     where : str
-        Where the source says it: a table, a figure, a section.
+        The place in the source: a table, a figure, a section.
     part : str, optional
-        The part that shows it; the first if not given.
+        Default: the first part.
     only : "short" or "full", optional
-        It is about runs of that length alone.
+        The only length of runs that it is about.
     check : mapping
-        What decides whether it holds.
+        The condition under which it holds.
     because : str, optional
-        Why it is not reproduced here; only for a claim that does not hold. ``{0}``, ``{1:.3f}``
-        stand for the numbers that are measured, in the order of the check.
+        The reason why it does not hold here. ``{0}``, ``{1:.3f}`` stand for the measured numbers,
+        in the order of the check.
     measured : Mark, optional
-        What is measured of it, goes with `because`.
+        The measured numbers, goes with `because`.
     """
 
     says: Text
@@ -290,25 +290,25 @@ class Claim(Settings):
         return self
 
     def reason(self, values: Sequence[float] = ()) -> str | None:
-        """Return `because` with the numbers that were measured, by the mark if there are none."""
+        """Return `because` with the measured numbers, or those of the mark if there are none."""
         if self.because is None or self.measured is None or self.measured.equals == "diverges":
             return self.because
         return self.because.format(*(values or self.measured.numbers))
 
 
 class Claims(Settings):
-    """What a ``<name>.claims.yaml`` holds.
+    """The contents of a ``<name>.claims.yaml``.
 
     Parameters
     ----------
     source : str
         Authors, title, venue, year, link.
     stands_in : str, optional
-        What runs of both lengths have in place of what the source has: "LeNet-5 for VGG-11".
+        Replacements in runs of both lengths: "LeNet-5 for VGG-11".
     parts : mapping of str to Part
-        What is run.
+        The studies that are run.
     claims : list of Claim
-        What is checked.
+        The claims that are checked.
     """
 
     source: Text
@@ -330,7 +330,7 @@ class Claims(Settings):
         return self
 
     def of_length(self, length: Length) -> Claims:
-        """Return the parts and claims that short runs, or those of full length, are about."""
+        """Return the parts and claims about runs of a length."""
         parts = {name: part for name, part in self.parts.items() if part.only in (None, length)}
         kept = [
             claim.model_copy(update={"part": self.part_of(claim)})
@@ -340,7 +340,7 @@ class Claims(Settings):
         return self.model_copy(update={"parts": parts, "claims": tuple(kept)})
 
     def counts(self, claim: Claim, length: Length) -> bool:
-        """Return whether a claim is about runs of that length, and all that it reads is run."""
+        """Return whether a claim is about runs of a length, with all of its parts."""
         alone = (claim.only, *(self.parts[part].only for part in self.needs(claim)))
         return all(only in (None, length) for only in alone)
 
@@ -355,7 +355,7 @@ class Claims(Settings):
 
 
 def runs_of(check: Check) -> list[tuple[str, Where]]:
-    """Return the places of a check that name runs: dotted keys and what they hold."""
+    """Return the places of a check that name runs, with their dotted keys."""
     places: list[tuple[str, Where]] = []
     if check.value is not None:
         places += _leaves("value", check.value)
@@ -371,7 +371,7 @@ def load_claims(path: Path | str) -> Claims:
     Raises
     ------
     ScenarioError
-        If it cannot be read or is wrong; every mistake is a line with the file and the place.
+        If it cannot be read or is wrong, with a line for every mistake: file and place.
     """
     path = Path(path)
     raw, _ = read_yaml(path)
@@ -387,7 +387,7 @@ def load_claims(path: Path | str) -> Claims:
 
 
 def _leaves(place: str, value: RecordedValue) -> list[tuple[str, Where]]:
-    """Return the values that read a table: a value itself, or what a ratio is made of."""
+    """Return the values that read a table: a value itself, or both of a ratio."""
     for form in ("ratio", "difference"):
         both = getattr(value, form)
         if both is not None:
@@ -398,14 +398,14 @@ def _leaves(place: str, value: RecordedValue) -> list[tuple[str, Where]]:
 
 
 def _without(given: Settings, keys: Iterable[str], problem: str) -> None:
-    """Refuse the first of the keys that is given."""
+    """Refuse the first key that is given."""
     for key in keys:
         if getattr(given, key) is not None:
             fail(problem, getattr(given, key), key)
 
 
 def _only_key(given: Settings, *keys: str) -> str:
-    """Return which of the keys is given."""
+    """Return the one key that is given."""
     chosen = [key for key in keys if getattr(given, key) is not None]
     if len(chosen) != 1:
         text = f"found {', '.join(chosen) or 'none'}; give one of {', '.join(keys)}"

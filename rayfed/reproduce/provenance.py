@@ -18,7 +18,7 @@ from rayfed.study import Study
 from rayfed.study.plan.plan import Plan
 
 _DIGEST_BYTES = 16
-_SAID = ("rounds", "problem")  # of a key, its first part: where it differs, a heading says so
+_NAMED = ("rounds", "problem")  # first parts of keys that `shortened` compares
 
 
 def fingerprint(plan: Plan) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def commit(package: Path = Path(__file__).parents[1]) -> str:
 
 
 def processor() -> str:
-    """Return what the processor is called."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -78,18 +78,18 @@ def processor() -> str:
 
 
 def shortened(full: Mapping[str, Any], short: Study, long: Study) -> list[str]:
-    """Return in words which rounds, data and model a short part has in place of the source's.
+    """Return the differences of a short part from the source: rounds, data and model.
 
     Parameters
     ----------
     full : mapping
-        The dotted keys that the part changes for its full length.
+        The dotted keys that change for the full length.
     short, long : Study
         The study in both lengths.
     """
     words = []
     for key in full:
-        if key.split(".")[0] in _SAID:
+        if key.split(".")[0] in _NAMED:
             now, then = (_at(study.to_dict(), key) for study in (short, long))
             words += _lacks(key.removeprefix("problem."), now, then)
     return words
@@ -102,7 +102,7 @@ def _at(node: Any, key: str) -> Any:
 
 
 def _lacks(key: str, now: Any, then: Any) -> list[str]:
-    """Return in words where a value differs, or a value in it."""
+    """Return the differences of a value, or of the values in it, in words."""
     if now == then:
         return []
     if isinstance(now, Mapping) and isinstance(then, Mapping) and now["name"] == then["name"]:

@@ -1,4 +1,4 @@
-"""Published studies: run their parts and check what the source claims.
+"""Published studies: runs of their parts and checks of the claims of the source.
 
 A study is ``<name>.claims.yaml`` with its scenarios beside it (`rayfed.reproduce.claims`), in
 ``scenarios/`` of the current folder or among the scenarios that come with rayfed.
@@ -42,9 +42,9 @@ from rayfed.study.plan.plan import Plan
 from rayfed.study.scenario.invalid import Mistakes, together
 
 RecordedRuns: TypeAlias = Mapping[str, Sequence[RunRecord]]
-"""The runs of the parts that were run."""
+"""The runs of each part that ran."""
 CLAIMS = "claims.json"
-"""What came of the claims, in the folder of a study and in those of its parts."""
+"""The file of verdicts, in the folder of a study and in those of its parts."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Published:
     every : Claims
         Parts and claims of both lengths.
     length : "short" or "full"
-        Quick, or as long as in the source.
+        The length of the runs: quick, or as in the source.
     out : Path, optional
         ``results/reproduce/<name>`` if None.
     """
@@ -94,7 +94,7 @@ class Published:
         Raises
         ------
         ScenarioError
-            If a scenario is wrong, with the part that it is wrong in.
+            If the scenario of a part is wrong, with the part.
         """
         return {part: self._study(part) for part in self.claims.parts}
 
@@ -111,7 +111,7 @@ class Published:
             raise self.blamed(name, error) from None
 
     def rests_on(self, part: str) -> list[str]:
-        """Return what a part has in place of what the source has; see `shortened`."""
+        """Return the differences of a part from the source; see `shortened`."""
         asked = self.claims.parts[part]
         words = [self.every.stands_in] if self.every.stands_in else []
         if self.length == "short" and asked.full and asked.only is None:
@@ -120,14 +120,14 @@ class Published:
         return words
 
     def blamed(self, part: str, error: ScenarioError) -> ScenarioError:
-        """Return an error with the part that it lies in."""
+        """Return an error with the part that it is in."""
         place = f"{self.path}: parts.{part}"
         if isinstance(error, Mistakes):
             return together(self.blamed(part, each) for each in error.errors)
         return type(error)(f"{place}: {error.place}", error.problem)
 
     def check(self) -> None:
-        """Refuse claims about what the parts do not run or record.
+        """Refuse claims about runs or columns that the parts do not have.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class Published:
 
 
 def known() -> dict[str, Path]:
-    """Return the claims files that are found, by study; those of the current folder go first."""
+    """Return the claims files by study; those of the current folder take precedence."""
     return shipped.studies()
 
 
@@ -185,19 +185,19 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
     part : str
         Name of one of its parts.
     keep : bool
-        Go on with what the folder holds, if it is of the same scenario.
+        Keep the runs of the folder if it is of the same scenario.
 
     Returns
     -------
     Plan
-        What it runs.
+        The plan of the part.
     bool
         Whether recorded runs of the same scenario are kept.
 
     Raises
     ------
     Missing
-        If a data set cannot be had or a library is not installed.
+        If a data set is not available or a library is not installed.
     ScenarioError
         If anything else is wrong.
     """
@@ -215,13 +215,13 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
 def execute(
     study: Published, part: str, plan: Plan, kept: bool, watch: ProgressDisplay
 ) -> api.Result:
-    """Run what a part has not recorded yet."""
+    """Execute the runs of a part that have not ended."""
     return api.execute(plan, study.folder(part), resume=kept, watch=watch)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a study.
+    """The verdicts on a study.
 
     Parameters
     ----------
@@ -230,11 +230,11 @@ class Outcome:
     verdicts : tuple of Verdict
         One for each claim of the length.
     failed : mapping of str to str
-        Why runs failed, by "part: label setting seed"; without those that a claim expects to.
+        Reasons of failed runs, by "part: label setting seed"; without those that a claim expects.
     missing : mapping of str to str
-        Why parts were left out.
+        Reasons why parts were left out.
     data : mapping of str to mapping
-        Fingerprints of what parts loaded; see `rayfed.reproduce.provenance`.
+        Fingerprints of the data of parts; see `rayfed.reproduce.provenance`.
     """
 
     study: Published
@@ -244,7 +244,7 @@ class Outcome:
     data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def holds(self, part: str | None = None) -> bool:
-        """Return whether every claim stands as its file expects, those of one part or all."""
+        """Return whether every claim has the expected status, of one part or all."""
         verdicts = [v for v in self.verdicts if part in (None, v.claim.part)]
         failed = [run for run in self.failed if part is None or run.startswith(f"{part}: ")]
         return not (failed or self.missing) and all(v.expected for v in verdicts)
@@ -268,16 +268,16 @@ def conclude(
     missing: Mapping[str, str],
     data: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Outcome:
-    """Check the claims on what the parts recorded, write ``claims.json`` and the pages anew.
+    """Check the claims on the recorded parts, and write ``claims.json`` and the pages.
 
     Parameters
     ----------
     study : Published
         The study.
     missing : mapping of str to str
-        Why parts could not be run.
+        Reasons why parts could not run.
     data : mapping of str to mapping, optional
-        Fingerprints of what parts loaded.
+        Fingerprints of the data of parts.
     """
     recorded = {
         part: Results.read(study.folder(part)).runs_found
@@ -295,7 +295,7 @@ def conclude(
 
 
 def recorded_s(study: Published) -> float:
-    """Return the wall-clock seconds that the recorded runs of a study took, one after the other."""
+    """Return the wall-clock seconds of the recorded runs of a study, added up."""
     paths = [path for part in study.studies for path in study.folder(part).glob("*/run.json")]
     records = [read_json(path) for path in paths]
     return float(sum(record.get("wall_s") or 0.0 for record in records))
@@ -318,7 +318,7 @@ def _verdict(
 
 
 def _notes(runs: Sequence[RunRecord]) -> list[str]:
-    """Return what the data say of themselves: that they are a subset, for example."""
+    """Return the notes on the data of runs, such as that they are a subset."""
     return [str(run.info["data_note"]) for run in runs if run.info.get("data_note")]
 
 
@@ -342,27 +342,27 @@ def _failures(
 
 
 def publish(path: Path, plain: Mapping[str, Any]) -> Path:
-    """Write plain values as JSON, for people and programs, into a folder that is made."""
+    """Write plain values as indented JSON; the folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     publish_text(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
     return path
 
 
 def _same(study: Study, folder: Path) -> bool:
-    """Return whether a result folder holds the results of this very scenario.
+    """Return whether a result folder is of the same scenario.
 
-    Settings that the recorded one does not name, as they came later, have their defaults there.
+    Settings that are newer than the recorded scenario have their defaults in it.
     """
     path = folder / "scenario.yaml"
     try:
         with of_study(folder):
             return path.is_file() and api.read(path).to_yaml() == study.to_yaml()
-    except ScenarioError:  # it holds what is no longer known
+    except ScenarioError:  # of a setting that no longer exists
         return False
 
 
 def _complete(study: Study, folder: Path) -> bool:
-    """Return whether a result folder holds every run of this very scenario, all of them ended."""
+    """Return whether a result folder is of the same scenario and all of its runs ended."""
     if not _same(study, folder):
         return False
     runs = sum(len(setting.seeds) * len(setting.labels) for _, setting in expand(study))
@@ -382,7 +382,7 @@ def _only(study: Study, labels: Sequence[str]) -> Study:
 
 
 def _check_where(where: Where, settings: Mapping[str, Study]) -> None:
-    """Refuse a place that no setting runs or records; the error names the key."""
+    """Refuse a place that is not run or recorded; the error names the key."""
     name = where.setting if where.setting is not None or len(settings) > 1 else next(iter(settings))
     if name is None:
         raise ScenarioError("setting", f"is missing; give one of: {'; '.join(settings)}")

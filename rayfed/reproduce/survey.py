@@ -1,4 +1,4 @@
-"""All published studies together: how many claims hold, which do not, and why; on what machine."""
+"""Surveys of all published studies: counts of claims by status, with the machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rayfed.reproduce.studies import Outcome, publish
 from rayfed.reproduce.verdicts import Verdict
 
 Claim: TypeAlias = dict[str, Any]
-"""What `Verdict.as_plain` returns."""
+"""The result of `Verdict.as_plain`."""
 SURVEY = "all.json"
-"""What ``rayfed reproduce --all`` writes, beside the folders of the studies."""
+"""The file of ``rayfed reproduce --all``, next to the folders of the studies."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Surveyed:
     Parameters
     ----------
     outcome : Outcome
-        What came of it.
+        Its verdicts.
     seconds : float
-        Wall-clock time of its runs, also of those that were kept, and of its checks.
+        Wall-clock time of its runs, kept ones included, and of its checks.
     """
 
     outcome: Outcome
@@ -60,7 +60,7 @@ class Survey:
     studies : sequence of Surveyed
         The studies.
     wall_s : float
-        Wall-clock time of the command so far, without what it kept.
+        Wall-clock time of the command so far, without kept runs.
     """
 
     studies: Sequence[Surveyed]
@@ -68,12 +68,12 @@ class Survey:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many claims have which status."""
+        """The number of claims of each status."""
         counts: dict[str, int] = totals([study.as_plain() for study in self.studies])["counts"]
         return counts
 
     def holds(self) -> bool:
-        """Return whether every claim of every study stands as its file expects."""
+        """Return whether every claim of every study has the expected status."""
         return all(study.outcome.holds() for study in self.studies)
 
     def as_plain(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Survey:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what `Survey.write` wrote.
+    """Read a file of `Survey.write`.
 
     Raises
     ------
@@ -105,13 +105,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def update(path: Path, study: Surveyed) -> None:
-    """Write a study anew into a survey's file, with the machine, the versions and the day.
+    """Replace a study in a survey's file, with the machine, the versions and the day.
 
-    Claims that it did not run, as they are about the other length or another part, stay as the file
-    has them.
+    Claims about the other length or another part, which did not run, stay as they are.
     """
     found, fresh = read(path), study.as_plain() | _now()
-    others = [each for each in found["studies"] if each["study"] != study.name]
     others = [each for each in found["studies"] if each["study"] != study.name]
     for before in found["studies"]:
         if before["study"] == study.name:
@@ -125,18 +123,18 @@ def update(path: Path, study: Surveyed) -> None:
 
 
 def _kept(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
-    """Return what is known of claims now; those that did not run this time are as they were."""
+    """Return the new claims, with the earlier ones in place of those that did not run."""
     known = {claim["says"]: claim for claim in before}
     return [known.get(c["says"], c) if c["status"] == "not run" else c for c in fresh]
 
 
 def _now() -> dict[str, Any]:
-    """Return what ran, where and when."""
+    """Return the versions, the machine and the day."""
     return {**here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime())}
 
 
 def totals(studies: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the seconds of studies, and how many claims have which status."""
+    """Return the seconds of studies, and the number of claims of each status."""
     states = Counter(claim["status"] for study in studies for claim in study["claims"])
     return {
         "seconds": round(sum(study["seconds"] for study in studies), 1),

@@ -1,10 +1,12 @@
-"""Whether claims hold, over all seeds and in each, and whether marks are as they were measured."""
+"""Verdicts on claims, over all seeds and for each, and drifts of marks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,36 +17,39 @@ from rayfed.core.arrays import Floats
 from rayfed.core.errors import RayfedError
 from rayfed.core.files import read_arrays, reading
 from rayfed.engine.loop import NOT_FINITE
+from rayfed.report.panels.answers import verdict_text
 from rayfed.report.read.results import RunRecord
+from rayfed.report.verdicts import Verdict as Paired
+from rayfed.report.verdicts import verdict as paired
 from rayfed.reproduce.claims import Check, Claim, Claims, Close, Mark, RecordedValue, Where, runs_of
 
 NEVER = math.inf
-"""Rounds to a target that is not reached: later than any round."""
+"""The rounds to a target that is not reached: later than any round."""
 SHOWN = 8
-"""So many numbers of a list are shown."""
+"""The most numbers of a list that are shown."""
 _SLACK = 1e-12  # 1.1 is within 0.1 of 1, though 1.1 - 1 > 0.1 in floating point
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a claim.
+    """The verdict on a claim.
 
     Parameters
     ----------
     claim : Claim
-        What the source says.
+        The claim of the source.
     holds : bool or None
-        None if it could not be checked.
+        Whether the means are as claimed; None if they could not be checked.
     measured : str
-        What was measured, or why nothing could be.
+        The measured numbers in words, or the reason why there are none.
     values : tuple of float
-        The numbers that were compared, means over seeds; infinite for "never".
+        The compared numbers, means over seeds; infinite for "never".
     each : mapping of int to (bool, tuple of float)
-        For each seed by itself whether the claim holds, and the numbers.
+        Of each seed whether the claim holds for it alone, and its numbers.
     ran : bool
         False for a claim about runs of the other length.
     rests_on : tuple of str
-        What the runs have in place of what the source has, and what the data says of itself.
+        Differences of the runs from the source, and notes on the data.
     """
 
     claim: Claim
@@ -57,22 +62,53 @@ class Verdict:
 
     @property
     def status(self) -> str:
-        """Return ``holds``, ``not reproduced``, ``fails``, ``not checked`` or ``not run``."""
+        """The state of the claim.
+
+        It is ``holds``, ``undecided``, ``not reproduced``, ``fails``, ``not checked``, ``not run``.
+        An order of different runs is undecided if it holds for the means, but not every pair of
+        neighbours is decided by the paired differences over seeds (`rayfed.report.verdicts`).
+        """
         if self.holds is None:
             return "not checked" if self.ran else "not run"
+        if self.claim.measured is None and self.holds:
+            return "holds" if self._closest is None else "undecided"
         if self.claim.measured is None:
-            return "holds" if self.holds else "fails"
+            return "fails"
         stands = not self.holds and agrees(self.claim.measured, self)
         return "not reproduced" if stands else "fails"
 
     @property
     def expected(self) -> bool:
-        """Whether the claim holds, fails as its mark says, or is about the other length."""
-        return self.status in ("holds", "not reproduced", "not run")
+        """Whether the claim is not contradicted, fails as its mark says, or is of other length."""
+        return self.status in ("holds", "undecided", "not reproduced", "not run")
+
+    @cached_property
+    def _closest(self) -> Paired | None:
+        """The verdict on the two runs of an order that are the least certain to differ.
+
+        None if all are certain, or the claim orders no different runs. The claim needs every pair,
+        so that p-values are not corrected for their number.
+        """
+        check, places = self.claim.check, [where for _, where in runs_of(self.claim.check)]
+        if len({(where.part, where.of, where.setting) for where in places}) < 2:
+            return None
+        each = {s: own for s, (_, own) in self.each.items() if len(own) == len(self.values)}
+        if any(where.seed is not None for where in places):  # then all seeds have one number
+            each = dict([*each.items()][:1])
+        pairs = {seed: ordered(check, own) for seed, own in each.items()}
+        found = []
+        for k in range(len(ordered(check, self.values))):
+            low = {seed: of_seed[k][0] for seed, of_seed in pairs.items()}
+            high = {seed: of_seed[k][1] for seed, of_seed in pairs.items()}
+            found.append(paired({"low": low, "high": high}, best="low"))
+        unclear = [one for one in found if one is not None and not one.clear]
+        return max(unclear, key=lambda one: one.comparisons[0].p, default=None)
 
     @property
     def remark(self) -> str:
         """A remark for the reader; empty if there is none."""
+        if self.status == "undecided" and self._closest is not None:
+            return verdict_text(self._closest)
         because, mark = self.claim.reason(self.values), self.claim.measured
         if because is None or mark is None or self.holds is None:
             return ""
@@ -83,7 +119,7 @@ class Verdict:
 
     @property
     def seeds(self) -> str:
-        """Over how many seeds the numbers are, and in how many the claim holds by itself."""
+        """The number of seeds, and of those for which the claim holds alone."""
         count = len(self.each)
         if count < 2:
             return "one seed" if count else ""
@@ -110,16 +146,16 @@ def _plain(values: Sequence[float]) -> list[float | str]:
 
 
 def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Sequence[RunRecord]]) -> Verdict:
-    """Return whether a claim holds in what the parts recorded.
+    """Judge a claim on the records of the parts.
 
     Parameters
     ----------
     claims : Claims
-        What the claim is one of.
+        All claims of the study.
     claim : Claim
-        What is judged.
+        The claim that is judged.
     recorded : mapping of str to sequence of RunRecord
-        The runs of the parts; of all that the claim reads.
+        The runs of each part that the claim reads.
     """
 
     def source(where: Where, seed: int | None = None) -> Sequence[RunRecord]:
@@ -131,7 +167,7 @@ def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Sequence[RunRecor
 
 
 def _judged(claim: Claim, source: Source, seed: int | None = None) -> Verdict:
-    """Judge means over seeds, or one seed by itself."""
+    """Judge means over seeds, or one seed alone."""
     check = claim.check
     try:
         if check.diverges is not None:
@@ -144,7 +180,7 @@ def _judged(claim: Claim, source: Source, seed: int | None = None) -> Verdict:
 
 
 def _seeds(check: Check, source: Source) -> list[int]:
-    """Return the seeds that every place of a check has, or those that all its places name."""
+    """Return the seeds that all places of a check share, or those that they name."""
     wheres = [where for _, where in runs_of(check)]
     if all(where.seed is not None for where in wheres):
         return sorted({where.seed for where in wheres if where.seed is not None})
@@ -156,14 +192,14 @@ def _seeds(check: Check, source: Source) -> list[int]:
 
 
 def agrees(mark: Mark, verdict: Verdict) -> bool:
-    """Return whether what was measured is what a mark says."""
+    """Return whether the measured numbers agree with a mark."""
     if mark.equals == "diverges":
         return not verdict.values and NOT_FINITE in verdict.measured
     return is_close(mark, mark.numbers, verdict.values)
 
 
 def marked(mark: Mark) -> str:
-    """Return what a mark says, in words."""
+    """Return a mark in words."""
     if mark.equals == "diverges":
         return "a run that diverges"
     (slack,) = mark.slacks()
@@ -171,7 +207,7 @@ def marked(mark: Mark) -> str:
 
 
 def is_close(close: Close, wanted: Sequence[float], values: Sequence[float]) -> bool:
-    """Return whether as many numbers are as near as a claim or a mark says; infinite ones agree."""
+    """Return whether numbers agree with others within a tolerance; infinite ones do."""
     if len(wanted) != len(values):
         return False
     measured, numbers = np.asarray(values, dtype=float), np.asarray(wanted, dtype=float)
@@ -179,13 +215,13 @@ def is_close(close: Close, wanted: Sequence[float], values: Sequence[float]) -> 
 
 
 def _numbers(check: Check) -> Sequence[float]:
-    """Return what a check that `equals` wants."""
+    """Return the numbers of a check with `equals`."""
     given = check.equals
     return given if isinstance(given, tuple) else () if given is None else (given,)
 
 
 def claimed(check: Check) -> str:
-    """Return the numbers that a check compares with, in brackets; empty if there are none."""
+    """Return the claimed numbers of a check in brackets; empty if there are none."""
     if check.equals is not None:
         numbers = text(_numbers(check))
     elif check.between is not None:
@@ -207,7 +243,7 @@ def compare(check: Check, values: Sequence[float]) -> bool:
     check : Check
         Any but ``diverges``.
     values : sequence of float
-        Infinite for "never": it is later than any round, but by no known factor.
+        Infinite for "never", which is later than any round, but by no known factor.
     """
     measured = np.asarray(values, dtype=float)
     if np.isnan(measured).any():
@@ -223,6 +259,23 @@ def compare(check: Check, values: Sequence[float]) -> bool:
         low, high = check.between
         return bool(((low <= measured) & (measured <= high)).all())
     return is_close(check, _numbers(check), values)
+
+
+def ordered(check: Check, values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the pairs of numbers of which a check says that the first is less than the second.
+
+    They are the neighbours of an order; of a ratio or difference the number itself and that of
+    equal runs, if the bounds exclude equal runs.
+    """
+    value = check.value
+    if value is None:
+        return list(pairwise(values if check.ascending else values[::-1]))
+    equal = 1.0 if value.ratio else 0.0
+    if not (value.ratio or value.difference) or check.equals is not None or compare(check, [equal]):
+        return []
+    least = check.between[0] if check.between else check.above
+    more = least is not None and least >= equal
+    return [(equal, number) if more else (number, equal) for number in values]
 
 
 def _ascends(values: Floats, by: float | None, apart: float | None) -> bool:
@@ -256,22 +309,22 @@ def _diverges(claim: Claim, source: Source, seed: int | None) -> Verdict:
 
 
 def given(settings: Any) -> Any:
-    """Return plain settings without the keys that were left out."""
+    """Return plain settings without keys that are None."""
     if isinstance(settings, dict):
         return {key: given(value) for key, value in settings.items() if value is not None}
     return [given(one) for one in settings] if isinstance(settings, list) else settings
 
 
 class Unmeasured(RayfedError):
-    """A value cannot be read from what was recorded."""
+    """A value cannot be read from the records."""
 
 
 Source: TypeAlias = Callable[[Where, int | None], Sequence[RunRecord]]
-"""Returns the runs that a place of a claim names, those of one seed where it leaves that open."""
+"""Returns the runs that a place of a claim names, of one seed if it names none."""
 
 
 def chosen(runs: Sequence[RunRecord], where: Where, seed: int | None = None) -> list[RunRecord]:
-    """Return those of a part's runs that a place names; a `Source` once it is known whose runs.
+    """Return the runs of a part that a place names.
 
     Raises
     ------
@@ -290,12 +343,12 @@ def chosen(runs: Sequence[RunRecord], where: Where, seed: int | None = None) -> 
 
 
 def key(run: RunRecord) -> tuple[str, str, int]:
-    """Return what tells a run from the others of its part."""
+    """Return the label, setting and seed of a run."""
     return run.label, run.setting, run.seed
 
 
 def why_failed(run: RunRecord) -> str | None:
-    """Return why a run failed; None if it did not."""
+    """Return the reason why a run failed; None if it did not."""
     return str(run.info["reason"]) if run.status == "failed" else None
 
 
@@ -305,12 +358,12 @@ def _name(run: RunRecord) -> str:
 
 
 def measure(value: RecordedValue, source: Source, seed: int | None = None) -> Floats:
-    """Return the numbers (k,) that a value stands for, means over seeds or those of one seed.
+    """Return the numbers (k,) of a value, means over seeds or those of one seed.
 
     Raises
     ------
     Unmeasured
-        If something was not recorded.
+        If a number was not recorded.
     """
     both = value.ratio or value.difference
     if both is not None:
@@ -380,7 +433,7 @@ def number(value: float) -> str:
 
 
 def text(values: Sequence[float] | Floats) -> str:
-    """Return numbers on one line, those in the middle of a long list left out."""
+    """Return numbers on one line, without the middle of a long list."""
     shown = [number(v) for v in values]
     if len(shown) > SHOWN:
         shown = [*shown[: SHOWN - 1], "...", shown[-1]]

@@ -130,15 +130,17 @@ def test_what_nobody_ran_is_not_shown_as_reproduced(generator, robots, surveyed)
 def test_claims_stand_under_what_they_rest_on(robots):
     claims, page = robots
     surveyed = told(claims, "holds", rests_on=["4,000 of 50,000 images"])
-    first, second, third, *_ = surveyed["claims"]
+    first, second, third, fourth, *_ = surveyed["claims"]
     first.update(over="one seed")
     second.update(status="not reproduced", remark="since it is so")
     third.update(status="fails", over="", rests_on=[])
+    fourth.update(status="undecided", remark="better with every seed over 3 seeds")
     text = page(surveyed)
     rests = "4,000 of 50,000 images"
     assert claims.claims[0].says.split()[0] in section(text, f"Reproduced: one seed; {rests}")
     assert "| 3 seeds |" in section(text, f"Reproduced: 3 seeds; {rests}")
     assert "since it is so" in section(text, f"Not reproduced: 3 seeds; {rests}")
+    assert "with every seed over" in section(text, f"Undecided: 3 seeds; {rests}")
     section(text, "Fails")
     assert "Never run" not in text
 
@@ -159,7 +161,7 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
         ],
     }  # fmt: skip
     page = studies._index(found, surveyed)
-    assert f"| all | {many} | 0 | 0 | {few} | 1240 |" in page
+    assert f"| all | {many} | 0 | 0 | 0 | {few} | 1240 |" in page
     for text in ("2031-02-03", f"of {many + few} claims {many} hold", "Abacus", "`abc`"):
         assert text in page
     assert "took 21 minutes, added up" in " ".join(page.split())  # twice 620 s
@@ -167,7 +169,7 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
     surveyed["studies"][1] |= {"ended": "2031-02-04", "commit": "def"}
     since = "`walk_mobile_robots` on 2031-02-04 at commit `def`."
     assert since in studies._index(found, surveyed)
-    assert f"| all | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
+    assert f"| all | 0 | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
 
 
 @pytest.mark.parametrize(

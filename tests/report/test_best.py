@@ -98,12 +98,12 @@ def test_rows_that_are_held_out_to_choose_by_decide(study):
     assert winners(results) == {"fedavg": ("lr=0.2", 2.5)}
     assert winners(results, column="loss") == {"fedavg": ("lr=0.1", 0.1)}
     found = Best(results, Aim.of(results, None, None, None))
-    assert "ranked by validation_loss at the end, on rows held out for this" in found.says[0]
+    assert "ranked by validation_loss at the end, on rows held out for this" in found.notes[0]
     row = found.frame().iloc[0]
     assert row.test_loss == 2.5  # the mean of 2 and 3, the winner's alone
     assert row.accuracy == 0.7
     by_loss = Best(results, Aim.of(results, "loss", None, None))
-    assert "although rows are held out to choose by" in by_loss.says[0]
+    assert "although rows are held out to choose by" in by_loss.notes[0]
     assert "test_loss" not in by_loss.frame()
 
 
@@ -129,7 +129,7 @@ def test_settings_are_compared_with_the_best_seed_by_seed(study):
     results = study(losses, status={("fedavg", 0.4, 1): "failed"})
     (winner,) = Best(results, Aim("loss")).winners
     assert (winner.best.setting, winner.undecided) == ("lr=0.1", 1)
-    assert Best(results, Aim("loss")).says[1:] == ["fedavg: undecided against 1 other setting"]
+    assert Best(results, Aim("loss")).notes[1:] == ["fedavg: undecided against 1 other setting"]
     (soonest,) = Best(results, Aim("loss", target=3.5)).winners
     assert (soonest.best.setting, soonest.undecided) == ("lr=0.1", 1)  # 0.2 with two seeds
     (soonest,) = Best(results, Aim("loss", target=4.0)).winners
@@ -142,7 +142,7 @@ def test_with_one_seed_nothing_is_decided(study):
     found = Best(study({("fedavg", 0.1, 0): [9, 1], ("fedavg", 0.2, 0): [9, 2]}), Aim("loss"))
     assert found.winners[0].verdict is None
     assert np.isnan(found.frame()["undecided"].iloc[0])
-    assert found.says[1:] == ["with one seed all differences are undecided; give more seeds"]
+    assert found.notes[1:] == ["with one seed all differences are undecided; give more seeds"]
 
 
 def test_the_gap_counts_where_it_is_known(study):
@@ -250,8 +250,8 @@ def test_without_a_grid_the_entries_of_an_algorithm_compete(study):
         (("accuracy", None, None), "^--by: unknown score 'accuracy'; known: loss"),
         ((None, None, "loss"), "^--target: found 'loss'; give a column and a number"),
         ((None, None, "gap=1"), "^--target: unknown score 'gap'"),
-        (("loss", None, "loss=1"), "^--target: stands for itself; leave --by and --at out"),
-        ((None, 3, "loss=1"), "^--target: stands for itself"),
+        (("loss", None, "loss=1"), "^--target: excludes --by and --at; leave them out"),
+        ((None, 3, "loss=1"), "^--target: excludes"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(study, options, message):

@@ -94,12 +94,13 @@ def told(folder):
     return json.loads((folder / "claims.json").read_text())
 
 
-def test_every_claim_holds(study, reproduce):
+def test_orders_that_hold_are_undecided_with_one_seed(study, reproduce):
     home = study()
     status, out, err = reproduce("own")
     assert (status, err) == (0, "")
-    assert "2 claims: 2 holds" in out
-    assert [claim["status"] for claim in told(home)["claims"]] == ["holds", "holds"]
+    assert "2 claims: 2 undecided" in out
+    assert "undecided: undecided with one seed" in out
+    assert [claim["status"] for claim in told(home)["claims"]] == ["undecided", "undecided"]
     assert [claim["says"] for claim in told(home / "sweep")["claims"]] == ["More is faster."]
     assert (home / "main" / "report.html").is_file()
     scenario = yaml.safe_load((home / "sweep" / "scenario.yaml").read_text())
@@ -113,7 +114,7 @@ def test_one_that_fails(study, reproduce):
     assert status == 1
     assert "NO" in out
     states = [claim["status"] for claim in told(home)["claims"]]
-    assert states == ["holds", "not checked", "fails"]
+    assert states == ["undecided", "not checked", "fails"]
 
 
 @pytest.mark.usefixtures("no_page")
@@ -159,7 +160,7 @@ def test_a_part_alone_is_judged_with_what_others_recorded(study, reproduce):
     home = study()
     reproduce("own")
     assert reproduce("own", "--part", "sweep")[0] == 0
-    assert [claim["status"] for claim in told(home)["claims"]] == ["holds", "holds"]
+    assert [claim["status"] for claim in told(home)["claims"]] == ["undecided", "undecided"]
 
 
 @pytest.mark.usefixtures("no_page")
@@ -259,14 +260,14 @@ def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_pa
     status, text, _ = reproduce("--all", "--out", str(tmp_path / "out"))
     assert status == 1
     lines = [line.split() for line in text.splitlines()]
-    (own,) = (line for line in lines if line[:1] == ["own"] and len(line) == 6)
-    (two,) = (line for line in lines if line[:1] == ["two"] and len(line) == 6)
-    assert own[2:] == ["2", "1", "0", "0"]
-    assert two[2:] == ["2", "0", "1", "1"]
+    (own,) = (line for line in lines if line[:1] == ["own"] and len(line) == 7)
+    (two,) = (line for line in lines if line[:1] == ["two"] and len(line) == 7)
+    assert own[2:] == ["0", "2", "1", "0", "0"]
+    assert two[2:] == ["0", "2", "0", "1", "1"]
     assert "it is slow" in text
-    assert "2 studies, 4 holds, 1 not reproduced, 1 fails, 1 not run;" in text
+    assert "2 studies, 4 undecided, 1 not reproduced, 1 fails, 1 not run;" in text
     written = json.loads((tmp_path / "out" / "all.json").read_text())
-    assert written["counts"] == {"holds": 4, "not reproduced": 1, "fails": 1, "not run": 1}
+    assert written["counts"] == {"undecided": 4, "not reproduced": 1, "fails": 1, "not run": 1}
     assert [each["study"] for each in written["studies"]] == ["own", "two"]
     assert written["seconds"] >= sum(each["seconds"] for each in written["studies"]) - 0.2
     assert written["versions"]["numpy"] == np.__version__
@@ -293,7 +294,7 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     own, kept = found["studies"]
     assert kept == other
     assert found["commit"] == "then"
-    assert found["counts"] == {"holds": 4, "fails": 1}
+    assert found["counts"] == {"holds": 2, "undecided": 2, "fails": 1}
     assert own["versions"]["numpy"] == np.__version__
     assert [claim["says"] for claim in own["claims"]][2:] == [was["says"], later["says"]]
     assert own["claims"][2]["status"] == "fails"
@@ -360,11 +361,12 @@ def test_claims_about_the_other_length_are_not_run(study, reproduce):
     home = study(LONG)
     status, out, _ = reproduce("own")
     assert status == 0
-    assert "3 claims: 2 holds, 1 not run" in out
+    assert "3 claims: 2 undecided, 1 not run" in out
     assert told(home)["claims"][-1]["status"] == "not run"
     assert told(home)["claims"][-1]["values"] == []
     assert reproduce("own", "--full")[0] == 0
-    assert [claim["status"] for claim in told(home)["claims"]] == ["holds"] * 3
+    states = [claim["status"] for claim in told(home)["claims"]]
+    assert states == ["undecided", "undecided", "holds"]
 
 
 @pytest.mark.usefixtures("no_page")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from rayfed.engine.loop import NOT_FINITE
 from rayfed.report.read.results import RunRecord
@@ -136,7 +137,64 @@ FAILS = [
 
 @pytest.mark.parametrize("check", HOLDS, ids=str)
 def test_checks_that_hold(check):
-    assert verdict(check).status == "holds"
+    assert verdict(check).holds is True
+
+
+A, B, C = ({"column": "loss", "of": name, "at": "last"} for name in "abc")
+
+
+@pytest.mark.parametrize(
+    ("check", "pairs"),
+    [
+        ({"descending": [A, B]}, [(A, B)]),
+        ({"ascending": [C, B, A]}, [(A, B), (B, C)]),
+        ({"descending": [A, B], "by": 1.1, "apart": 0.1}, [(A, B)]),
+        ({"value": {"difference": [A, B]}, "above": 0.1}, [(A, B)]),
+        ({"value": {"difference": [B, A]}, "below": 0}, [(A, B)]),
+        ({"value": {"difference": [A, B]}, "between": [0.1, 9]}, [(A, B)]),
+        ({"value": {"difference": [A, B]}, "between": [0, 9]}, []),  # equal runs do, too
+        ({"value": {"difference": [A, B]}, "above": -1}, []),
+        ({"value": A, "above": 0}, []),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("seeds", [1, 3, 4, 6])
+def test_orders_of_runs_are_decided_by_paired_differences(check, pairs, seeds):
+    """By scipy: the 95 % interval of every pair excludes zero."""
+    ends = {"a": [3.0, 2.5, 3.3, 2.8, 3.1, 2.7], "b": [2.2, 1.9, 1.7, 2.4, 2.0, 2.2],
+            "c": [0.9, 1.8, 1.1, 0.7, 1.0, 1.6]}  # fmt: skip
+    runs = [run(name, s, rows([8.0, ends[name][s]])) for name in "abc" for s in range(seeds)]
+    raw = {"says": "x", "where": "y", "check": check}
+    parts = {"main": {"about": "z"}}
+    claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
+    found = judge(claims, claims.claims[0], {"main": runs})
+    tests = [
+        stats.ttest_rel(*(ends[one["of"]][:seeds] for one in pair)).pvalue for pair in pairs
+    ] if seeds > 1 else [1.0] * len(pairs)  # fmt: skip
+    decided = all(p <= 0.05 for p in tests)
+    assert (found.holds, found.expected) == (True, True)
+    assert found.status == ("holds" if decided else "undecided")
+    assert bool(found.remark) is not decided
+
+
+def test_what_is_undecided_says_about_how_many_seeds_would_do():
+    runs = [run(name, s, rows([8.0, end])) for name, ends in (("a", [1.0, 2.0, 3.0]),
+            ("b", [1.5, 4.0, 3.2])) for s, end in enumerate(ends)]  # fmt: skip
+    raw = {"says": "x", "where": "y", "check": {"ascending": [A, B]}}
+    parts = {"main": {"about": "z"}}
+    claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
+    found = judge(claims, claims.claims[0], {"main": runs})
+    d = np.array([0.5, 2.0, 0.2])
+    needed = next(n for n in range(2, 99)
+                  if stats.t.ppf(0.975, n - 1) * d.std(ddof=1) / n**0.5 < d.mean())  # fmt: skip
+    text = f"better with every seed over 3 seeds (about {needed} seeds would separate them)"
+    assert (found.status, found.remark) == ("undecided", text)
+
+
+def test_orders_of_rounds_and_of_single_draws():
+    assert verdict({"descending": [value(at=[0, 1, 2])]}).status == "holds"  # of the same runs
+    drawn = [value(of="slow", seed=0), value(seed=1)]
+    assert verdict({"descending": drawn}).remark == "undecided with one seed"
 
 
 @pytest.mark.parametrize("check", FAILS, ids=str)

@@ -1,33 +1,32 @@
-"""The answer in a sentence: which algorithm won, by how much, on which clock, or in which case."""
+"""The headline: the order of the algorithms, and the verdict on the best one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
 from rayfed.core.columns import Column
 from rayfed.core.errors import many
-from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, quoted
-from rayfed.report.pivot import SIGNIFICANCE, Ranks, Standing, standings
+from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, named, quoted
+from rayfed.report.pivot import SIGNIFICANCE, Ranks, standings
+from rayfed.report.ranking import COSTS, Ranking, unfinished
 from rayfed.report.read import units
 from rayfed.report.read.curves import leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
-from rayfed.report.tables import COSTS, costs_by_seed, resolution
-from rayfed.report.verdicts import Comparison, Verdict, verdict
+from rayfed.report.verdicts import Comparison, Verdict
 
-_MOST_TOLD = 4  # cases beyond which they are counted
+_FEW = 4  # cases up to which values are shown
 
 
 def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) -> str:
-    """Return which algorithm reached the target first on a clock, and whether it is better.
+    """Return the costs of the algorithms to the target on a clock, and the verdict on them.
 
-    Where clients have models of their own, it is their final quality; where a study has cases, the
-    best final values by case. Where many settings were swept, the best setting of each algorithm
-    counts.
+    Where clients have models of their own, these are their final values; where a study has cases,
+    the verdicts on final values by case. Where many settings were swept, the best setting of each
+    algorithm counts.
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
     frame : DataFrame
         Its `tables.summary`.
     clock : str, optional
-        One of the clocks of `tables.COSTS`: rounds if None, or simulated time where an algorithm
+        One of the clocks of `ranking.COSTS`: rounds if None, or simulated time where an algorithm
         is asynchronous.
     """
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
@@ -50,22 +49,39 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
         return f"{_without_target(rivals)}{_progress(results)}."
     aim = goal(results.column(column), target)
     cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
-    reached = rivals[rivals[cost].notna()].sort_values(cost, kind="stable")
+    reached = rivals.dropna(subset=cost).sort_values(cost, kind="stable")
     others = rivals[rivals[cost].isna()]
-    if not len(reached):
-        return f"{_nobody(results, others, aim, column)}{_progress(results)}."
-    texts = [_reached(reached, aim, cost), *_compared(results, rivals, cost)]
-    texts += _lost(reached) + _of_others(results, others, column)
+    running = [name for name in others["name"] if unfinished(results, name)]
+    texts = [f"No algorithm has reached {aim} yet"]
+    if len(running) < len(others):
+        texts = [f"No algorithm reached {aim}{_not_every_seed(others)}"]
+    if len(reached):
+        found = Ranking.of_costs(results, rivals)[cost].verdict
+        lost = reached.loc[reached["rounds_to_keep"].isna(), "name"]
+        texts = [_reached(reached, aim, cost)]
+        texts += [] if found is None else [verdict_text(found)]
+        texts += [f"{named(lost)} did not keep it"] if len(lost) else []
+    ended = others[~others["name"].isin(running)]
+    texts += _of_ended(results, ended, column, bool(len(reached)))
+    texts += [f"{named(running)} still runs"] if running and len(reached) else []
     return f"{'; '.join(texts)}{_progress(results)}."
 
 
 _CLOCKS = {clock: cost for cost, clock in COSTS.items()}
+_AMOUNTS: Mapping[str, tuple[str, Callable[[float], str], str]] = {
+    "rounds_to_target": ("in", units.count, " rounds"),
+    "time_to_target_s": ("after", units.duration, " of simulated time"),
+    "bytes_to_target": ("after", units.size, ""),
+    "bytes_up_to_target": ("after", units.size, " of uploads"),
+    "updates_to_target": ("after", units.count, " client updates"),
+}
+"""Of each cost the word before it, its text, and its unit."""
 
 
 def of_target(results: Results, frame: pd.DataFrame) -> str:
-    """Return how many runs reach the target of a `tables.summary`; empty if there is none.
+    """Return the number of runs that reach the target of a `tables.summary`.
 
-    Where a study has cases, it has a target for each of them.
+    Empty if there is none, or the study has cases, each with a target of its own.
     """
     column, target = str(frame["target_column"].iloc[0]), float(frame["target"].iloc[0])
     if results.cases or not math.isfinite(target):
@@ -76,42 +92,22 @@ def of_target(results: Results, frame: pd.DataFrame) -> str:
     return f"Target: {goal(results.column(column), target)}{stops}, reached by {of}."
 
 
-def _amount(cost: str, value: float) -> tuple[str, str]:
-    """Return a cost for a sentence, and its unit."""
-    if cost == "rounds_to_target":
-        return f"in {units.count(value)}", f" round{'' if value == 1 else 's'}"
-    if cost == "time_to_target_s":
-        return f"after {units.duration(value)}", " of simulated time"
-    if cost == "updates_to_target":
-        return f"after {units.count(value)}", " client updates"
-    uploads = " of uploads" if cost == "bytes_up_to_target" else ""
-    return f"after {units.size(value)}", uploads
-
-
 def _reached(reached: pd.DataFrame, aim: str, cost: str) -> str:
-    """Return what each algorithm took to the target; those that share the first place together."""
-    least = float(reached[cost].iloc[0])
-    tied = reached[reached[cost] == least]
-    names = joined([quoted(name) for name in tied["name"]])
-    text = f"{names} reached {aim} {''.join(_amount(cost, least))}"
-    text += " each" if len(tied) > 1 else ""
-    rest = reached.iloc[len(tied) : MOST_NAMED]
-    parts = [f"{quoted(row['name'])} {_amount(cost, float(row[cost]))[0]}"
-             for _, row in rest.iterrows()]  # fmt: skip
-    more = len(reached) - len(tied) - len(rest)
-    return ", ".join([text, *parts, *([f"{more} more later"] if more > 0 else [])])
+    """Return the cost of each algorithm, the lowest first; equal first places are joined."""
+    word, text, unit = _AMOUNTS[cost]
+    amounts = [f"{word} {text(float(value))}" for value in reached[cost]]
+    tied = int((reached[cost] == reached[cost].iloc[0]).sum())
+    unit = unit.removesuffix("s") if amounts[0].endswith(" 1") else unit
+    first = f"{named(reached['name'][:tied])} reached {aim} {amounts[0]}{unit}"
+    rest = zip(reached["name"][tied:MOST_NAMED], amounts[tied:], strict=False)
+    parts = [f"{quoted(name)} {amount}" for name, amount in rest]
+    more = len(reached) - tied - len(parts)
+    each = " each" if tied > 1 else ""
+    return ", ".join([first + each, *parts, *([f"{more} more later"] if more else [])])
 
 
-def _compared(results: Results, rivals: pd.DataFrame, cost: str) -> list[str]:
-    """Return the verdict on what algorithms took to the target; nothing where one is alone."""
-    values = {row["name"]: costs_by_seed(results, row, cost) for _, row in rivals.iterrows()}
-    known = {name: of for name, of in values.items() if of}
-    found = verdict(known, resolution=resolution(rivals, cost))
-    return [said(found)] if found is not None and found.comparisons else []
-
-
-def said(found: Verdict) -> str:
-    """Return a verdict on the best algorithm of some in a few words."""
+def verdict_text(found: Verdict) -> str:
+    """Return a verdict in a few words."""
     seeds = min(c.seeds for c in found.comparisons)
     if seeds < 2:
         return "undecided with one seed"
@@ -123,7 +119,7 @@ def said(found: Verdict) -> str:
         all_of = " than all others" if word == "better" and len(those) > 1 else ""
         return f"{word}{all_of} {over}{_needed(those)}"
     parts = [
-        f"{word} {_WORDS[word]} {joined([quoted(c.other) for c in those])}{_needed(those)}"
+        f"{word} {_WORDS[word]} {named(c.other for c in those)}{_needed(those)}"
         for word, those in words.items()
     ]
     return f"{over} {listed(parts)}"
@@ -135,11 +131,11 @@ _WORDS = {
     "undecided": "against",
     "equivalent": "to",
 }
-"""The verdicts, and the preposition of the other algorithm."""
+"""The words of verdicts, with the preposition of the other algorithm."""
 
 
 def _needed(compared: Sequence[Comparison]) -> str:
-    """Return about how many seeds would separate the closest pair; empty if none would."""
+    """Return the number of seeds that would separate the closest pair; empty if unknown."""
     needed = [one.needed for one in compared]
     known = [count for count in needed if count is not None]
     if not known or len(known) < len(needed):
@@ -147,74 +143,43 @@ def _needed(compared: Sequence[Comparison]) -> str:
     return f" (about {many(max(known), 'seed')} would separate them)"
 
 
-def _lost(reached: pd.DataFrame) -> list[str]:
-    """Return which algorithms reached the target and lost it again until the end."""
-    names = [quoted(name) for name in reached.loc[reached["rounds_to_keep"].isna(), "name"]]
-    return [f"{joined(names)} did not keep it"] if names else []
+def _of_ended(results: Results, ended: pd.DataFrame, column: str, reached: bool) -> list[str]:
+    """Return clauses on algorithms that ended without reaching the target.
 
-
-def _nobody(results: Results, others: pd.DataFrame, aim: str, column: str) -> str:
-    """Return that no algorithm reached the target with every seed."""
-    if len(_running(results, others)) == len(others):
-        return f"No algorithm has reached {aim} yet"
-    return "; ".join([f"No algorithm reached {aim}{_not_every_seed(others)}",
-                      *_worse(results, others["name"], column)])  # fmt: skip
-
-
-def _of_others(results: Results, others: pd.DataFrame, column: str) -> list[str]:
-    """Return a clause for each kind of algorithm that did not reach the target."""
-    still = _running(results, others)
-    ended = others[~others["name"].isin(still)]
-    worse = _ended_worse(results, ended["name"], column)
+    Only those that ended worse than they began are named if no algorithm reached it.
+    """
+    worse = [name for name in ended["name"] if _change(results, name, column) < 0]
     never = ended[~ended["name"].isin(worse)]
     texts = []
-    if len(never):
-        names = joined([quoted(name) for name in never["name"]])
-        texts.append(f"{names} did not reach it{_not_every_seed(never)}")
-    texts += _worse(results, ended["name"], column)
-    return texts + ([f"{joined([quoted(name) for name in still])} still runs"] if still else [])
+    if reached and len(never):
+        texts.append(f"{named(never['name'])} did not reach it{_not_every_seed(never)}")
+    if worse:
+        they = "it" if len(worse) == 1 else "they"
+        texts.append(f"{named(worse)} ended worse than {they} began")
+    return texts
 
 
-def _running(results: Results, rows: pd.DataFrame) -> list[str]:
-    """Return the algorithms of which a run goes on: what they have not reached, they may yet."""
-    states = {name: [run.status for run in results.of(name)] for name in rows["name"]}
-    return [name for name, found in states.items() if "running" in found]
-
-
-def _ended_worse(results: Results, names: Iterable[str], column: str) -> list[str]:
-    """Return the algorithms whose last value is worse than their first, means over seeds."""
-    sign = -1.0 if results.column(column).better == "higher" else 1.0
-    found = []
-    for name in names:
-        values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
-        steps = [sign * float(known[-1] - known[0]) for known in values if len(known)]
-        if sum(steps) > 0:
-            found.append(name)
-    return found
-
-
-def _worse(results: Results, names: Iterable[str], column: str) -> list[str]:
-    """Return a clause on algorithms that ended worse than they began, if there are any."""
-    found = [quoted(name) for name in _ended_worse(results, names, column)]
-    if not found:
-        return []
-    return [f"{joined(found)} ended worse than {'it' if len(found) == 1 else 'they'} began"]
+def _change(results: Results, name: str, column: str) -> float:
+    """Return the improvement of runs from their first to their last value, added up."""
+    values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
+    change = sum(float(known[-1] - known[0]) for known in values if len(known))
+    return change if results.column(column).better == "higher" else -change
 
 
 def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
-    """Return how good clients' own models are in the end, beside a baseline's and a shared one."""
+    """Return the final values of clients' own models, of a baseline and of a global model."""
     column, shared = results.column(name), results.column(name.removeprefix("personal_"))
     ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)[:MOST_NAMED]]
     text = f"Clients' own models end at {column.title} {joined(ends)}"
     for name, value in _final_values(frame[frame["baseline"]], column)[:1]:
         text += f", the baseline {name} at {value}"
     for name, value in _final_values(rivals, shared)[:1]:
-        text += f"; of models for everybody the best, {name}'s, has {shared.title} {value}"
+        text += f"; the best global model, {name}'s, has {shared.title} {value}"
     return text
 
 
 def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
-    """Return names with their last values, the best first; without those that have none."""
+    """Return the names with a last value, the best first."""
     mean = f"{column.name}_mean"
     if mean not in rows:
         return []
@@ -225,7 +190,7 @@ def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
 
 
 def _not_every_seed(missing: pd.DataFrame) -> str:
-    """Return that only some seeds reached the target, if that is so."""
+    """Return a limit to "reached" if some seeds reached the target."""
     return " with every seed" if (missing["reached"] > 0).any() else ""
 
 
@@ -247,7 +212,7 @@ def _progress(results: Results) -> str:
 
 
 def by_case(results: Results, column: str) -> str:
-    """Return which algorithm ends best in which case, and where that is undecided.
+    """Return the verdict on the last values in each case, equal verdicts together.
 
     Parameters
     ----------
@@ -259,92 +224,52 @@ def by_case(results: Results, column: str) -> str:
     title, found = results.column(column).title, standings(results, column)
     if results.column(column).better is None or not found:
         return f"The final {title} of each algorithm, by case"
-    kinds: dict[str, dict[tuple[str, ...], list[str]]] = {kind: {} for kind in _KINDS}
+    few = len(found) <= _FEW
+    groups: dict[tuple[int, str], list[str]] = {}
     for case, one in found.items():
-        kind, names = _kind(one)
-        kinds[kind].setdefault(names, []).append(case)
-    text = (_each if len(found) <= _MOST_TOLD else _counted)(title, found, kinds)
-    seeds = max(len(results.usable(name)) for name in results.names)
-    return text if seeds > 1 else f"{text}; undecided with one seed"
+        groups.setdefault(_outcome(one, few), []).append(case)
+    texts = []
+    for (kind, text), cases in sorted(groups.items(), key=lambda of: (of[0][0], -len(of[1]))):
+        where = at(cases) if len(cases) <= MOST_NAMED else f"in {len(cases)} of {len(found)} cases"
+        if kind < _UNDECIDED and few:
+            where = listed([f"{at([case])} ({_margin(found[case])})" for case in cases])
+        verdicts = [v for case in cases if (v := found[case].verdict) is not None]
+        open_ = [c for v in verdicts for c in v.comparisons if c.word == "undecided"]
+        texts.append(f"{text} {where}{_needed(open_) if kind == _UNDECIDED else ''}")
+    return f"Final {title}: {'; '.join(texts)}"
 
 
-_KINDS = {"best": "ends best", "every seed": "is ahead with every seed",
-          "undecided": "undecided between", "equivalent": "equivalent"}  # fmt: skip
-_Kinds: TypeAlias = Mapping[str, Mapping[tuple[str, ...], list[str]]]
+_UNDECIDED = 2
 
 
-def _kind(standing: Standing) -> tuple[str, tuple[str, ...]]:
-    """Return how a case ended, one of `_KINDS`, and the algorithms that share the first place."""
-    found = standing.verdict
+def _outcome(ranking: Ranking, few: bool) -> tuple[int, str]:
+    """Return the place of a verdict on a case in the sentence, and its words.
+
+    Undecided algorithms are named where there are few cases.
+    """
+    found = ranking.verdict
     if found is None:
-        return "undecided", standing.ranking
-    if found.clear:
-        return "best", (found.best,)
-    level = found.level
+        return 4, "nothing to compare"
+    best, level = quoted(found.best), found.level
     if len(level) == 1:
-        return "every seed", level
+        return (0, f"{best} is best") if found.clear else (1, f"{best} is ahead with every seed")
+    if min(c.seeds for c in found.comparisons) < 2:
+        return 3, "undecided with one seed"
     words = {one.word for one in found.comparisons if one.other in level}
-    return "equivalent" if words == {"equivalent"} else "undecided", level
+    if words == {"equivalent"}:
+        return 3, f"{named(level) if few else 'the best'} are equivalent"
+    return _UNDECIDED, f"undecided between {named(level)}" if few else "undecided"
 
 
-def _each(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
-    """Return the algorithm that is ahead in each case, and the margin."""
-    texts: list[str] = []
-    head = f"{title} "
-    for kind in ("best", "every seed"):
-        parts: list[str] = []
-        for (name,), cases in kinds[kind].items():
-            where = []
-            for case in cases:
-                where.append(f"{at([case])} ({head}{_margin(found[case])})")
-                head = ""
-            verb = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]}"
-            parts.append(f"{verb} {listed(where)}")
-        texts += [", ".join(parts)] if parts else []
-    for names, cases in kinds["undecided"].items():
-        several = [one for case in cases if (one := found[case].verdict) is not None]
-        needed = _needed([c for one in several for c in one.comparisons if c.word == "undecided"])
-        texts.append(f"{at(cases)} {_between(names)}{needed}")
-    for names, cases in kinds["equivalent"].items():
-        texts.append(f"{at(cases)} {listed([quoted(name) for name in names])} are equivalent")
-    text = "; ".join(texts)
-    return text if kinds["best"] or kinds["every seed"] else f"By the final {title} {text}"
-
-
-def _between(names: tuple[str, ...]) -> str:
-    if len(names) < 2:
-        return "nothing is to be compared"
-    return f"it is undecided between {joined([quoted(name) for name in names])}"
-
-
-def _margin(standing: Standing) -> str:
+def _margin(ranking: Ranking) -> str:
     """Return the best value and the next one, with its algorithm."""
-    first, second = standing.ranking[:2]
-    ends = units.telling([standing.ends[name].mean for name in (first, second)], least=3)
+    first, second = ranking.ranking[:2]
+    ends = units.telling([ranking.ends[name].mean for name in (first, second)], least=3)
     return f"{ends[0]}, {quoted(second)} {ends[1]}"
 
 
-def _counted(title: str, found: Mapping[str, Standing], kinds: _Kinds) -> str:
-    """Return in how many cases each algorithm is ahead."""
-    texts: list[str] = []
-    for kind in ("best", "every seed"):
-        won = {names[0]: cases for names, cases in kinds[kind].items()}
-        parts: list[str] = []
-        for name in sorted(won, key=lambda name: -len(won[name]))[:MOST_NAMED]:
-            head = quoted(name) if parts else f"{quoted(name)} {_KINDS[kind]} by {title}"
-            of = "" if texts or parts else f" of {len(found)} cases"
-            named = f" ({'; '.join(won[name])})" if len(won[name]) <= MOST_NAMED else ""
-            parts.append(f"{head} in {len(won[name])}{of}{named}")
-        texts += [", ".join(parts)] if parts else []
-    for kind in ("undecided", "equivalent"):
-        count = sum(map(len, kinds[kind].values()))
-        if count:
-            texts.append(f"{kind} in {count}{'' if texts else f' of {len(found)} cases'}")
-    return "; ".join(texts)
-
-
 def at(cases: Sequence[str]) -> str:
-    """Return where something is so: at numbers, or in cases with names.
+    """Return cases as a sentence names them: numbers, or names.
 
     Examples
     --------
@@ -358,7 +283,7 @@ def at(cases: Sequence[str]) -> str:
 
 
 def of_ranks(ranks: Ranks) -> str:
-    """Return the algorithm with the best mean rank, and those that are significantly worse."""
+    """Return the algorithm with the best mean rank, and the significantly worse ones."""
     best, *others = ranks.means
     least = ranks.means[best]
     text = f"Over {ranks.cases} cases {quoted(best)} has the best mean rank, {units.number(least)}"
@@ -367,6 +292,5 @@ def of_ranks(ranks: Ranks) -> str:
     worse = [name for name in others if ranks.means[name] - least >= ranks.critical]
     if not worse:
         return f"{text}, but no algorithm is worse beyond the critical difference"
-    told = joined([quoted(name) for name in worse])
     verb = "is" if len(worse) == 1 else "are"
-    return f"{text}; {told} {verb} worse by more than the critical difference"
+    return f"{text}; {named(worse)} {verb} worse by more than the critical difference"

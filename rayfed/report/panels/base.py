@@ -26,6 +26,7 @@ from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
+from rayfed.report.ranking import unfinished
 from rayfed.report.read.curves import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
@@ -202,6 +203,7 @@ class PageSource:
                 "rival": name in results.rivals,
                 "failed": name in results.failed,
                 "own": name in own,
+                "unfinished": unfinished(results, name),
             }
             for name in results.names
         ]

@@ -14,8 +14,10 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.html import keep_units
+from rayfed.report.panels.answers import verdict_text
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal, quoted
+from rayfed.report.ranking import Ranking
 from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, last_values
 from rayfed.report.read.results import Results
@@ -46,7 +48,7 @@ class CostsPanel(Panel):
         """For each case, or the whole, the critical t of its rivals; None if seeds are missing."""
         return {"critical": [self._critical(part.results) for part in self.source.parts]}
 
-    def _critical(self, results: Results) -> list[float] | None:
+    def _critical(self, results: Results) -> list[dict[str, float]] | None:
         seeds = [len(results.usable(n)) for n in results.names if n not in results.baselines]
         known = len(set(seeds)) == 1 and seeds[0] > 1
         return critical(len(seeds), seeds[0]) if known else None
@@ -166,33 +168,16 @@ def final_values(
 
 
 def finals_title(results: Results, column: str) -> str:
-    """Return whether the best algorithm is best with every seed, or whom its seeds overlap."""
+    """Return the final values of the best algorithm, and the verdict on it."""
     shown, values = results.column(column), final_values(results, column)
-    rivals = {name: values[name] for name in results.rivals if name in values}
-    if not rivals:
+    found = Ranking.of_finals(results, column, results.rivals)
+    if not values:
         return f"No {shown.title} is recorded"
-    if results.unlike:
+    if results.unlike or shown.better is None or not found.ranking:
         return f"The final {shown.title} of each run"
-    lower = shown.better != "higher"
-    order = sorted(rivals, key=lambda name: float(rivals[name].mean()), reverse=not lower)
-    best = order[0]
-    if len(order) == 1 or shown.better is None:
-        return f"{quoted(best)} ends at {shown.title} {_range(rivals[best])}"
-    beaten = [name for name in order[1:] if _better(rivals[best], rivals[name], lower)]
-    start = f"The final {shown.title} of {quoted(best)}, {_range(rivals[best])},"
-    if len(beaten) == len(order) - 1:
-        whose = f"{quoted(order[1])}'s" if len(order) == 2 else "all others'"
-        ends = rivals[order[1]]
-        second = "it has" if len(order) == 2 else f"next is {quoted(order[1])} with"
-        return f"{start} is better than {whose} with every seed: {second} {_range(ends)}"
-    level = [name for name in order[1:] if name not in beaten]
-    others = quoted(level[0]) if len(level) == 1 else f"{len(level)} others"
-    return f"{start} is the best on average, but its seeds overlap with those of {others}"
-
-
-def _better(one: Floats, other: Floats, lower: bool) -> bool:
-    """Whether the worst of one is better than the best of the other."""
-    return bool(one.max() < other.min() if lower else one.min() > other.max())
+    best = found.ranking[0]
+    text = f"{quoted(best)} ends at {shown.title} {_range(values[best])}"
+    return text if found.verdict is None else f"{text}: {verdict_text(found.verdict)}"
 
 
 def _range(values: Floats) -> str:

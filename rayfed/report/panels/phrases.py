@@ -1,8 +1,8 @@
-"""Parts of sentences that several panels use."""
+"""Parts of sentences of several panels."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rayfed.core.columns import Column
 from rayfed.report.read import units
@@ -13,7 +13,7 @@ ALIKE = 1.05  # times or costs within this factor are one
 
 
 def quoted(name: object) -> str:
-    """Return an algorithm's name for a sentence: one with a comma would fall apart in a list.
+    """Return an algorithm's name for a sentence, in quotes if it has a comma.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def quoted(name: object) -> str:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """Return names or clauses as they stand in a sentence; of many the first.
+    """Return the first of some names or clauses as a list in a sentence.
 
     Examples
     --------
@@ -37,13 +37,24 @@ def joined(parts: Sequence[str]) -> str:
     return listed(shown)
 
 
+def named(names: Iterable[object]) -> str:
+    """Return the first of some algorithms as a list in a sentence.
+
+    Examples
+    --------
+    >>> named(["FedAvg", "FedAvg, server step 10"])
+    'FedAvg and “FedAvg, server step 10”'
+    """
+    return joined([quoted(name) for name in names])
+
+
 def competing(results: Results, known: Collection[str]) -> list[str]:
-    """Return of the names that have something those that are ranked; all where none is."""
+    """Return the ranked ones of some names; all if none is ranked."""
     return [name for name in results.rivals if name in known] or [*map(str, known)]
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Return all parts as they stand in a sentence.
+    """Return all parts as a list in a sentence.
 
     Examples
     --------
@@ -67,7 +78,7 @@ def goal(column: Column, value: float) -> str:
 
 
 def times(number: int) -> str:
-    """Return how often something happened.
+    """Return a number of times.
 
     Examples
     --------

@@ -15,12 +15,13 @@ from rayfed.report.html import keep_units
 from rayfed.report.panels.answers import headline, of_target
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.panels.phrases import joined, listed, quoted
+from rayfed.report.ranking import COSTS
 from rayfed.report.read import units
 from rayfed.report.read.curves import clocks, default_target
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import flat
-from rayfed.report.tables import COSTS, summary
+from rayfed.report.tables import summary
 
 
 class HeadlinePanel(Panel):
@@ -149,8 +150,8 @@ def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:
     '2 of 3 claims of the source hold; failing: 1'
     """
     states = [claim["status"] for claim in claims]
-    others = {"fails": "failing", "not reproduced": "not reproduced", "not checked": "not checked",
-              "not run": "of the other length"}  # fmt: skip
+    others = {"undecided": "undecided", "fails": "failing", "not reproduced": "not reproduced",
+              "not checked": "not checked", "not run": "of the other length"}  # fmt: skip
     counts = [f"{words}: {states.count(s)}" for s, words in others.items() if s in states]
     return "; ".join(
         [f"{states.count('holds')} of {len(states)} claims of the source hold", *counts]

@@ -397,14 +397,18 @@ def test_the_table_follows_the_target_and_the_column(page, results):
         ((20, 21, 25), (30, 33, 35), True),
         ((4, 5, 25), (30, 33, 35), False),  # erratic
         ((4, 4, 5), (5, 6, 5), False),  # within one evaluated row
-        ((20, 21, 50), (30, 33, 35), False),  # one seed never reaches it
+        ((20, 21, 50), (30, 33, 35), False),  # one seed never reaches it, and three are too few
+        ((20, 21, 22, 23, 24, 25, 26, 50), (30, 33, 35, 30, 33, 35, 36, 37), True),  # 2 / 2^8 * 2
+        ((4, 5, 50, 7, 8), None, False),  # 2 / 2^5 exceeds 5 %
+        ((4, 5, 50, 7, 8, 9), None, True),  # 2 / 2^6 does not
     ],
 )
 def test_what_is_better_is_bold_for_a_target_of_the_readers(
     elsewhere, tmp_path, run_writer, rows, b, c, best
 ):
-    """All lose 8 until the round in which they reach loss 1; "a" needs 3, 4 and 5."""
-    for name, needed in {"a": (3, 4, 5), "b": b, "c": c}.items():
+    """All lose 8 until the round in which they reach loss 1; "a" needs 3, 4, 5, 3, 4 and so on."""
+    rounds = {"a": tuple(3 + seed % 3 for seed in range(len(b))), "b": b, "c": c or ()}
+    for name, needed in rounds.items():
         for seed, number in enumerate(needed):
             loss = [8.0] * number + [1.0] * (40 - number) if number < 40 else [8.0] * 40
             run_writer(tmp_path, name, seed, rows(loss, name, seed))
@@ -413,6 +417,18 @@ def test_what_is_better_is_bold_for_a_target_of_the_readers(
     shown = shown_table(page)
     assert [cell[1] for cell in shown["a"][:5]] == [best] * 5
     assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
+
+
+def test_a_run_that_may_still_reach_a_target_takes_no_part(elsewhere, tmp_path, run_writer, rows):
+    for seed in range(6):
+        run_writer(tmp_path, "a", seed, rows([8, 2, 1]))
+        run_writer(tmp_path, "b", seed, rows([8, 7, 7, 7, 7, 7, 2, 1]))
+        run_writer(tmp_path, "c", seed, rows([8, 7]), status="running")
+    page = elsewhere(tmp_path)
+    page.execute_script("page.panel('convergence').setTarget(1.5)")
+    shown = shown_table(page)
+    assert [shown[name][0][1] for name in "abc"] == [True, False, False]
+    assert shown == written_table(Results.read(tmp_path), "loss", 1.5)
 
 
 def test_a_sorted_table_stays_sorted_when_the_target_moves(page):
@@ -693,7 +709,7 @@ def test_figures_below_are_of_the_chosen_case(in_cases):
     first = title(in_cases, "finals")
     press(in_cases, "[data-case='alpha = 10']")
     wait(in_cases, "document.getElementById('finals-title').textContent !== arguments[0]", first)
-    assert title(in_cases, "finals").startswith("The final loss of b, 0.9 to 1.1, is better than a")
+    assert title(in_cases, "finals").startswith("b ends at loss 0.9 to 1.1: better over 2 seeds")
     assert "case=alpha+%3D+10" in fragment(in_cases)
 
 
@@ -707,7 +723,7 @@ def test_the_table_of_cases_follows_the_column_and_is_copied(in_cases):
     press(in_cases, "[data-y=accuracy]")
     wait(in_cases, "document.querySelector('#pivot th').textContent === 'final accuracy'")
     said = "document.getElementById('answer').textContent"
-    assert in_cases.execute_script(f"return {said}").startswith("a ends best at alpha = 0.1 (acc")
+    assert in_cases.execute_script(f"return {said}").startswith("Final accuracy: a is best at")
 
 
 def folder_of(driver):
@@ -829,7 +845,7 @@ def test_final_values_follow_the_column(page, results):
     wait(page, "document.getElementById('finals').layout.xaxis.title.text === 'final accuracy'")
     same_traces(page, "finals", expected)
     assert layout(page, "finals")["xaxis"]["range"] == pytest.approx(expected.layout.xaxis.range)
-    assert title(page, "finals").startswith("The final accuracy of FedExP")
+    assert title(page, "finals").startswith("FedExP eps=1e-3 ends at accuracy ")
 
 
 def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows):

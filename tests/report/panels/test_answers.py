@@ -190,8 +190,7 @@ def test_planned_runs_count_and_one_that_runs_is_not_behind(tmp_path, run_writer
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 7]), status="running")
     assert answer(tmp_path, 2.0) == (
-        "a reached loss 2 in 1 round; undecided with one seed; b still runs "
-        "(so far: 1 of 6 runs ended)."
+        "a reached loss 2 in 1 round; b still runs (so far: 1 of 6 runs ended)."
     )
 
 
@@ -233,25 +232,22 @@ def test_a_reversal_is_named_with_the_margin(tmp_path, case_writer):
         "20.0": {"a": [3.9, 4.1, 4.0], "b": [3.9, 4.1, 4.0]},
     }
     assert said(tmp_path, case_writer, ends) == (
-        "a ends best at alpha = 0.1 (loss 1, b 3.01), b at alpha = 10 (1, a 4.02); "
-        "at alpha = 1 it is undecided between a and b (about 10 seeds would separate them); "
-        "at alpha = 20 a and b are equivalent"
+        "Final loss: a is best at alpha = 0.1 (1, b 3.01); b is best at alpha = 10 (1, a 4.02); "
+        "undecided between a and b at alpha = 1 (about 10 seeds would separate them); "
+        "a and b are equivalent at alpha = 20"
     )
 
 
 def test_one_that_is_ahead_with_every_seed(tmp_path, case_writer):
     ends = {x: {"a": [0.9, 1.1], "b": [1.2, 3.1]} for x in ("1.0", "2.0")}
-    text = "a is ahead with every seed at alpha = 1 (loss 1, b 2.15) and at alpha = 2 (1, b 2.15)"
-    assert said(tmp_path, case_writer, ends) == text
+    text = "a is ahead with every seed at alpha = 1 (1, b 2.15) and at alpha = 2 (1, b 2.15)"
+    assert said(tmp_path, case_writer, ends) == f"Final loss: {text}"
 
 
 def test_one_seed_decides_nothing(tmp_path, case_writer):
     ends = {x: {"a": [1], "b": [2]} for x in ("1.0", "2.0")}
     text = said(tmp_path, case_writer, ends)
-    assert text == (
-        "By the final loss at alpha = 1 and 2 it is undecided between a and b; "
-        "undecided with one seed"
-    )
+    assert text == "Final loss: undecided with one seed at alpha = 1 and 2"
 
 
 def test_of_many_cases_they_are_counted(tmp_path, case_writer):
@@ -259,9 +255,11 @@ def test_of_many_cases_they_are_counted(tmp_path, case_writer):
     ends |= {
         "4.0": {"a": [2, 2.1, 2.3], "b": [1, 1.1, 1.2]},
         "5.0": {"a": [1, 2, 3], "b": [1, 2, 3]},
+        "6.0": {"a": [1.9, 2.1, 2.0], "b": [1.8, 2.5, 2.3]},
     }
     assert said(tmp_path, case_writer, ends) == (
-        "a ends best by loss in 4 of 6 cases, b in 1 (alpha = 4); equivalent in 1"
+        "Final loss: a is best in 4 of 7 cases; b is best at alpha = 4; undecided at alpha = 6 "
+        "(about 10 seeds would separate them); the best are equivalent at alpha = 5"
     )
 
 

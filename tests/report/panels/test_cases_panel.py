@@ -35,7 +35,7 @@ def page(results):
 def test_the_answer_is_by_case_and_the_table_stands_right_below(page):
     body, _ = page
     answer = re.search(r'id="answer">([^<]*)<', body)[1]
-    assert answer.startswith("a ends best at alpha = 0.1 (loss 1, b 3), b at alpha = 10 (1, a 4);")
+    assert answer.startswith("Final loss: a is best at alpha = 0.1 (1, b 3); b is best at")
     assert body.index('id="answer"') < body.index('id="pivot"') < body.index('id="convergence"')
     assert '<td class="spread best"><span>1.00</span> <span>± 0.14</span></td>' in body
 

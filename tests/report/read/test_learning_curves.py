@@ -164,11 +164,11 @@ def test_where_most_clients_have_models_of_their_own_these_come_first(tmp_path, 
     said = headline(results, summary(results))
     assert said == (
         "Clients' own models end at personal accuracy 0.9 with apfl and 0.9 with ditto; "
-        "of models for everybody the best, apfl's, has accuracy 0.8."
+        "the best global model, apfl's, has accuracy 0.8."
     )
     run_writer(tmp_path, "local-only", 0, rows([1.0, 0.4, 0.3], **own))
     results = Results.read(tmp_path)
-    assert ", the baseline local-only at 0.9; of" in headline(results, summary(results))
+    assert ", the baseline local-only at 0.9; the" in headline(results, summary(results))
 
 
 def test_without_a_loss_comes_what_can_be_won(tmp_path, run_writer, rows):

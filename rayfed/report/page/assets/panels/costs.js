@@ -72,10 +72,11 @@ page.add("costs", ({ critical }) => {
     const seeds = new Map(runs.map(({ seed }, k) => [seed, at[k]]));
     const exact = every ? value * share(runs.map((run) => series.within(run, view.y, target, better))) : 0;
     const spread = () => ` ± ${text(series.deviation(reached, value))}`;
-    if (every && reached.length > 1 && !kept) return { value, seeds, exact, texts: [text(value), spread()] };
+    const found = { value, seeds, exact, reached: reached.length };
+    if (every && reached.length > 1 && !kept) return { ...found, texts: [text(value), spread()] };
     const partly = (kept || clock === "round") && !every && runs.length > 1;
     const counted = ` (${reached.length} of ${runs.length} seeds)`;
-    return { value, seeds, exact, texts: partly ? [text(value), counted] : [text(value)] };
+    return { ...found, texts: partly ? [text(value), counted] : [text(value)] };
   }
 
   // The distance of two evaluated rows as a share of the rounds to the target.
@@ -88,23 +89,30 @@ page.add("costs", ({ critical }) => {
     return text.startsWith(" ") ? [" ", made] : [made];
   }
 
-  // Student's t of the differences of two costs, seed by seed; NaN where a seed is missing.
-  function tOf(one, other, exact) {
-    const found = [...one.seeds].map(([seed, value]) => (other.seeds.has(seed) ? other.seeds.get(seed) - value : NaN));
+  // Whether a cost is better than another one, seed by seed: by Student's t, or by Wilcoxon's ranks
+  // where a seed did not reach the target; its p-value is 2 / 2^n if all n signs agree.
+  function isBetter(one, other, exact, limit) {
+    const never = (value) => value ?? Infinity;
+    const found = [...one.seeds].map(([seed, value]) => {
+      return other.seeds.has(seed) ? never(other.seeds.get(seed)) - never(value) : NaN;
+    });
+    if (!found.every(Number.isFinite)) return found.every((lead) => lead > 0) && 2 ** (1 - found.length) <= limit.p;
     const middle = series.mean(found);
-    return middle / (Math.max(series.deviation(found, middle), exact / Math.sqrt(6)) / Math.sqrt(found.length));
+    const error = Math.max(series.deviation(found, middle), exact / Math.sqrt(6)) / Math.sqrt(found.length);
+    return middle / error > limit.t;
   }
 
-  // The cost that is better than all others, and reads so, as rayfed/report/verdicts.py has it; none
-  // where a seed did not reach the target.
+  // The cost that is better than all others, and reads so, as rayfed/report/verdicts.py has it: of
+  // the tests at least k pass the limit of the k-th smallest p-value in Holm's correction.
   function winner(costs, limits) {
-    if (!limits || costs.length < 2 || costs.some(({ value }) => Number.isNaN(value))) return null;
-    const first = costs.reduce((one, other) => (other.value < one.value ? other : one));
-    const others = costs.filter((other) => other !== first);
-    const exact = Math.max(...costs.map((cost) => cost.exact));
-    const found = others.map((other) => tOf(first, other, exact)).sort((a, b) => b - a);
+    const known = costs.filter(({ seeds }) => seeds);
+    const mean = ({ value }) => (Number.isNaN(value) ? Infinity : value);
+    const [first, ...others] = known.sort((a, b) => b.reached - a.reached || mean(a) - mean(b) || 0);
+    if (!limits || !others.length || !first.reached) return null;
+    const exact = Math.max(...known.map((cost) => cost.exact));
     const alike = others.some((other) => other.texts.join("") === first.texts.join(""));
-    return !alike && found.every((t, k) => t > limits[k]) ? first : null;
+    const passed = (limit) => others.filter((other) => isBetter(first, other, exact, limit)).length;
+    return !alike && others.every((_, k) => passed(limits[k]) > k) ? first : null;
   }
 
   const fill = (head) => page.parts().forEach((_, part) => fillPart(head, part));
@@ -114,7 +122,8 @@ page.add("costs", ({ critical }) => {
     const about = (row) => names.find(({ name }) => name === row.dataset.row);
     const mine = rows().filter((row) => row.dataset.part === String(part));
     const found = mine.map((row) => [row, cost(about(row), part, head.dataset.clock)]);
-    const rivals = found.filter(([row]) => !about(row).baseline);
+    const unfinished = (row, { value }) => about(row).unfinished && Number.isNaN(value);
+    const rivals = found.filter(([row, cost]) => !about(row).baseline && !unfinished(row, cost));
     const free = data.unlike || found.some(([, { value }]) => value === 0);
     const best = winner(rivals.map(([, cost]) => cost), free ? null : critical[part]);
     for (const [row, cost] of found) {
