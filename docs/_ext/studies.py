@@ -24,7 +24,7 @@ have in place of what the source has: fewer rounds, a part of the data, a smalle
 seeds give the same number nothing that is drawn matters to it.
 
 `rayfed reproduce --all` runs the short versions of all studies and ends with one table. Those with
-networks need `pip install 'rayfed[torch]'`; what is not at hand, data or a library, is named and
+networks need `pip install '.[torch]'`; what is not at hand, data or a library, is named and
 left out.
 """
 _MEASURED = """\
