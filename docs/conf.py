@@ -26,6 +26,7 @@ extensions = [
     "numpydoc",
     "columns",
     "commands",
+    "example",
     "gallery",
     "interface",
     "navigation",
