@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 PATH = re.compile(r"`((?:rayfed|tests|scenarios|scripts|benchmarks|analysis|docs)/[\w./-]+)`")
 PLACE = re.compile(r"`((?:[\w-]+/)*[\w-]+(?:\.(?:py|js|css|toml|md|sh)|/))`")
 MODULE = re.compile(
-    r"`((?:rayfed|tests|scripts|benchmarks)(?:\.\w+)+)`|python -m ((?:scripts|benchmarks|tests)[\w.]*)"
+    r"`((?:rayfed|tests|scripts|benchmarks)(?:\.\w+)+)`"
+    r"|python -m ((?:scripts|benchmarks|tests)[\w.]*)"
 )
 ROW = re.compile(r"^\| `rayfed\.(\w+)` \| (.*) \|$", re.M)
 WRITTEN = [
@@ -19,7 +20,7 @@ WRITTEN = [
 ]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 INSIDE = [ARCHITECTURE, *(ROOT / "docs" / "design").glob("*.md")]
-"""Pages about the sources, where a name such as `engine/loop.py` may leave out the first folders."""
+"""Pages about the sources, where `engine/loop.py` may leave out the first folder."""
 KNOWN = [
     path.relative_to(ROOT).as_posix() + "/" * path.is_dir()
     for folder in ("rayfed", "tests", "scripts", "benchmarks", "docs", "scenarios")
