@@ -17,7 +17,7 @@ def _mathjax() -> str:
 project = "rayfed"
 author = "The rayfed developers"
 copyright = "the rayfed developers, Apache-2.0"
-release = importlib.metadata.version("rayfed")
+release = importlib.metadata.version("rayfed-sim")
 
 extensions = [
     "myst_parser",
@@ -26,6 +26,7 @@ extensions = [
     "numpydoc",
     "columns",
     "commands",
+    "example",
     "gallery",
     "interface",
     "navigation",

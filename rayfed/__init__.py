@@ -63,7 +63,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("rayfed")
+        from rayfed.core.extras import DISTRIBUTION
+
+        return version(DISTRIBUTION)
     if name in _PACKAGES or f"rayfed.{name}" in moved.MODULES:
         return import_module(f"rayfed.{name}")
     if name not in __all__:

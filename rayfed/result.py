@@ -12,6 +12,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.entries import Damaged, check, entries
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
+from rayfed.core.extras import install
 from rayfed.core.files import read_arrays, reading
 from rayfed.core.inside import replacing
 from rayfed.core.rng import Key
@@ -128,7 +129,7 @@ class Result(RecordedResult):
         Raises
         ------
         RayfedError
-            If Starlette or Uvicorn are missing (``rayfed[dashboard]``).
+            If Starlette or Uvicorn are missing (extra ``dashboard``).
         """
         from rayfed.dashboard import start
 
@@ -223,7 +224,7 @@ class Trained:
             with replacing(path) as file:
                 _write(file, path.suffix, values)
         except ImportError as error:
-            text = f"needs {error.name}; install it with: pip install 'rayfed[torch]'"
+            text = f"needs {error.name}; install it with: {install('torch')}"
             raise ScenarioError(str(path), text) from error
         except OSError as error:
             why = (error.strerror or str(error)).lower()

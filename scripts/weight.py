@@ -13,6 +13,8 @@ from importlib.metadata import Distribution, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rayfed.core.extras import DISTRIBUTION
+
 
 def weights(name: str, extras: Collection[str] = ()) -> dict[str, int]:
     """Return the bytes of a distribution and of all that it requires, by name."""
@@ -40,7 +42,7 @@ def _applies(requirement: Requirement, extras: Collection[str]) -> bool:
 
 def main() -> None:
     """Print the distributions of at least ten megabytes, the largest first, and the sum."""
-    found = weights("rayfed", sys.argv[1:])
+    found = weights(DISTRIBUTION, sys.argv[1:])
     for name, size in sorted(found.items(), key=lambda pair: -pair[1]):
         if size >= 10e6:
             print(f"{size / 1e6:6.0f} MB  {name}")

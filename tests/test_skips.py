@@ -58,7 +58,7 @@ def said(reason):
 
 
 LIBRARIES = {
-    "needs byzfl": "byzfl", "needs torch": "torch", "needs rayfed[privacy]": "dp_accounting"
+    "needs byzfl": "byzfl", "needs torch": "torch", "needs dp-accounting": "dp_accounting"
 }  # fmt: skip
 """Libraries that tests look for in other ways than by `importorskip`."""
 

@@ -45,7 +45,7 @@ def wheel(tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
     built = called(*pip, "--wheel-dir", folder, ROOT)
     assert built.returncode == 0, built.stderr
-    (path,) = folder.glob("rayfed-*.whl")
+    (path,) = folder.glob("rayfed_sim-*.whl")
     return path
 
 
@@ -97,7 +97,8 @@ def test_the_version_is_said_everywhere(wheel, fresh, tmp_path):
     """In the name of the wheel, on the command line, in Python, the citation and the changelog."""
     said = called(fresh / "rayfed", "--version", cwd=tmp_path)
     name, version = said.stdout.split()
-    assert wheel.name.startswith(f"{name}-{version}-")
+    assert name == "rayfed"
+    assert wheel.name.startswith(f"rayfed_sim-{version}-")
     in_python = called(
         fresh / "python", "-c", "import rayfed; print(rayfed.__version__)", cwd=tmp_path
     )

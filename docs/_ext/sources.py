@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import rayfed
-from rayfed import messages
+from rayfed import messages, run
 from rayfed.cli.main import app as commands
 from rayfed.core import plugins
 from rayfed.core.yamlfile import MOST_VALUES
@@ -31,8 +31,10 @@ __all__ = [
     "load",
     "load_claims",
     "messages",
+    "package",
     "plugins",
     "public",
+    "run",
     "scenarios",
     "surveyed",
 ]
@@ -46,6 +48,11 @@ def surveyed() -> dict[str, Any]:
     path = Path(__file__).parents[1] / "reproduced.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
+
+
+def package() -> Path:
+    """Return the folder of the package."""
+    return Path(rayfed.__file__).parent
 
 
 def scenarios() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,130 +17,154 @@ _INTRO = """\
 (studies)=
 # Published studies
 
-`rayfed reproduce NAME` runs a study and checks what its source claims; `--full` runs it at the
-length of the source. Every claim is in one of four states: it holds; it is undecided, which is
-an order of runs that the means show but paired differences over seeds do not confirm ([how verdicts
-are made](../concepts/verdicts.md)); it does not hold, with the reason and the measured numbers,
-which may not drift either; or it was never run, as most claims about the full length. A heading
-says over how many seeds numbers are means, and what runs have in place of what the source has:
-fewer rounds, a part of the data, a smaller network. Where all seeds give the same number nothing
-that is drawn matters to it.
+```sh
+rayfed reproduce NAME     # one study, and the claims of its source
+rayfed reproduce --all    # the short versions of all, with one table at the end
+```
 
-`rayfed reproduce --all` runs the short versions of all studies and ends with one table. Those with
-networks need `pip install 'rayfed[torch]'`; what is not at hand, data or a library, is named and
-left out.
+`--full` runs a study at the length of its source. Every claim has a state:
+
+- **reproduced**: it holds;
+- **undecided**: runs are in the claimed order, but the seeds do not separate them;
+- **not reproduced**: it does not, with the measured value, which a test compares as well, and the
+  reason;
+- **never run**: most claims about the full length.
+
+Studies with networks need `pip install '.[torch]'`. A study without its data or a library is named
+and left out.
 """
 _MEASURED = """\
-The table is what it wrote on {ended} (`docs/reproduced.json`, which has digests of the data, too),
-when it ran {ran} of {known} studies: of {claims} claims {holds} hold, {undecided} are
-undecided, {marked} do not hold, {failed} fail unexpectedly and {never} were never run. Runs and
-checks took {minutes:.0f} minutes, added up, on {cpus} CPUs ({processor}), which they share, with
-rayfed {rayfed} at commit `{commit}`, Python {python} and NumPy {numpy}. Studies without seconds
-were run with earlier versions, which kept no such record.
+On {ended}, {ran} of {known} studies ran: of {claims} claims {holds} are reproduced,
+{undecided} are undecided, {marked} are not reproduced, {failed} fail unexpectedly and {never} were
+never run.
+
+<details>
+<summary>Versions, commits and machine</summary>
+
+rayfed {rayfed} at commit `{commit:.8}`, Python {python}, NumPy {numpy}; {minutes:.0f} minutes of
+runs and checks on {cpus} CPUs ({processor}). `docs/reproduced.json` has the digests of the data.
+{since}
+</details>
 """
-_SINCE = """\
-Run by themselves since (`rayfed reproduce NAME --update docs/reproduced.json`): {studies}.
+_SINCE = """
+Studies that ran again since, by `rayfed reproduce NAME --update docs/reproduced.json`: {studies}.
 """
 _AGAINST = """\
-## Where the evidence is against a source
+## Evidence against a source
 
-These claims do not hold over three seeds or more, or with any seed, in runs where nothing stands
-in for what the source has, and no less data or fewer rounds. A difference that nobody noticed can
-still be the reason; the page of each study says what differs.
+These claims do not hold over three seeds or more, or with any seed, in runs with the data, the
+rounds and the model of the source. An unnoticed difference can still be the reason; the page of
+each study lists the known ones.
 """
-_NEVER = (
-    "These were never run: they are about runs of the source's length (`--full`), or of studies "
-    "that have not been run since claims have states."
-)
 
 
 def page(
     name: str, claims: sources.Claims, study: sources.Study, surveyed: Survey | None = None
 ) -> str:
     """Return the page of one study, with what was measured when all studies ran last."""
+    counts = _counts(claims, surveyed)
+    scenario = f"```{{literalinclude}} ../../../scenarios/{name}.yaml\n:language: yaml\n```"
     parts = [
         f"(study-{name})=\n# {name}",
         md.escaped(study.description),
         f"Source: {md.escaped(claims.source)}",
-        f"```console\n$ rayfed reproduce {name}\n```",
+        f"```sh\nrayfed reproduce {name}\n```",
+        f"## Claims\n\n{_states(counts)}.",
+        _table(claims, surveyed),
         "## Parts",
         md.table(
-            ("part", "length", "what it is"),
+            ("part", "length", "content"),
             [(f"`{k}`", p.only or "both", md.escaped(p.about)) for k, p in claims.parts.items()],
         ),
+        f"## Scenario\n\n{scenario}",
     ]
-    for heading, held in _grouped(claims, surveyed).items():
-        parts += [f"## {md.escaped(heading)}", *([_NEVER] if heading == "Never run" else [])]
-        parts.append(_table(claims, held))
-    scenario = f"```{{literalinclude}} ../../../scenarios/{name}.yaml\n:language: yaml\n```"
-    return "\n\n".join([*parts, "## Scenario", scenario]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-_TITLES = {
-    "holds": "Reproduced",
-    "undecided": "Undecided",
-    "not reproduced": "Not reproduced",
-    "fails": "Fails",
-    "not checked": "Not checked",
+_STATES = {
+    "holds": "reproduced",
+    "undecided": "undecided",
+    "not reproduced": "not reproduced",
+    "fails": "fails",
+    "not checked": "not checked",
+    "not run": "never run",
 }
-_EXPECTED = ("holds", "undecided", "not reproduced")
-_Told: TypeAlias = tuple[Any, Survey | None]
-"""A claim, and what was measured of it."""
+"""Words of the pages for the states of a survey, in the order of the tables."""
 
 
-def _grouped(claims: sources.Claims, surveyed: Survey | None) -> dict[str, list[_Told]]:
-    """Return the claims under headings that say what they rest on; those never run come last."""
-    measured = {claim["says"]: claim for claim in (surveyed or {}).get("claims", ())}
-    groups: dict[str, list[_Told]] = {}
-    for state, title in _TITLES.items():
-        for claim in claims.claims:
-            told = measured.get(claim.says)
-            if told is not None and told["status"] == state:
-                seeds = told["over"].partition(", holds in")[0]
-                on = "; ".join(filter(None, (seeds, *told["rests_on"])))
-                groups.setdefault(f"{title}: {on}" if on else title, []).append((claim, told))
-    never = [claim for claim in claims.claims if _never(measured.get(claim.says))]
-    return groups | ({"Never run": [(claim, None) for claim in never]} if never else {})
-
-
-def _never(told: Survey | None) -> bool:
-    return told is None or told["status"] == "not run"
-
-
-def _table(claims: sources.Claims, held: list[_Told]) -> str:
-    """Return the claims under one heading; columns that say nothing are left out."""
-    heads = ("part", "length", "where", "claim", "measured", "over", "reason")
-    rows = [
+def _table(claims: sources.Claims, surveyed: Survey | None) -> str:
+    """Return the claims, those of one state together, the state first."""
+    measured = _measured(surveyed)
+    order, notes = list(_STATES), dict[str, int]()
+    rows = sorted(
+        ((claim, measured.get(claim.says) or {"status": "not run"}) for claim in claims.claims),
+        key=lambda row: order.index(row[1]["status"]),
+    )
+    cells = [
         (
-            f"`{claims.part_of(claim)}`",
-            claim.only or claims.parts[claims.part_of(claim)].only or "both",
-            md.escaped(claim.where),
+            f"**{_STATES[told['status']]}**" + (f", {told['over']}" if told.get("over") else ""),
             md.escaped(claim.says),
-            md.escaped(told["measured"]) if told else "",
-            told["over"] if told else "",
-            md.escaped(told["remark"]) if told else md.escaped(claim.reason() or ""),
+            _place(claims, claim),
+            _result(claim, told, notes),
         )
-        for claim, told in held
+        for claim, told in rows
     ]
-    kept = [k for k in range(len(heads)) if any(row[k] for row in rows)]
-    return md.table([heads[k] for k in kept], [tuple(row[k] for k in kept) for row in rows])
+    table = md.table(("state", "claim", "where", "measured"), cells)
+    listed = [f"[{number}] {md.escaped(text)}" for text, number in notes.items()]
+    return "\n\n".join(
+        ["In place of what the source has: " + "; ".join(listed) + ".", table] if notes else [table]
+    )
+
+
+def _measured(surveyed: Survey | None) -> dict[str, Survey]:
+    return {claim["says"]: claim for claim in (surveyed or {}).get("claims", ())}
+
+
+def _result(claim: Any, told: Survey, notes: dict[str, int]) -> str:
+    """Return the measured values of a claim, the reason, and the numbers of notes.
+
+    Parameters
+    ----------
+    notes : dict
+        Numbers of the substitutes that values rest on, to which new ones are added.
+    """
+    reason = told.get("remark") if "measured" in told else claim.reason()
+    texts = [md.escaped(text) for text in (told.get("measured"), reason) if text]
+    numbers = [notes.setdefault(text, len(notes) + 1) for text in told.get("rests_on", ())]
+    return "; ".join(texts) + "".join(f" [{number}]" for number in numbers)
+
+
+def _place(claims: sources.Claims, claim: Any) -> str:
+    """Return where the source has a claim, and the part and the length that it is about."""
+    part = claims.part_of(claim)
+    length = claim.only or claims.parts[part].only
+    return f"{md.escaped(claim.where)}; part `{part}`" + (f", {length}" if length else "")
 
 
 def _index(found: dict[str, sources.Claims], surveyed: Survey) -> str:
     studies = {each["study"]: each for each in surveyed.get("studies", ())}
     counts = {name: _counts(claims, studies.get(name)) for name, claims in found.items()}
     rows = [
-        (f"{{ref}}`{name} <study-{name}>`", *map(str, counts[name]), md.escaped(claims.source))
+        (_states(counts[name]), f"{{ref}}`{name} <study-{name}>`", md.escaped(claims.source))
         for name, claims in found.items()
     ]
     total = [sum(column) for column in zip(*counts.values(), strict=True)]
-    rows.append(("all", *map(str, total), ""))
-    table = md.table(
-        ("study", "held", "undecided", "marked", "failed", "never run", "seconds", "source"), rows
-    )
+    table = md.table(("claims", "study", "source"), rows)
     toc = "```{toctree}\n:hidden:\n:maxdepth: 1\n\n" + "\n".join(found) + "\n```\n"
     against = _against(found, studies)
     return "\n".join([_INTRO, _told(surveyed, total, len(found)), table, "", against, toc])
+
+
+def _states(counts: Sequence[int]) -> str:
+    """Return the numbers of claims by state, those of none left out.
+
+    Examples
+    --------
+    >>> _states((7, 0, 0, 0, 2, 30))
+    '7 reproduced, 2 never run'
+    """
+    words = ("reproduced", "undecided", "not reproduced", "unexpected", "never run")
+    return ", ".join(f"{n} {word}" for n, word in zip(counts[:5], words, strict=True) if n)
 
 
 def _against(found: dict[str, sources.Claims], studies: dict[str, Survey]) -> str:
@@ -164,25 +189,26 @@ def _told(surveyed: Survey, total: list[int], known: int) -> str:
         return ""
     holds, undecided, marked, failed, never, seconds = total
     since = ", ".join(
-        f"`{each['study']}` on {each['ended']} at commit `{each['commit']}`"
+        f"`{each['study']}` on {each['ended']} at `{each['commit']:.8}`"
         for each in surveyed["studies"] if "ended" in each
     )  # fmt: skip
-    told = _MEASURED.format(
+    return _MEASURED.format(
         holds=holds, undecided=undecided, marked=marked, failed=failed, never=never,
         claims=sum(total[:5]),
         minutes=seconds / 60, ran=len(surveyed["studies"]), known=known,
-        **surveyed["versions"],
+        since=_SINCE.format(studies=since) if since else "", **surveyed["versions"],
         **{key: surveyed[key] for key in ("ended", "cpus", "processor", "commit")},
     )  # fmt: skip
-    return told + (f"\n{_SINCE.format(studies=since)}" if since else "")
 
 
 def _counts(claims: sources.Claims, surveyed: Survey | None) -> tuple[int, ...]:
     """Return the numbers of claims held, undecided, marked, failed and not run, and the seconds."""
-    measured = {claim["says"]: claim["status"] for claim in (surveyed or {}).get("claims", ())}
-    states = [measured.get(claim.says, "not run") for claim in claims.claims]
-    *counts, never = (states.count(state) for state in (*_EXPECTED, "not run"))
-    seconds = round(surveyed["seconds"]) if surveyed else 0
+    measured = _measured(surveyed)
+    states = [measured.get(claim.says, {"status": "not run"})["status"] for claim in claims.claims]
+    *counts, never = (
+        states.count(state) for state in ("holds", "undecided", "not reproduced", "not run")
+    )
+    seconds = round((surveyed or {}).get("seconds", 0))
     return *counts, len(states) - sum(counts) - never, never, seconds
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.extras import install
 
 Accountant: TypeAlias = Literal["pld", "rdp"]
 _Counted: TypeAlias = Literal["pld", "rdp", "tree"]
@@ -154,7 +155,7 @@ def missing() -> str:
     """Return the package to install for the accountant; empty if it is installed."""
     if find_spec("dp_accounting") is not None:
         return ""
-    return "needs dp-accounting; install it with: pip install 'rayfed[privacy]'"
+    return f"needs dp-accounting; install it with: {install('privacy')}"
 
 
 @cache

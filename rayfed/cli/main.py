@@ -18,6 +18,7 @@ from rayfed.cli import completion, dashboard, own, plans, reproduce, results, ru
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.extras import DISTRIBUTION
 from rayfed.core.plugins import KINDS, find, raised, users_frames
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]  # of click, or of typer'
 
 def _version(asked: bool) -> None:
     if asked:
-        say(f"rayfed {version('rayfed')}")
+        say(f"rayfed {version(DISTRIBUTION)}")
         raise typer.Exit
 
 

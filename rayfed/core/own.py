@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.extras import DISTRIBUTION
 
 LIBRARIES = ("torch.nn", "torchvision.models")
 """Parts of installed libraries that scenarios may name: what they make are models."""
@@ -244,7 +245,7 @@ def _requires_rayfed(top: str) -> bool:
     """Return whether a module at the top is of a distribution that says it builds on rayfed."""
     names = metadata.packages_distributions().get(top, ())
     required = [text for name in names for text in metadata.requires(name) or ()]
-    return any(re.match(r"rayfed\b(?![-_.])", text) for text in required)
+    return any(re.match(rf"{DISTRIBUTION}\b(?![-_.])", text) for text in required)
 
 
 def is_installed(path: str) -> bool:

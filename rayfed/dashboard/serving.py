@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rayfed.core.errors import RayfedError
+from rayfed.core.extras import install
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.report.panels.base import Panel, find
 
@@ -163,7 +164,7 @@ def check_needed() -> None:
     """Raise RayfedError if a package that only the dashboard needs is missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
-        text = f"the dashboard needs {' and '.join(missing)}; pip install 'rayfed[dashboard]'"
+        text = f"the dashboard needs {' and '.join(missing)}; {install('dashboard')}"
         raise RayfedError(text)
 
 

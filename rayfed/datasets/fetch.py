@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rayfed.core.errors import DataMissing, LibraryMissing, RayfedError, ScenarioError, clipped
+from rayfed.core.extras import install
 from rayfed.core.files import reading
 from rayfed.core.frames import Form, of_arrow
 
@@ -142,7 +143,7 @@ def read_hub(url: str, texts: Collection[str], form: Form) -> tuple[list[str], l
 
         system = fsspec.filesystem(SCHEME.removesuffix("://"))
     except (ImportError, ValueError) as error:
-        text = "needs huggingface_hub; install it with: pip install 'rayfed[hf]'"
+        text = f"needs huggingface_hub; install it with: {install('hf')}"
         raise LibraryMissing(url, text) from error
     try:
         pattern = url.removeprefix(SCHEME)

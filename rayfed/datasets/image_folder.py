@@ -44,7 +44,7 @@ class ImageFolder(Dataset):
 
     Values are divided by 255; those of 16-bit images, which are grey, by 65535. Classes and clients
     are numbered in sorted order. Hidden files, and others than images, are left out; links are
-    followed. Needs the extra ``rayfed[images]``.
+    followed. Needs the extra ``images``.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Array
 from rayfed.core.errors import LibraryMissing, ScenarioError
+from rayfed.core.extras import install
 from rayfed.core.files import check_room
 
 Size: TypeAlias = tuple[Annotated[int, Ge(1)], Annotated[int, Ge(1)]]
@@ -142,5 +143,5 @@ def check_pillow(what: str) -> None:
         If it is not.
     """
     if find_spec("PIL") is None:
-        text = f"{what} needs Pillow; install it with: pip install 'rayfed[images]'"
+        text = f"{what} needs Pillow; install it with: {install('images')}"
         raise LibraryMissing("problem.dataset", text)

@@ -45,7 +45,7 @@ class Tabular(Dataset):
         A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``, relative to the scenario; a
         LIBSVM file; a pattern such as ``hospital_*.csv`` or a folder of such files; or Parquet
         files of the Hugging Face Hub, such as
-        ``hf://datasets/user/name/data/train-*.parquet`` (``pip install 'rayfed[hf]'``).
+        ``hf://datasets/user/name/data/train-*.parquet`` (extra ``hf``).
     client : str, optional
         The column that says which client has a row; ``client``, if there is one, if null.
     categorical : "auto" or list of str

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.errors import RayfedError, ScenarioError, unknown
+from rayfed.core.extras import install
 from rayfed.report.read.differences import own_facts, scenario_facts, shown
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.summary import FRAMES, by_run, by_setting, frame
@@ -87,7 +88,7 @@ def _needs(library: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        text = f"this export needs {library}; install it with: pip install 'rayfed[{extra}]'"
+        text = f"this export needs {library}; install it with: {install(extra)}"
         raise RayfedError(text) from error
 
 

@@ -13,6 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import put, resolved, setting_name
 from rayfed.core.errors import ScenarioError
+from rayfed.core.extras import install
 from rayfed.core.rng import Key
 from rayfed.study.scenario.expansion import changed
 from rayfed.study.scenario.names import canonical, run_folder
@@ -299,7 +300,7 @@ def sampler(sweep: Sweep, space: Space, seed: int) -> Sampler:
     name, key = sweep.sampler, Key(seed, f"search/{sweep.sampler}")
     missing = [each for each in ("optuna", *_NEEDS.get(name, ())) if find_spec(each) is None]
     if name in ADAPTIVE and missing:
-        text = f"'{name}' needs {' and '.join(missing)}; pip install 'rayfed[optuna]'"
+        text = f"'{name}' needs {' and '.join(missing)}; {install('optuna')}"
         other = "".join(f" {each}" for each in missing if each != "optuna")
         raise ScenarioError("sweep.sampler", f"{text}{other}, or use latin or random")
     if name in ADAPTIVE and space:

@@ -13,7 +13,7 @@ from rayfed.core.errors import ScenarioError
 
 pytestmark = [
     pytest.mark.guard,
-    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]"),
+    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs dp-accounting"),
 ]
 
 

@@ -491,7 +491,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_pa
 
 
 def test_the_version_is_that_of_the_package(shell):
-    assert shell("--version") == (0, f"rayfed {metadata.version('rayfed')}\n", "")
+    assert shell("--version") == (0, f"rayfed {metadata.version('rayfed-sim')}\n", "")
 
 
 @pytest.mark.parametrize("callback", [c.callback for c in cli.app.registered_commands])

@@ -85,7 +85,7 @@ def test_a_page_that_cannot_be_uploaded_is_kept_and_named(remote, monkeypatch):
         (("run", "s.yaml", "--out", "xyz://a/b"), "xyz://a/b: unknown protocol 'xyz'; known: "),
         (
             ("run", "s.yaml", "--out", "gs://a/b"),
-            "gs://a/b: needs the extra gs: pip install 'rayfed[gs]'",
+            "gs://a/b: needs the extra gs: pip install 'gcsfs>=2024.6'",
         ),
         (("resume", "memory://a/b"), "memory://a/b: is no result folder; nothing is there"),
         (("export", "x", "--to", URL), f"{URL}: is a URL; give a path of this machine"),

@@ -117,7 +117,7 @@ def test_no_module_of_pythons_own_is_named():
 def test_a_package_that_requires_rayfed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     home = tmp_path / "site-packages"
-    for name, requires in (("rayfed_more", "rayfed>=0.1"), ("rayfed_less", "rayfed-other")):
+    for name, requires in (("rayfed_more", "rayfed-sim>=0.1"), ("rayfed_less", "rayfed-sim-other")):
         (home / name).mkdir(parents=True)
         (home / name / "__init__.py").write_text("def made():\n    pass\n")
         about = home / f"{name}-1.0.dist-info"

@@ -285,4 +285,4 @@ def test_without_the_file_system_of_the_hub(planned, monkeypatch):
 
     monkeypatch.setattr(fsspec, "filesystem", gone)
     line = wrong(planned, path="hf://datasets/me/sales/train.parquet")
-    assert line.endswith("needs huggingface_hub; install it with: pip install 'rayfed[hf]'")
+    assert line.endswith("install it with: pip install 'huggingface-hub>=0.24'")

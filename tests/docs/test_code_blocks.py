@@ -49,14 +49,14 @@ def blocks(page):
 def pages():
     """Return every written page that has such blocks."""
     hidden = ("_build", "_ext", "generated")
-    found = sorted((ROOT / "docs").rglob("*.md"))
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     kept = [page for page in found if not set(page.relative_to(ROOT).parts) & set(hidden)]
     return [page for page in kept if blocks(page)]
 
 
 def test_pages_of_every_section_have_blocks():
-    names = {page.relative_to(ROOT / "docs").parts[0] for page in pages()}
-    assert names >= {"quickstart.md", "concepts", "howto"}
+    names = {page.relative_to(ROOT).parts[:2] for page in pages()}
+    assert names >= {("README.md",), *(("docs", name) for name in ("install.md", "howto"))}
 
 
 PAGES = ("quickstart", "own-panel", "own-measure")

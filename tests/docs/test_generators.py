@@ -101,12 +101,6 @@ def told(claims, status, **more):
     return {"seconds": 620.4, "claims": [told | more | {"says": c.says} for c in claims.claims]}
 
 
-def section(page, heading):
-    """What stands below one heading of a page."""
-    assert f"\n## {heading}\n" in page
-    return page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-
-
 @pytest.fixture(scope="module")
 def robots(generator):
     """The claims of a study, and a function that returns its page with what was measured."""
@@ -121,13 +115,19 @@ def robots(generator):
 def test_what_nobody_ran_is_not_shown_as_reproduced(generator, robots, surveyed):
     claims, page = robots
     text = page(told(claims, surveyed) if isinstance(surveyed, str) else surveyed)
-    assert "Reproduced" not in text
-    never = " ".join(section(text, "Never run").split())
+    assert f"\n{len(claims.claims)} never run.\n" in text
+    assert "reproduced**" not in text
     for claim in claims.claims:
-        assert " ".join(generator("md").escaped(claim.says).split()) in never
+        (row,) = rows(text, generator("md").escaped(claim.says))
+        assert row.startswith("| **never run**")
 
 
-def test_claims_stand_under_what_they_rest_on(robots):
+def rows(page, claim):
+    """Return the rows of a page's table that are about a claim."""
+    return [line for line in page.splitlines() if f"| {' '.join(claim.split())} |" in line]
+
+
+def test_claims_stand_in_the_order_of_their_states_with_what_they_rest_on(generator, robots):
     claims, page = robots
     surveyed = told(claims, "holds", rests_on=["4,000 of 50,000 images"])
     first, second, third, fourth, *_ = surveyed["claims"]
@@ -136,13 +136,19 @@ def test_claims_stand_under_what_they_rest_on(robots):
     third.update(status="fails", over="", rests_on=[])
     fourth.update(status="undecided", remark="better with every seed over 3 seeds")
     text = page(surveyed)
-    rests = "4,000 of 50,000 images"
-    assert claims.claims[0].says.split()[0] in section(text, f"Reproduced: one seed; {rests}")
-    assert "| 3 seeds |" in section(text, f"Reproduced: 3 seeds; {rests}")
-    assert "since it is so" in section(text, f"Not reproduced: 3 seeds; {rests}")
-    assert "with every seed over" in section(text, f"Undecided: 3 seeds; {rests}")
-    section(text, "Fails")
-    assert "Never run" not in text
+    many = len(claims.claims) - 3
+    assert f"\n{many} reproduced, 1 undecided, 1 not reproduced, 1 unexpected.\n" in text
+    found = [line for line in text.splitlines() if line.startswith("| **")]
+    assert len(found) == len(claims.claims)
+    assert found[0].startswith("| **reproduced**, one seed |")
+    assert "In place of what the source has: [1] 4,000 of 50,000 images." in text
+    assert found[0].endswith("| 5 [1] |")
+    assert found[-3].startswith("| **undecided**, 3 seeds |")
+    assert found[-2].startswith("| **not reproduced**, 3 seeds |")
+    assert found[-2].endswith("| 5; since it is so [1] |")
+    assert found[-1].startswith("| **fails** |")
+    (row,) = rows(text, generator("md").escaped(claims.claims[0].says))
+    assert row == found[0]
 
 
 def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
@@ -154,22 +160,26 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
     many, few = (len(claims.claims) for claims in found.values())
     surveyed = {
         "wall_s": 1230.0, "ended": "2031-02-03", "cpus": 7, "processor": "Abacus",
-        "commit": "abc", "versions": {"rayfed": "0.1.0", "python": "3.11", "numpy": "2.4"},
+        "commit": "abcdefgh0123", "versions": {"rayfed": "0.1.0", "python": "3.11", "numpy": "2.4"},
         "studies": [
             {"study": name} | told(found[name], status)
             for name, status in zip(names, ("holds", "not run"), strict=True)
         ],
     }  # fmt: skip
     page = studies._index(found, surveyed)
-    assert f"| all | {many} | 0 | 0 | 0 | {few} | 1240 |" in page
-    for text in ("2031-02-03", f"of {many + few} claims {many} hold", "Abacus", "`abc`"):
+    assert f"| {many} reproduced | {{ref}}`{names[0]} <study-{names[0]}>` |" in page
+    assert f"| {few} never run | {{ref}}`{names[1]} <study-{names[1]}>` |" in page
+    for text in ("2031-02-03", f"of {many + few} claims {many} are reproduced", "Abacus"):
         assert text in page
-    assert "took 21 minutes, added up" in " ".join(page.split())  # twice 620 s
-    assert "by themselves since" not in page
+    details = page.partition("<details>")[2].partition("</details>")[0]
+    assert "at commit `abcdefgh`," in details
+    assert "abcdefgh" not in page.replace(details, "")
+    assert "21 minutes of runs and checks" in " ".join(page.split())  # twice 620 s
+    assert "ran again since" not in page
     surveyed["studies"][1] |= {"ended": "2031-02-04", "commit": "def"}
-    since = "`walk_mobile_robots` on 2031-02-04 at commit `def`."
+    since = "`walk_mobile_robots` on 2031-02-04 at `def`."
     assert since in studies._index(found, surveyed)
-    assert f"| all | 0 | 0 | 0 | 0 | {many + few} | 0 |" in studies._index(found, {})
+    assert f"| {many} never run |" in studies._index(found, {})
 
 
 @pytest.mark.parametrize(
@@ -187,6 +197,6 @@ def test_what_nothing_excuses_is_evidence_against_a_source(generator, robots, mo
     claims, _ = robots
     surveyed = told(claims, **{"status": "not reproduced", "seeds": 3, **more})
     shown = generator("studies")._against({"own": claims}, {"own": surveyed})
-    assert ("evidence is against" in shown) is listed
+    assert ("Evidence against" in shown) is listed
     first = " ".join(generator("md").escaped(claims.claims[0].says).split())
     assert (first in shown) is listed

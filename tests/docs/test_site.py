@@ -27,6 +27,10 @@ return location.href === arguments[0] && document.readyState === "complete"
 """
 RENDERED = "return [...document.querySelectorAll('.math')].every(e => e.querySelector('svg'))"
 BROKEN = "return document.querySelectorAll('mjx-merror, [data-mjx-error]').length"
+CUT = """
+return Math.max(0, ...[...document.querySelectorAll(".table-wrapper")]
+    .map(e => e.scrollWidth - e.clientWidth))
+"""
 OVERFLOW = "return document.documentElement.scrollWidth - window.innerWidth"
 
 
@@ -71,6 +75,15 @@ def test_the_site_has_its_sections(site):
         assert f"generated/{name}.html" in pages
 
 
+def test_the_example_report_is_in_the_site_and_linked(site):
+    home, pages = site
+    for name in ("index.html", "study.html"):
+        assert "example/report.html" in pages[name].links
+    report = (home / "example" / "report.html").read_text("utf-8")
+    assert "FedExP reached loss" in report
+    assert str(DOCS.parent) not in report
+
+
 def test_no_internal_link_is_dead(site):
     home, pages = site
     dead = []
@@ -92,6 +105,8 @@ def test_nothing_is_loaded_from_a_network(site):
     for name, page in pages.items():
         for path in page.loaded:
             parts = urlsplit(path)
+            if parts.scheme == "data":  # within the example report
+                continue
             assert (parts.scheme, parts.netloc) == ("", ""), f"{name} loads {path}"
             assert (home / posixpath.dirname(name) / parts.path).resolve().is_file()
     for sheet in home.rglob("*.css"):
@@ -153,6 +168,9 @@ def test_no_page_is_wider_than_a_phone(site, browser):
         {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
     )
     sections = (
+        "install",
+        "study",
+        "generated/studies",
         "concepts",
         "howto",
         "index",
@@ -164,6 +182,22 @@ def test_no_page_is_wider_than_a_phone(site, browser):
         if name.startswith(sections):
             browser.get((home / name).as_uri())
             assert browser.execute_script(OVERFLOW) <= 0, name
+
+
+@pytest.mark.browser
+def test_no_table_of_the_studies_or_of_speed_is_cut_on_a_small_screen(site, browser):
+    home, pages = site
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False},
+    )
+    wide = {}
+    for name in pages:
+        if name.startswith(("generated/studies", "reference/speed", "study")):
+            browser.get((home / name).as_uri())
+            wide[name] = browser.execute_script(CUT)
+    assert len(wide) > 40
+    assert {name: cut for name, cut in wide.items() if cut > 0} == {}
 
 
 def test_links_to_algorithms_on_one_page_still_lead_to_them(site):
@@ -179,6 +213,7 @@ def test_links_to_algorithms_on_one_page_still_lead_to_them(site):
     ("words", "page"),
     [
         ("fedexp", "gallery/algorithms/fedexp.html"),
+        ("install", "/install.html"),
         ("vertical", "concepts/scope.html"),
         ("attention", "concepts/scope.html"),
         ("HuggingFace", "concepts/scope.html"),

@@ -24,7 +24,7 @@ from rayfed.testing.toy import toy_scenario
 
 pytestmark = [
     pytest.mark.guard,
-    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs rayfed[privacy]"),
+    pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs dp-accounting"),
 ]
 CLIP = {"name": "clip", "norm": 2.0}
 PRIVACY = {"noise": 0.5, "delta": 1e-5, "accountant": "rdp"}

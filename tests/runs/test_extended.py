@@ -204,7 +204,7 @@ def test_a_folder_of_an_earlier_version_goes_on_with_a_warning(tmp_path):
 
 
 def test_noise_that_was_solved_for_its_rounds_takes_no_more(tmp_path):
-    pytest.importorskip("dp_accounting", reason="rayfed[privacy] is not installed")
+    pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
     study = {
         "clients": {"count": 13}, "participation": {"cohort": 4, "select": "poisson"},
         "uplink": [{"name": "clip", "norm": 1.0}],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from rayfed.core.errors import LibraryMissing
+from rayfed.core.extras import install
 from rayfed.core.rng import Key
 from rayfed.problems.base import Problem
 from rayfed.problems.network.settings import NetworkSettings
@@ -21,7 +22,7 @@ class Network(NetworkSettings):
     ``torch.nn.utils.parameters_to_vector``. With default settings F_i is the mean over the client's
     n_i rows of the loss, and F the mean over all n rows. Local steps run the module in training
     mode where that draws random numbers (dropout), evaluations in evaluation mode. Needs the extra
-    ``rayfed[torch]``.
+    ``torch``.
 
     Parameters
     ----------
@@ -99,5 +100,5 @@ def need_torch() -> None:
     """
     missing = [name for name in ("torch", "array_api_compat") if find_spec(name) is None]
     if missing:
-        text = f"'network' needs {missing[0]}; install it with: pip install 'rayfed[torch]'"
+        text = f"'network' needs {missing[0]}; install it with: {install('torch')}"
         raise LibraryMissing("problem.name", text)

@@ -17,6 +17,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.extras import install
 from rayfed.report.figures.facets import ACROSS, arrange
 from rayfed.report.figures.labels import drop_labels, end_labels, place_labels
 from rayfed.report.figures.style import FONT_SIZE, POWER_SIZE
@@ -39,9 +40,6 @@ FORMATS = ("pdf", "svg")
 _STYLE = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
 _SVG_SIZE = re.compile(r'(<svg\b[^>]*?) width="[\d.]+" height="[\d.]+"')
 _PDF_SIZE = re.compile(rb"/MediaBox \[([^\]]*)\]")
-_NO_KALEIDO = (
-    "figures as files need kaleido 1 or newer; install it with: pip install 'rayfed[figures]'"
-)
 _NO_BROWSER = (
     "figures as files need Chromium or Chrome, and none was found; install one (such as by "
     "apt-get install chromium, or by plotly_get_chrome), or name its path in BROWSER_PATH"
@@ -219,7 +217,8 @@ def _draw(orders: list[dict[str, Any]]) -> None:
         from kaleido import PageGenerator, write_fig_from_object_sync
         from kaleido.errors import ChromeNotFoundError
     except ImportError as error:
-        raise RayfedError(_NO_KALEIDO) from error
+        text = "figures as files need kaleido 1 or newer; install it with"
+        raise RayfedError(f"{text}: {install('figures')}") from error
     # Kaleido's own page asks a server for MathJax, and prints with margins.
     page = PageGenerator(mathjax=False).generate_index().replace("</head>", f"{_STYLE}</head>")
     try:

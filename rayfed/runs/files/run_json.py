@@ -16,12 +16,13 @@ from typing import Any
 from rayfed.clients.store import ScratchError
 from rayfed.core.entries import FORMAT, sealed
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.extras import DISTRIBUTION
 from rayfed.engine.run import Run
 from rayfed.executors.base import HostLost
 from rayfed.runs.files import store
 from rayfed.runs.logger import logger
 
-VERSIONS = ("rayfed", "numpy", "scipy", "pandas", "pyarrow", "ray")
+VERSIONS = ("numpy", "scipy", "pandas", "pyarrow", "ray")
 MACHINE_ERRORS = (OSError, MemoryError, HostLost, ScratchError)
 """Errors of this machine, not of the run: a resume tries again."""
 
@@ -88,7 +89,8 @@ def one_line(error: Exception) -> str:
 def versions(libraries: tuple[str, ...] = ()) -> dict[str, str]:
     """Return the versions of what a run's bits depend on, those of a problem's libraries too."""
     names = (*VERSIONS, *libraries)
-    return {"python": sys.version.split()[0], **{name: version(name) for name in names}}
+    own = {"python": sys.version.split()[0], "rayfed": version(DISTRIBUTION)}
+    return own | {name: version(name) for name in names}
 
 
 def _timestamp(seconds: float) -> str:

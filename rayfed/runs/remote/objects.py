@@ -23,6 +23,7 @@ import fsspec
 from fsspec.core import url_to_fs
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
+from rayfed.core.extras import install
 from rayfed.core.files import parse_json
 from rayfed.core.inside import NotRegular, check, check_tree, real
 
@@ -189,7 +190,7 @@ def _version(info: Mapping[str, Any]) -> str:
 
 def _missing(protocol: str, error: ImportError) -> str:
     if protocol in EXTRAS:
-        return f"needs the extra {EXTRAS[protocol]}: pip install 'rayfed[{EXTRAS[protocol]}]'"
+        return f"needs the extra {EXTRAS[protocol]}: {install(EXTRAS[protocol])}"
     return f"needs more than is installed ({_why(error)})"
 
 

@@ -548,7 +548,7 @@ class Sweep(Settings):
         Settings that are tried of each algorithm, every one with all seeds.
     sampler : "latin", "random", "tpe", "gp", "cmaes" or "nsgaii"
         How they are chosen: a Latin hypercube, which spreads evenly over each key; at random; or by
-        what earlier ones reached, by a sampler of Optuna (needs `rayfed[optuna]`): tree-structured
+        what earlier ones reached, by a sampler of Optuna (needs Optuna): tree-structured
         Parzen estimator, Gaussian process (needs PyTorch, too), CMA-ES (needs `cmaes`, too) or a
         genetic algorithm. The last two have a generation in each batch of four or more.
     batch : int

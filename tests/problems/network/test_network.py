@@ -635,5 +635,5 @@ def test_a_gpu_has_the_values_of_the_cpu():
 
 def test_a_missing_library_is_named_and_the_scenario_is_not_at_fault(monkeypatch):
     monkeypatch.setattr(network, "find_spec", lambda name: None)
-    with pytest.raises(LibraryMissing, match=r"needs torch; install it with: pip install 'rayfed"):
+    with pytest.raises(LibraryMissing, match=r"needs torch; install it with: pip install 'arr"):
         network.need_torch()

@@ -85,12 +85,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(results, tmp_path, what, told)
 
 def test_a_missing_library_is_named(results, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "kaleido", None)
-    with pytest.raises(RayfedError, match=r"need kaleido .* pip install 'rayfed\[figures\]'$"):
+    with pytest.raises(RayfedError, match=r"need kaleido .* pip install 'kaleido>=1.0'$"):
         write(results, tmp_path, ["fairness"])
 
 
 def test_a_missing_browser_is_named(results, tmp_path, monkeypatch):
-    pytest.importorskip("kaleido", reason="needs kaleido (rayfed[figures])")
+    pytest.importorskip("kaleido", reason="needs kaleido")
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "none"))
     monkeypatch.setattr("choreographer.browsers.chromium.Chromium.find_browser", lambda **_: None)
     with pytest.raises(RayfedError, match=r"need Chromium or Chrome.*BROWSER_PATH$"):
@@ -100,7 +100,7 @@ def test_a_missing_browser_is_named(results, tmp_path, monkeypatch):
 @pytest.mark.browser
 @pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
 def test_files_have_the_size_and_the_letters_of_a_paper(results, tmp_path):
-    pytest.importorskip("kaleido", reason="needs kaleido (rayfed[figures])")
+    pytest.importorskip("kaleido", reason="needs kaleido")
     sheet = laid_out(figure(results, "convergence", {"x": "time_s"}), "column")
     pdf, svg = tmp_path / "c.pdf", tmp_path / "c.svg"
     sheets.write_images([(sheet, pdf), (sheet, svg)])

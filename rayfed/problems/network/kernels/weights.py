@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rayfed.core.errors import ScenarioError, clipped, listed
+from rayfed.core.extras import install
 from rayfed.core.files import check_room, read_arrays, reading
 from rayfed.problems.layers import Layer
 from rayfed.problems.network.kernels.flat import check_patterns, matches
@@ -101,7 +102,7 @@ def _safetensors(path: Path, name: str) -> dict[str, Tensor]:
     try:
         from safetensors.torch import load_file
     except ImportError as error:
-        text = f"{name} needs safetensors; install it with: pip install 'rayfed[torch]'"
+        text = f"{name} needs safetensors; install it with: {install('torch')}"
         raise ScenarioError(_PLACE, text) from error
     held: dict[str, Tensor] = load_file(path)
     return held
