@@ -40,7 +40,6 @@ from rayfed.study.scenario.invalid import short
 from rayfed.study.scenario.settings import Settings, fail, mistyped, plain, settings_of
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
-BESIDE = "x-beside"  # the keys that a section has in addition to the settings of its plug-in
 UNNAMED = "x-unnamed"  # and to the one that settings without a name are for
 
 LARGEST = 2**31 - 1
@@ -241,12 +240,11 @@ def model_of(cls: type[Any]) -> type[Settings]:
 def _model_of(cls: Any) -> type[Settings]:
     hints = get_type_hints(cls, include_extras=True)
     columns: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.init:
-            default = _default(field)
-            shown = ... if default is dataclasses.MISSING else default
-            hint = _hint(hints[field.name], field.name, default)
-            columns[field.name] = (hint, Field(default=shown))
+    for field in plugins.settings(cls):
+        default = _default(field)
+        shown = ... if default is dataclasses.MISSING else default
+        hint = _hint(hints[field.name], field.name, default)
+        columns[field.name] = (hint, Field(default=shown))
     made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
     made.origin = cls
     return made

@@ -150,7 +150,7 @@ def plain(value: Any) -> Any:
 
 def settings_of(value: Any) -> dict[str, Any]:
     """Return the settings of a plug-in value by name."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    return {f.name: getattr(value, f.name) for f in plugins.settings(value)}
 
 
 def mark_unknown(
