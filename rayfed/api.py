@@ -309,9 +309,7 @@ def read(
         raise ScenarioError(next(iter(study)), text)
     if isinstance(scenario, Study):
         scenario = scenario.given()
-    if address is not None:
-        here = address == "local"  # as Ray calls it; a resumed study may have had a cluster
-        overrides = [*pairs(overrides), ("executor.address", None if here else address)]
+    overrides = [*pairs(overrides), *_cluster(address)]
     if isinstance(scenario, Mapping):
         return Study.parse(apply_overrides(scenario, overrides))
     paths = [locate(one) for one in ([scenario] if isinstance(scenario, str | Path) else scenario)]
@@ -319,11 +317,19 @@ def read(
     return studies[0] if len(studies) == 1 else combined(paths, studies)
 
 
-def _read_file(path: Path, overrides: Overrides) -> Study:
+def _cluster(address: str | None) -> list[tuple[str, Any]]:
+    """Return the override of a cluster's address."""
+    if address is None:
+        return []
+    here = address == "local"  # as Ray calls it; a resumed study may have had a cluster
+    return [("executor.address", None if here else address)]
+
+
+def _read_file(path: Path, overrides: Overrides, *, recorded: bool = False) -> Study:
     with reading(path, "a scenario file"):
         beside = str(path.resolve().parent)
     with resolving(Names(beside=beside)):
-        return load_study(path, overrides)
+        return load_study(path, overrides, recorded=recorded)
 
 
 def resume(
@@ -466,7 +472,7 @@ def extend(
     if not asked:
         raise ScenarioError("", "nothing is asked for; give rounds, seeds or keys of the scenario")
     with of_study(place, trust):
-        plan = prepare(read(_scenario_of(place), asked), place)
+        plan = prepare(_read_file(_scenario_of(place), asked, recorded=True), place)
     with locked(place), usable(place):
         check_unchanged(plan, place)
         if not trust:  # of modules that are trusted once nothing is noted
@@ -527,7 +533,8 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
         If the folder holds no scenario, or it names modules and was not made here by this user.
     """
     with of_study(folder, trust):
-        return prepare(read(_scenario_of(folder), (), address), folder)
+        study = _read_file(_scenario_of(folder), _cluster(address), recorded=True)
+        return prepare(study, folder)
 
 
 def _scenario_of(folder: Path) -> Path:
@@ -590,7 +597,7 @@ def unfinished(folder: Path) -> list[str]:
     scenario = _scenario_of(folder)
     names = noted_runs(folder, read_file(scenario)[0])
     if names is None:
-        names = _runs_of(folder, read(scenario))
+        names = _runs_of(folder, _read_file(scenario, (), recorded=True))
     done = ended(folder, names)
     return [name for name in names if name not in done]
 

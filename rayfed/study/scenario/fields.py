@@ -146,7 +146,6 @@ class SettingsOf(_Built):
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
             mistyped(f"a mapping of {names}", given)
-        given = self._by_newer_names(given)
         if self.some:
             checked = model_of(self.cls).model_validate(dict(given), context=info.context)
             return {key: getattr(checked, key) for key in given}
@@ -157,16 +156,6 @@ class SettingsOf(_Built):
         if name not in self._kinds:
             fail(f"found {short(name)}; give {listed(self._kinds)}, or no name", given, "name")
         return make(self._kinds[name], rest, info.context)
-
-    def _by_newer_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return settings by what they are called now; `older` names of the class are read, too."""
-        for old, new in getattr(self.cls, "older", {}).items():
-            if old in given:
-                found, rest = given[old], {key: given[key] for key in given if key != old}
-                if rest.get(new, found) != found:
-                    fail(f"found {short(found)}; give {new} alone", found, old)
-                given = rest | {new: found}
-        return given
 
 
 def build(kind: str, given: Any, default: Any = None, context: Any = None) -> Any:

@@ -21,8 +21,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rayfed import measures
 from rayfed.channel.faults import Fault
+from rayfed.core import plugins
 from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
 from rayfed.core.plugins import PLACE, name_of
@@ -70,31 +70,10 @@ class Evaluate(Settings):
         are estimated on: a fixed draw, the same for all algorithms of a seed. All if null.
     gap : bool
         Whether the optimum is computed, so that `loss_gap` is known.
-    fairness : bool
-        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are
-        computed.
-    skew : bool
-        Whether the loss of each cohort relative to that of all clients is computed, before it
-        trains.
-    skew_draws : int
-        Cohorts drawn anew to estimate the expected skew of a round.
-    heterogeneity : bool
-        Whether the differences of the clients' gradients, local models and optima are computed.
-    distance : bool
-        Whether the distance of the model from the optimum is computed.
-    appeal : int, optional
-        Local steps after which clients compare the model with one that they have trained alone,
-        from the first model and with the local solver of the algorithm: `appeal` is the share for
-        whom it is no worse. Not computed if null.
-    layers : bool
-        Whether the drift of each layer is computed: how far the local models of clients are from
-        their mean. Each evaluation costs the local work of a round.
-    gradient : bool
-        Whether the norm of the gradient of F is computed.
     left_out : bool
         Whether rows have the norm of what memories of `uplink` have left out of uploads so far.
     measures : list of names or mappings
-        What else is measured; the keys from `fairness` to `gradient` are short for some of them.
+        Further columns of evaluated rows, such as ``[fairness, {name: appeal, steps: 10}]``.
     """
 
     every: Count = 1
@@ -102,41 +81,26 @@ class Evaluate(Settings):
     clients: Literal["all", "auto"] | Count = "auto"
     rows: Count | None = None
     gap: bool = False
-    fairness: bool = False
-    skew: bool = False
-    skew_draws: Count = 100
-    heterogeneity: bool = False
-    distance: bool = False
-    appeal: Count | None = None
-    layers: bool = False
-    gradient: bool = False
     left_out: bool = False
     measures: tuple[Annotated[Measure, Plugin("measures")], ...] = ()
 
     @property
     def asked(self) -> dict[str, Measure]:
-        """The measures by their places in the scenario, those with keys of their own first."""
-        short = {
-            "fairness": measures.Fairness(),
-            "skew": measures.Skew(draws=self.skew_draws),
-            "distance": measures.Distance(),
-            "appeal": measures.Appeal(steps=self.appeal or 1),
-            "heterogeneity": measures.Heterogeneity(),
-            "layers": measures.Layers(),
-            "gradient": measures.Gradient(),
-        }
-        given = {f"evaluate.{key}": value for key, value in short.items() if getattr(self, key)}
-        return given | {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
+        """The measures by their places in the scenario."""
+        return {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
+
+    @classmethod
+    def beside(cls) -> dict[str, str]:
+        """Return the places of measures, some of which were keys of their own."""
+        return {name: f"measures: [{name}]" for name in plugins.declared("measures")}
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        seen: set[str] = set()
-        for place, measure in self.asked.items():
-            name = name_of(measure)
-            if name in seen:
-                key = [int(p) if p.isdecimal() else p for p in place.split(".")[1:]]
-                fail(f"found '{name}', which is asked for already; leave it out", name, *key)
-            seen.add(name)
+        asked = [name_of(measure) for measure in self.measures]
+        for k, name in enumerate(asked):
+            if name in asked[:k]:
+                text = f"found '{name}', which is asked for already; leave it out"
+                fail(text, name, "measures", k)
         return self
 
     def needs_optimum(self, stop: Stop) -> str | None:
@@ -149,10 +113,9 @@ class Evaluate(Settings):
         return next((key for key, given in asked.items() if given), None)
 
     def given(self) -> dict[str, Any]:
-        """Return the keys; those that older records do not have only where they say something."""
+        """Return the keys; those that older records do not have only where they are set."""
         shown = super().given()
-        silent = {key: not getattr(self, key) for key in ("measures", "gradient", "left_out")}
-        return {key: value for key, value in shown.items() if not silent.get(key, False)}
+        return {k: v for k, v in shown.items() if v or k not in ("measures", "left_out")}
 
 
 class Checkpoint(Settings):

@@ -221,8 +221,6 @@ class Study(Settings):
         """
         algorithm = self.algorithms[index]
         own = dict(algorithm.participation)
-        if algorithm.select is not None:
-            own["select"] = algorithm.select
         if "select" in own and (isinstance(own["select"], All) or own["select"].own_cohort):
             own = {"cohort": None} | own
         return replace(self.participation, **own)
@@ -235,8 +233,7 @@ class Study(Settings):
         """
         head, _, rest = error.place.partition(".")
         algorithm, key = self.algorithms[index], rest.partition(".")[0]
-        its_select = algorithm.select is not None and (head, key) == ("participation", "select")
-        if head == "algorithm" or its_select:
+        if head == "algorithm":
             return type(error)(rest, error.problem).under(f"algorithms.{index}")
         own = key in algorithm.participation if head == "participation" else head in OF_CHANNEL
         if own and getattr(algorithm, head) != "study":

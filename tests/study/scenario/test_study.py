@@ -115,14 +115,6 @@ class TestValues:
         assert (study.clock.name, study.executor.name) == ("virtual", "serial")
         assert study.clients.delay == ConstantDelay()
 
-    @pytest.mark.parametrize("keys", [["if_fewer"], ["too_few"], ["if_fewer", "too_few"]])
-    def test_what_a_round_does_if_fewer_are_there_has_an_older_name(self, keys):
-        study = Study.parse(scenario(*(f"participation.{key}=skip" for key in keys)))
-        assert study.participation.if_fewer == "skip"
-        written = study.model_dump()["participation"]
-        assert written["if_fewer"] == "skip"
-        assert "too_few" not in written
-
     @pytest.mark.parametrize(
         ("key", "values"),
         [
@@ -506,14 +498,6 @@ class TestMistakes:
                 "participation.over_select: found 0.5; it should be at least 1",
             ),
             (
-                "participation={if_fewer: wait, too_few: skip}",
-                "participation.too_few: found 'skip'; give if_fewer alone",
-            ),
-            (
-                "participation.too_few=[skip]",
-                "participation: found ['skip']; it should be 'wait' or 'skip'",
-            ),
-            (
                 "participation.if_fewer=leave",
                 "participation.if_fewer: found 'leave'; it should be 'wait' or 'skip'",
             ),
@@ -648,6 +632,37 @@ class TestMistakes:
                 "algorithms.0.optimizer=adam",
                 "algorithms.0.optimizer: unknown key 'optimizer'; the "
                 "local solver is chosen by local.name, see rayfed list solvers",
+            ),
+            (
+                "evaluate.fairness=true",
+                "evaluate.fairness: unknown key 'fairness'; write it as measures: [fairness]",
+            ),
+            (
+                "evaluate.appeal=5",
+                "evaluate.appeal: unknown key 'appeal'; write it as measures: [appeal]",
+            ),
+            (
+                "evaluate.skew_draws=5",
+                "evaluate.skew_draws: unknown key 'skew_draws'; write it as measures: [{name: "
+                "skew, draws: ...}]",
+            ),
+            (
+                "algorithms.0.local.lr_decay=0.9",
+                "algorithms.0.local.lr_decay: unknown key 'lr_decay'; write it as lr: {name: "
+                "exponential, start: ..., factor: ...}",
+            ),
+            (
+                "clients.groups.0.local.lr_decay=0.9",
+                "clients.groups.0.local.lr_decay: unknown key 'lr_decay'; write it as lr: {name: "
+                "exponential, start: ..., factor: ...} (local of 'fedavg')",
+            ),
+            (
+                "algorithms.0.select=all",
+                "algorithms.0.select: unknown key 'select'; write it as participation.select",
+            ),
+            (
+                "participation.too_few=skip",
+                "participation.too_few: unknown key 'too_few'; it is 'if_fewer' here",
             ),
             ("num_rounds=3", "num_rounds: unknown key 'num_rounds'; it is 'rounds' here"),
             ("num_clients=3", "num_clients: unknown key 'num_clients'; write it as clients.count"),
