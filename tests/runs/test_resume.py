@@ -87,7 +87,7 @@ def test_a_folder_in_older_spelling_goes_on(tmp_path, assert_same):
     asked = {"participation": {"select": "all"}, "local": {"lr": rate}}
     algorithms = {"algorithms": [{"name": "fedavg", **asked}]}
     evaluate = {"evaluate": {"measures": ["fairness", {"name": "appeal", "steps": 2}]}}
-    written(tmp_path / "whole", None, **algorithms, **evaluate)
+    api.run(STUDY | algorithms | evaluate, out=tmp_path / "whole", page=False)
     plan = written(tmp_path / "out", 2, **algorithms, **evaluate)
 
     def older(scenario):
