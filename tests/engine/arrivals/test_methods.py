@@ -342,7 +342,10 @@ def test_state_under_arrivals_is_the_same_on_other_hosts_and_after_a_kill(tmp_pa
 
 @pytest.mark.parametrize(
     ("changes", "found"),
-    [({"weights": "size"}, "plain means"), ({"select": "weighted"}, "remembers all alike")],
+    [
+        ({"weights": "size"}, "plain means"),
+        ({"participation": {"select": "weighted"}}, "remembers all alike"),
+    ],
 )
 def test_ca2fl_counts_all_clients_alike(tmp_path, changes, found):
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "ca2fl", **changes}])
