@@ -8,11 +8,14 @@ from typing import Any
 _MEASURES = ("fairness", "skew", "distance", "appeal", "heterogeneity", "layers", "gradient")
 """Measures that had keys of their own under ``evaluate``, in the order of their columns."""
 
+_TABLES = (".csv", ".csv.gz", ".parquet", ".parquet.gz", ".libsvm", ".svm")
+
 
 def renewed(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return a resolved scenario in the spelling of this version.
 
-    Older versions had further spellings of measures, of schedules, and of keys of participation.
+    Older versions had further spellings of measures, of schedules, of keys of participation and of
+    tables without settings, which are recorded as their paths.
     Values below ``grid``, ``cases``, ``search`` and groups of clients stay as they are.
 
     Examples
@@ -21,7 +24,8 @@ def renewed(scenario: Mapping[str, Any]) -> dict[str, Any]:
     {'evaluate': {'every': 2, 'measures': [{'name': 'fairness'}]}}
     """
     made = dict(scenario)
-    for key, renew in {"evaluate": _evaluate, "participation": _participation}.items():
+    parts = {"evaluate": _evaluate, "participation": _participation, "problem": _problem}
+    for key, renew in parts.items():
         if isinstance(made.get(key), Mapping):
             made[key] = renew(made[key])
     if isinstance(made.get("algorithms"), list):
@@ -41,6 +45,16 @@ def _evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _participation(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"if_fewer" if key == "too_few" else key: value for key, value in given.items()}
+
+
+def _problem(given: Mapping[str, Any]) -> dict[str, Any]:
+    data = given.get("dataset")
+    if not isinstance(data, Mapping) or data.get("name") != "table":
+        return dict(given)
+    path, rest = data.get("path"), [data[key] for key in data if key not in ("name", "path")]
+    default = all(v is None or v is False or v in ([], "refuse", "utf-8") for v in rest)
+    table = default and str(path).lower().endswith(_TABLES)
+    return {**given, "dataset": path} if table else dict(given)
 
 
 def _algorithm(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import pytest
 
 from rayfed.core.older import renewed
+from rayfed.datasets import Tabular
+from rayfed.study import plain
 
 SHORT = {"fairness": False, "skew": False, "skew_draws": 100, "distance": False, "appeal": None}
 
@@ -40,6 +42,23 @@ def test_measures_keep_the_order_of_their_columns():
 )
 def test_algorithms(algorithm, now):
     assert renewed({"algorithms": [algorithm]}) == {"algorithms": [now]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [({"seed": None, "missing": "refuse", "columns": []}, True), ({"seed": 0}, False)],
+)
+def test_a_table_without_settings_is_its_path(settings, path):
+    table = {"name": "table", "path": "/data/rows.csv", **settings}
+    now = "/data/rows.csv" if path else table
+    assert renewed({"problem": {"dataset": table, "l2": 1}}) == {
+        "problem": {"dataset": now, "l2": 1}
+    }
+
+
+def test_its_settings_have_the_defaults_of_today():
+    table = plain(Tabular(path="/data/rows.csv"))
+    assert renewed({"problem": {"dataset": table}})["problem"]["dataset"] == "/data/rows.csv"
 
 
 def test_what_is_damaged_stays():
