@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from warnings import warn
 
 from rayfed.core.announced import run_folders
@@ -33,7 +33,7 @@ from rayfed.runs.logger import logger
 from rayfed.runs.modules import note_modules, noted_runs, of_study, sent_modules
 from rayfed.runs.ray import imported as on_ray
 from rayfed.runs.resume import adopt, check_all, check_same, extended
-from rayfed.study import Study, apply_overrides, expand, slug
+from rayfed.study import Study, StudyKeywords, apply_overrides, expand, slug
 from rayfed.study import load as load_study
 from rayfed.study.plan.plan import Plan, make
 from rayfed.study.scenario.files import combined
@@ -42,6 +42,9 @@ from rayfed.study.scenario.names import run_folder
 
 if TYPE_CHECKING:
     from rayfed.runs.backend import Backend
+
+Scenario: TypeAlias = str | Path | Sequence[str | Path] | Mapping[str, Any] | Study
+"""Name or path of a scenario file, several paths, the contents of a file, or a study."""
 
 __all__ = [
     "Result",
@@ -110,7 +113,7 @@ def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path
 
 
 def run(
-    scenario: str | Path | Sequence[str | Path] | Mapping[str, Any] | Study,
+    scenario: Scenario | None = None,
     *,
     out: str | Path | None = None,
     overrides: Overrides = (),
@@ -119,15 +122,18 @@ def run(
     debug: bool = False,
     profile: bool = False,
     page: bool = True,
+    **study: Unpack[StudyKeywords],
 ) -> Result:
     """Run a scenario and return what it recorded.
 
     Parameters
     ----------
-    scenario : path, list of paths, mapping or Study
-        A scenario file, the name of one that comes with rayfed (such as "quickstart"), or what one
-        holds; of several files, one study with the runs of all of them. In a mapping, an algorithm,
-        a problem and so on may be a class or a value of the user's own.
+    scenario : path, list of paths, mapping or Study, optional
+        A scenario file, the name of one that comes with rayfed (such as "quickstart"), or the
+        contents of one; of several files, one study with the runs of all of them. In a mapping, an
+        algorithm, a problem and so on may be a class or a value of the user's own.
+    **study
+        Keywords of `Study`, in place of a scenario.
     out : path or URL, optional
         Result folder; ``results/<name>`` if None. Earlier results there are moved aside. At a URL,
         such as ``"s3://bucket/study"``, nothing may be; what is recorded goes there meanwhile.
@@ -164,8 +170,15 @@ def run(
     ...     "quickstart", overrides={"rounds": 10, "executor.name": "serial"}
     ... )
     >>> result.rounds.groupby("label").loss.last()  # doctest: +SKIP
+    >>> rayfed.run(  # doctest: +SKIP
+    ...     problem=LogisticRegression(l2=1e-3),
+    ...     data=Mushroom(test=0.2),
+    ...     clients=Clients(count=10),
+    ...     algorithms=(FedAvg(), FedExP()),
+    ...     rounds=50,
+    ... )
     """
-    plan = prepare(unsearched(read(scenario, overrides, address)))
+    plan = prepare(unsearched(read(scenario, overrides, address, **study)))
     display = _display(watch, len(plan.runs), debug)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
@@ -174,12 +187,13 @@ def run(
 
 
 def sweep(
-    scenario: str | Path | Mapping[str, Any] | Study,
+    scenario: Scenario | None = None,
     *,
     out: str | Path | None = None,
     overrides: Overrides = (),
     address: str | None = None,
     watch: ProgressDisplay | bool = True,
+    **study: Unpack[StudyKeywords],
 ) -> Result:
     """Try settings of a scenario with `search`, and return what they reached.
 
@@ -188,7 +202,7 @@ def sweep(
 
     Parameters
     ----------
-    scenario, out, overrides, address, watch
+    scenario, out, overrides, address, watch, **study
         As for `run`.
 
     Raises
@@ -200,7 +214,7 @@ def sweep(
     --------
     >>> result = rayfed.sweep("tuning.yaml", overrides={"sweep.trials": 50})  # doctest: +SKIP
     """
-    plan: Any = prepare(searched(read(scenario, overrides, address)))
+    plan: Any = prepare(searched(read(scenario, overrides, address, **study)))
     display = _display(watch, plan.search.runs)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
@@ -273,11 +287,12 @@ def default_folder(study: Study) -> Path:
 
 
 def read(
-    scenario: str | Path | Sequence[str | Path] | Mapping[str, Any] | Study,
+    scenario: Scenario | None,
     overrides: Overrides = (),
     address: str | None = None,
+    **study: Unpack[StudyKeywords],
 ) -> Study:
-    """Return the study of a scenario, with overrides.
+    """Return the study of a scenario, or of keywords, with overrides.
 
     Modules that a file names are looked for in its folder, on Python's path and in the current
     folder; see `rayfed.core.own`.
@@ -285,13 +300,16 @@ def read(
     Raises
     ------
     ScenarioError
-        If the scenario is not found or is wrong.
+        If the scenario is not found or is wrong, or keywords stand beside it.
     """
+    if scenario is None:
+        scenario = Study(**study)
+    elif study:
+        text = "stands beside a scenario; change scenarios by overrides={...}"
+        raise ScenarioError(next(iter(study)), text)
     if isinstance(scenario, Study):
         scenario = scenario.given()
-    if address is not None:
-        here = address == "local"  # as Ray calls it; a resumed study may have had a cluster
-        overrides = [*pairs(overrides), ("executor.address", None if here else address)]
+    overrides = [*pairs(overrides), *_cluster(address)]
     if isinstance(scenario, Mapping):
         return Study.parse(apply_overrides(scenario, overrides))
     paths = [locate(one) for one in ([scenario] if isinstance(scenario, str | Path) else scenario)]
@@ -299,11 +317,19 @@ def read(
     return studies[0] if len(studies) == 1 else combined(paths, studies)
 
 
-def _read_file(path: Path, overrides: Overrides) -> Study:
+def _cluster(address: str | None) -> list[tuple[str, Any]]:
+    """Return the override of a cluster's address."""
+    if address is None:
+        return []
+    here = address == "local"  # as Ray calls it; a resumed study may have had a cluster
+    return [("executor.address", None if here else address)]
+
+
+def _read_file(path: Path, overrides: Overrides, *, recorded: bool = False) -> Study:
     with reading(path, "a scenario file"):
         beside = str(path.resolve().parent)
     with resolving(Names(beside=beside)):
-        return load_study(path, overrides)
+        return load_study(path, overrides, recorded=recorded)
 
 
 def resume(
@@ -446,7 +472,7 @@ def extend(
     if not asked:
         raise ScenarioError("", "nothing is asked for; give rounds, seeds or keys of the scenario")
     with of_study(place, trust):
-        plan = prepare(read(_scenario_of(place), asked), place)
+        plan = prepare(_read_file(_scenario_of(place), asked, recorded=True), place)
     with locked(place), usable(place):
         check_unchanged(plan, place)
         if not trust:  # of modules that are trusted once nothing is noted
@@ -507,7 +533,8 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
         If the folder holds no scenario, or it names modules and was not made here by this user.
     """
     with of_study(folder, trust):
-        return prepare(read(_scenario_of(folder), (), address), folder)
+        study = _read_file(_scenario_of(folder), _cluster(address), recorded=True)
+        return prepare(study, folder)
 
 
 def _scenario_of(folder: Path) -> Path:
@@ -570,7 +597,7 @@ def unfinished(folder: Path) -> list[str]:
     scenario = _scenario_of(folder)
     names = noted_runs(folder, read_file(scenario)[0])
     if names is None:
-        names = _runs_of(folder, read(scenario))
+        names = _runs_of(folder, _read_file(scenario, (), recorded=True))
     done = ended(folder, names)
     return [name for name in names if name not in done]
 

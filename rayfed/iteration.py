@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rayfed import api
 from rayfed.core.arrays import Array
@@ -15,7 +15,7 @@ from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.driver import Driver, Moment
 from rayfed.runs.files.folder import locked
 from rayfed.runs.serial import interruptible
-from rayfed.study import Study
+from rayfed.study import StudyKeywords
 from rayfed.study.plan.plan import Plan
 
 __all__ = ["Iteration", "Row", "iterate"]
@@ -86,11 +86,12 @@ class Iteration(Iterator[Row]):
 
 
 def iterate(
-    scenario: str | Path | Sequence[str | Path] | Mapping[str, Any] | Study,
+    scenario: api.Scenario | None = None,
     *,
     out: str | Path | None = None,
     overrides: Overrides = (),
     page: bool = True,
+    **study: Unpack[StudyKeywords],
 ) -> Iteration:
     """Run a scenario in a loop of your own, which gets the rows of its runs as they are made.
 
@@ -99,7 +100,7 @@ def iterate(
 
     Parameters
     ----------
-    scenario, out, overrides, page
+    scenario, out, overrides, page, **study
         As for `rayfed.run`.
 
     Returns
@@ -124,7 +125,7 @@ def iterate(
     ...     if row["loss"] < 0.3:
     ...         row.stop()
     """
-    plan = api.prepare(api.unsearched(api.read(scenario, overrides)))
+    plan = api.prepare(api.unsearched(api.read(scenario, overrides, **study)))
     return Iteration(plan, api.begin(plan, out), page)
 
 

@@ -16,12 +16,12 @@ from rayfed.core.extras import install
 from rayfed.core.files import read_arrays, reading
 from rayfed.core.inside import replacing
 from rayfed.core.rng import Key
-from rayfed.problems.base import STARTS, Problem
+from rayfed.problems.base import Problem
 from rayfed.problems.network.network import Network
 from rayfed.report.result import RecordedResult
 from rayfed.runs.files.outcome import record as record_of
 from rayfed.runs.modules import of_study
-from rayfed.study import ProblemSection
+from rayfed.study.scenario.parts import problem_of
 
 if TYPE_CHECKING:
     from rayfed.dashboard import Served
@@ -193,9 +193,8 @@ class Trained:
             raise ScenarioError(str(run), text)
         key = Key(record["seed"], "init")
         with of_study(run.parent, trust):
-            task = ProblemSection(**scenario["problem"])
-            init = None if task.init in (None, *STARTS) else Path(str(task.init))
-            problem = task.kernels.bound(tuple(data["shape"]), data["classes"], key, init)
+            problem = problem_of(scenario["problem"])
+            problem = problem.bound(tuple(data["shape"]), data["classes"], key)
         return cls(problem, data["features"], data["classes"], x)
 
     @property

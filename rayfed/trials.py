@@ -152,7 +152,7 @@ class SweepGoal:
         ScenarioError
             If `sweep.by` names no column of which one end is better.
         """
-        held_out = study.problem.validation or any(run.measuring.validation for run in runs)
+        held_out = study.validated or any(run.measuring.validation for run in runs)
         column = study.sweep.by or ("validation_loss" if held_out else "loss")
         better = {e.column.name: e.column.better for e in catalogue() if e.table == "rounds"}
         scores = [name for name, which in better.items() if which is not None]

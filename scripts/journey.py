@@ -167,7 +167,7 @@ algorithms:
             "names.yaml": """\
 name: names
 rounds: 20
-evaluate: {every: 5, fairness: true}
+evaluate: {every: 5, measures: [fairness]}
 problem:
   name: logistic-regression
   dataset: {name: table, path: wards.csv, client: ward, standardise: true}

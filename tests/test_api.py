@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,11 +21,14 @@ from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Linear
 from rayfed.messages import Ask, Upload
+from rayfed.problems import LeastSquares
 from rayfed.problems.logistic_regression import LinearModel
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files.outcome import damaged, differences
 from rayfed.runs.progress import Bars
+from rayfed.study import Clients, Executor
 
 ROUNDS = [
     "algorithm", "label", "seed", "round", "time_s", "loss", "test_loss", "accuracy", "loss_gap",
@@ -94,6 +98,35 @@ def own_path(monkeypatch):
 
 def losses(result):
     return {run: rows.loss.tolist() for run, rows in result.rounds.groupby(["label", "seed"])}
+
+
+class TestKeywords:
+    """A study may be given as its keywords."""
+
+    KEYWORDS: ClassVar = {
+        "rounds": 2,
+        "problem": LeastSquares(l2=0.1),
+        "data": Linear(features=2, samples=5, test=0.2),
+        "clients": Clients(count=3),
+        "algorithms": (FedAvg(),),
+        "executor": Executor(name="serial"),
+    }
+
+    def test_they_run_as_a_study(self, tmp_path, plain, assert_same):
+        rayfed.run(rayfed.Study(**self.KEYWORDS), out=tmp_path / "study", page=False)
+        rayfed.run(**self.KEYWORDS, out=tmp_path / "keywords", page=False)
+        assert_same(tmp_path / "study", tmp_path / "keywords")
+
+    def test_overrides_change_them(self):
+        made = api.read(None, {"problem.test": 0.5, "problem.dataset.features": 3}, **self.KEYWORDS)
+        assert made.data == Linear(features=3, samples=5, test=0.5)
+
+    @pytest.mark.parametrize("run", [rayfed.run, rayfed.sweep, rayfed.iterate])
+    def test_beside_a_scenario_they_are_refused(self, run):
+        with pytest.raises(ScenarioError, match=r"^rounds: stands beside a scenario; change"):
+            run("quickstart", rounds=3)
+        with pytest.raises(ScenarioError, match="2 mistakes"):
+            run()
 
 
 class TestResult:

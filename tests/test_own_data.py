@@ -205,7 +205,7 @@ def everywhere(tmp_path, east, hospital, north):
         "problem": {"name": "softmax-regression", "dataset": str(tmp_path / "own.csv")},
         "algorithms": [
             fedavg,
-            fedavg | {"label": "walking", "select": walk},
+            fedavg | {"label": "walking", "participation": {"select": walk}},
             fedavg | {"name": "clusterfedvarp", "clusters": [[north, east], [hospital]]},
         ],
     }
@@ -233,7 +233,7 @@ def test_names_may_be_used_wherever_ids_can(named, tmp_path, monkeypatch):
         ("delay", "clients.delay.file: devices.csv: row 1: client is 'nobody'; unknown client"),
         ("topology", "links.csv: row 2: v is 'nobody'; ids are whole numbers from 0 to 2, or "
                      "names in the data"),
-        ("algorithms", "algorithms.1.select.start: unknown client 'nobody'; known: "),
+        ("algorithms", "algorithms.1.participation.select.start: unknown client 'nobody'; known: "),
     ],
 )  # fmt: skip
 def test_a_name_of_nobody_is_one_line_wherever_it_stands(named, tmp_path, place, told):

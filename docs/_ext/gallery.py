@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def pages(kind: str, parts: dict[str, Any], tex: dict[str, str]) -> dict[str, st
 def _head(kind: str, parts: dict[str, Any]) -> list[str]:
     """Return what a kind is, the table of its plug-ins, and the settings that they share."""
     base, found = sources.plugins.base(kind), sources.plugins.find(kind)
-    shared = [field.name for field in fields(base) if field.init]
+    shared = [field.name for field in sources.plugins.settings(base)]
     rows = [
         (_anchor(kind, name) + _link(kind, name), md.escaped(_summary(cls)))
         for name, cls in found.items()
@@ -94,11 +93,11 @@ def _summary(cls: type[Any]) -> str:
 
 def _own(cls: type[Any], base: type[Any]) -> list[str]:
     """Return the settings that the base has not, or that have another default there."""
-    shared = {field.name: _default(field) for field in fields(base) if field.init}
+    shared = {field.name: _default(field) for field in sources.plugins.settings(base)}
     return [
         field.name
-        for field in fields(cls)
-        if field.init and (field.name not in shared or _default(field) != shared[field.name])
+        for field in sources.plugins.settings(cls)
+        if (field.name not in shared or _default(field) != shared[field.name])
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ def _problem(parts: dict[str, Any]) -> dict[str, Any]:
     """Return the keys that stand beside the settings of every problem."""
     plugins = sources.plugins.find("problems")
     name = next(iter(plugins))
-    own = {field.name for each in plugins.values() for field in fields(each) if field.init}
+    own = {field.name for each in plugins.values() for field in sources.plugins.settings(each)}
     given = parts[f"problems.{name}"]["properties"]
     shown = {key: item for key, item in given.items() if key not in own}
     shown["name"] = {"enum": list(plugins), "description": "The problem, or `module:Class`."}

@@ -18,7 +18,6 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
-from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
@@ -56,8 +55,6 @@ class Algorithm:
     participation : mapping of str to object
         Keys of the study's `participation` that are others for this algorithm: those given here
         replace the study's one by one.
-    select : Selection, optional
-        Who takes part; short for ``participation: {select: ...}``.
     local : Solver
         What a client does with its local steps.
     uplink, downlink : list of Stage, or "study"
@@ -149,7 +146,6 @@ class Algorithm:
     participation: Annotated[Mapping[str, Any], SomeOf("rayfed.engine.settings:Participation")] = (
         field(default_factory=dict)
     )
-    select: Selection | None = None
     local: Solver = field(default_factory=SGD)
     uplink: Stages = "study"
     downlink: Stages = "study"
@@ -158,9 +154,6 @@ class Algorithm:
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.select is not None and "select" in self.participation:
-            text = "found participation.select beside it, which says the same; give one of them"
-            raise ScenarioError("select", text)
         self.check_solver(self.local)
 
     def check_solver(self, solver: Solver) -> None:

@@ -80,7 +80,7 @@ class CA2FL(Asynchronous):
         memory.refuse_sizes(self)
         if draws_by_size:
             text = f"large clients are drawn more often, but '{self.name}' remembers all alike"
-            raise ScenarioError("select", f"{text}; use uniform or all")
+            raise ScenarioError("participation.select", f"{text}; use uniform or all")
         return self
 
     def init(self, x0: Array) -> State:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.core.plugins import ALL_KINDS, declared, find, resolve
+from rayfed.core.plugins import ALL_KINDS, declared, find, resolve, settings
 from rayfed.engine.columns import ColumnEntry, catalogue
 from rayfed.study import described, plain
 
@@ -70,7 +70,7 @@ def _settings(cls: type[Any]) -> Table:
         return table
     hints = get_type_hints(cls)
     meanings = described(cls)
-    for field in filter(lambda field: field.init, dataclasses.fields(cls)):
+    for field in settings(cls):
         cells = (_type(hints[field.name]), _default(field), meanings.get(field.name, ""))
         table.add_row(field.name, *map(escape, cells))
     return table

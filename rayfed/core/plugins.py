@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -49,6 +49,10 @@ class BesideScenario:
 
 
 FilePath: TypeAlias = Annotated[str, BesideScenario()]
+
+
+PLACE = "place"
+"""Metadata of a field that a scenario file sets under another key, which is its value."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +308,11 @@ def _sources(folder: Path, others: Set[Path]) -> Iterator[Path]:
             yield from _sources(path, others)
         elif path.suffix == ".py":
             yield path
+
+
+def settings(plugin: Any) -> list[Field[Any]]:
+    """Return the fields of a plug-in class or value that scenario files set under its name."""
+    return [field for field in fields(plugin) if field.init and PLACE not in field.metadata]
 
 
 @cache

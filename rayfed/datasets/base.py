@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.plugins import PLACE
 from rayfed.datasets.shards import PARTS, Shards
 
 
@@ -149,10 +150,19 @@ class Table:
 class Dataset:
     """Base of all data sets.
 
+    In a scenario file the last three are keys of ``problem``, beside ``dataset``.
+
     Parameters
     ----------
     seed : int, optional
         Seed of the data, in place of the run's seed.
+    target : str, optional
+        Column of the user's file that is predicted; "y" if None.
+    test : float or path, optional
+        Fraction of each client's rows that is held out, or the path of a test file; `default_test`
+        or the data set's own test rows if None.
+    validation : float, optional
+        Further fraction that is held out, to choose settings by; none if None.
     """
 
     name: ClassVar[str]
@@ -162,6 +172,9 @@ class Dataset:
     """Whether the rows depend on the seed."""
 
     seed: int | None = None
+    target: str | None = field(default=None, metadata={PLACE: "problem.target"})
+    test: float | str | None = field(default=None, metadata={PLACE: "problem.test"})
+    validation: float | None = field(default=None, metadata={PLACE: "problem.validation"})
 
     def load(self, source: Source, seed: int) -> Table:
         """Return all rows.

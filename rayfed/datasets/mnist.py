@@ -71,12 +71,12 @@ def _pair(place: str, url: str, *sha256: str) -> Pair:
 class _Digits(Images):
     """Base of MNIST and Fashion-MNIST."""
 
-    train: ClassVar[Pair]
-    test: ClassVar[Pair]
+    train_files: ClassVar[Pair]
+    test_files: ClassVar[Pair]
 
     def parts(self, source: Source) -> tuple[Table, Table]:
         """Return training and test images as bytes (n, 784), to be divided by 255."""
-        return self.train.load(source.home), self.test.load(source.home)
+        return self.train_files.load(source.home), self.test_files.load(source.home)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +95,14 @@ class MNIST(_Digits):
     """
 
     name: ClassVar[str] = "mnist"
-    train: ClassVar[Pair] = _pair(
+    train_files: ClassVar[Pair] = _pair(
         "mnist/train", _MNIST + "train",
         "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
         "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
         "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
         "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
     )  # fmt: skip
-    test: ClassVar[Pair] = _pair(
+    test_files: ClassVar[Pair] = _pair(
         "mnist/t10k", _MNIST + "t10k",
         "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
         "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
@@ -139,14 +139,14 @@ class FashionMNIST(_Digits):
     """
 
     name: ClassVar[str] = "fashion-mnist"
-    train: ClassVar[Pair] = _pair(
+    train_files: ClassVar[Pair] = _pair(
         "fashion-mnist/train", _FASHION + "train",
         "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
         "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
         "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
         "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
     )  # fmt: skip
-    test: ClassVar[Pair] = _pair(
+    test_files: ClassVar[Pair] = _pair(
         "fashion-mnist/t10k", _FASHION + "t10k",
         "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Gt, Interval
 
@@ -77,8 +77,6 @@ class Participation:
         the probability. "intervals": it is estimated from how often each client has replied.
         Nothing is corrected if null.
     """
-
-    older: ClassVar[Mapping[str, str]] = {"too_few": "if_fewer"}
 
     cohort: Annotated[int, Ge(1)] | None = None
     select: Selection = UniformSelection()

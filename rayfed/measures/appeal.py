@@ -38,7 +38,7 @@ class Appeal(Measure):
         Column(
             "appeal", "global model appeal", better="higher",
             about="Share of the evaluated clients for whom the loss of the model is at most that "
-            "of a model which they have trained alone, for `evaluate.appeal` local steps.",
+            "of a model which they have trained alone, for `steps` local steps.",
         ),
     )  # fmt: skip
 

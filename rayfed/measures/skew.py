@@ -53,7 +53,7 @@ class Skew(Measure):
         Column(
             "skew_expected", "expected selection skew",
             about="Expectation of the skew over cohorts that could have been drawn in the round: "
-            "exact if the selection is blind to losses, else the mean of `evaluate.skew_draws` "
+            "exact if the selection is blind to losses, else the mean of `draws` "
             "cohorts drawn anew; NaN if not all clients are evaluated or the selection asks for "
             "minibatches.",
         ),

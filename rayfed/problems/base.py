@@ -20,6 +20,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
 from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.problems.layers import Layer
 from rayfed.problems.picture import Picture
@@ -154,6 +155,10 @@ class Problem:
         w_i: n_i / n, 1 / N, or 1.
     regularise_intercept : bool
         Whether the l2 term covers the intercepts.
+    init : "zeros", "ones", "normal", "standard-normal", "uniform", "torch" or path, optional
+        First model: zeros, ones, normal or uniform noise that the problem scales, normal noise of
+        deviation 1, a network's own initialisation, or the path of a model. If None, the model that
+        comes with the data, or else the problem's default.
     """
 
     name: ClassVar[str]
@@ -182,6 +187,7 @@ class Problem:
     l2_per: Literal["client", "population", "sample"] = "client"
     weighting: Literal["size", "uniform", "sum"] = "size"
     regularise_intercept: bool = True
+    init: Start | FilePath | None = None
 
     @property
     def exact(self) -> str:
@@ -203,9 +209,12 @@ class Problem:
         """Whether the objective of a local step is random beyond its minibatch."""
         return False
 
-    def bound(
-        self, shape: tuple[int, ...], classes: int, key: Key, init: Path | None = None
-    ) -> Problem:
+    @property
+    def init_file(self) -> Path | None:
+        """File of the initial model; None if it needs none."""
+        return None if self.init is None or self.init in STARTS else Path(self.init)
+
+    def bound(self, shape: tuple[int, ...], classes: int, key: Key) -> Problem:
         """Return the problem for given data, which computes.
 
         Parameters
@@ -216,8 +225,6 @@ class Problem:
             Number of classes, 0 for regression.
         key : Key
             Of the initial model.
-        init : Path, optional
-            File of the initial model, if there is one.
 
         Raises
         ------

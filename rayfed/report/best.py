@@ -19,6 +19,7 @@ from rayfed.core.columns import Column
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, many, unknown
+from rayfed.core.older import renewed
 from rayfed.report.read.curves import crossing, history
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
@@ -390,9 +391,8 @@ class Best:
         """Return the settings of some candidates as one scenario."""
         algorithms = [best.settings for best in group]
         scenario = {"name": f"{self.results.study}-best", **group[0].shared}
-        text = yaml.safe_dump(
-            scenario | {"algorithms": algorithms}, sort_keys=False, allow_unicode=True
-        )
+        made = renewed(scenario | {"algorithms": algorithms})
+        text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
         return f"# The best settings of {self.results.study}: {self.aim.text}.\n{text}"
 
 

@@ -408,7 +408,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     many = MANY + 1  # the data, which are not loaded, may have so many classes
     measures = (*asked.asked.values(), *algorithm.measures)
     scored = (
-        *evaluated(algorithm, classes=many, validation=study.problem.validation is not None),
+        *evaluated(algorithm, classes=many, validation=study.validated),
         *(name for each in measures for name in names(each.columns_of(availability))),
     )
     stops = study.stop.columns

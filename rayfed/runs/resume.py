@@ -18,6 +18,7 @@ from typing import Any
 from rayfed.core.announced import run_folders
 from rayfed.core.entries import Damaged, Entry, digest_of
 from rayfed.core.errors import ScenarioError, clipped, many
+from rayfed.core.older import renewed
 from rayfed.core.parquet import read, values
 from rayfed.engine.run import Run
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
@@ -331,9 +332,9 @@ def _endings(run: Run, held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scenario of a record as JSON holds it."""
+    """Return the scenario of a record as JSON holds it, in the spelling of this version."""
     plain: dict[str, Any] = json.loads(json.dumps(record.get("scenario") or {}, default=str))
-    return plain
+    return renewed(plain)
 
 
 def _trial(run: Path) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.solvers.schedules import ConstantRate as ConstantRate
     from rayfed.solvers.schedules import Cosine as Cosine
     from rayfed.solvers.schedules import Decay as Decay
+    from rayfed.solvers.schedules import Exponential as Exponential
     from rayfed.solvers.schedules import Schedule as Schedule
     from rayfed.solvers.schedules import Step as Step
     from rayfed.solvers.sgd import SGD as SGD

@@ -57,8 +57,6 @@ class Descent(Solver):
         Adds ``weight_decay x`` to every gradient.
     clip_norm : float, optional
         Longest gradient of the minibatch objective, before anything is added.
-    lr_decay : float
-        Factor on lr from round to round.
     sampling : "replacement" or "shuffle"
         Minibatches drawn independently, or a fresh order of the rows in every pass.
 
@@ -81,7 +79,6 @@ class Descent(Solver):
     mu: Annotated[float, Ge(0)] = 0.0
     weight_decay: Annotated[float, Ge(0)] = 0.0
     clip_norm: Annotated[float, Gt(0)] | None = None
-    lr_decay: Annotated[float, Gt(0)] = 1.0
     sampling: How = "replacement"
 
     def __post_init__(self) -> None:
@@ -97,13 +94,12 @@ class Descent(Solver):
 
     def rate(self, round: int) -> float:
         """Return the learning rate lr_t of a round, counted from 1."""
-        lr = self.lr.at(round) if isinstance(self.lr, Schedule) else self.lr
-        return float(lr * self.lr_decay ** (round - 1))
+        return float(self.lr.at(round) if isinstance(self.lr, Schedule) else self.lr)
 
     @property
     def scheduled(self) -> bool:
         """Whether the learning rate changes over rounds."""
-        return isinstance(self.lr, Schedule) or self.lr_decay != 1.0
+        return isinstance(self.lr, Schedule)
 
     @property
     def plain(self) -> bool:

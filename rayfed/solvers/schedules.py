@@ -90,11 +90,37 @@ class Step(Schedule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Exponential(Schedule):
+    """A number that decays exponentially: a constant factor from round to round.
+
+    Parameters
+    ----------
+    start : float
+        Value in the first round.
+    factor : float
+        Ratio of a round's value to that of the round before.
+
+    Examples
+    --------
+    >>> [Exponential(start=0.5, factor=0.5).at(r) for r in (1, 2, 4)]
+    [0.5, 0.25, 0.0625]
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    start: Annotated[float, Gt(0)] = 0.1
+    factor: Annotated[float, Gt(0)] = 0.99
+
+    def at(self, round: int) -> float:
+        """Return ``start factor^(round - 1)``."""
+        return float(self.start * self.factor ** (round - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Decay(Schedule):
     """A number that decays polynomially, as theorems on stochastic gradients ask for.
 
-    In round t it is ``start / (1 + rate (t - 1))^power``. (For a constant factor from round to
-    round local solvers have ``lr_decay``.)
+    In round t it is ``start / (1 + rate (t - 1))^power``.
 
     Parameters
     ----------

@@ -17,12 +17,12 @@ from rayfed.solvers.descent import Descent
 class SGD(Descent):
     """Stochastic gradient descent.
 
-    With g the gradient of the minibatch objective at x and x0 the model at the start of the
-    round, a local step is::
+    With g the gradient of the minibatch objective at x, x0 the model at the start of the round
+    and lr_t the learning rate of round t, a local step is::
 
         g <- g min(1, clip_norm / ||g||) + correction + weight_decay x
         m <- momentum m + g
-        x <- x - lr_t (m + mu (x - x0)),    lr_t = lr lr_decay^(round - 1)
+        x <- x - lr_t (m + mu (x - x0))
 
     The buffer m starts at 0 in every round and the proximal term stays outside of it, as the
     normaliser of FedNova presumes (Wang et al., "Tackling the objective inconsistency problem",

@@ -11,33 +11,32 @@ from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.files import load
 from rayfed.study.scenario.names import slug
 from rayfed.study.scenario.parts import (
-    CheckpointSection,
-    ClientsSection,
-    ClockSection,
-    Different,
+    Checkpoint,
+    ClientGroup,
+    Clients,
+    Clock,
     Evaluate,
-    ExecutorSection,
-    ProblemSection,
+    Executor,
     Sweep,
 )
 from rayfed.study.scenario.settings import described, plain, summary
-from rayfed.study.scenario.study import Study
+from rayfed.study.scenario.study import Study, StudyKeywords
 
 __all__ = [
-    "CheckpointSection",
-    "ClientsSection",
-    "ClockSection",
+    "Checkpoint",
+    "ClientGroup",
+    "Clients",
+    "Clock",
     "Connection",
     "Crash",
-    "Different",
     "Evaluate",
-    "ExecutorSection",
+    "Executor",
     "Participation",
-    "ProblemSection",
     "Server",
     "Stop",
     "Stragglers",
     "Study",
+    "StudyKeywords",
     "Sweep",
     "apply_overrides",
     "described",

@@ -16,7 +16,7 @@ from rayfed.datasets.formulas import Quadratics
 from rayfed.messages import Ask, Upload
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD
+from rayfed.solvers import SGD, Exponential
 from rayfed.solvers.adaptive import Adam
 from rayfed.testing import points, reply
 
@@ -30,7 +30,7 @@ class Fixed:
     round = 1
 
     def __init__(self, mass=(1.0, 3.0), **settings):
-        self.solver = SGD(lr=0.5, **settings)
+        self.solver = SGD(**{"lr": 0.5} | settings)
         self.state = {"c": np.array([[1.0], [-1.0]])}
         self.mass = np.array(mass)
         self.objective = Objective(LeastSquares(), 2, samples=4, features=1, mass=sum(mass))
@@ -62,7 +62,7 @@ def test_option_2_divides_by_the_steps_and_the_step_of_the_round():
     # c_i - c + (x - y) / (K lr): 1 - 0.5 + 4 / (2 * 0.5), -1 - 0.5 + 3 / (4 * 0.5)
     _, upload = control.solve(Fixed(), X, C, None)
     assert upload.state["c"].tolist() == [[4.5], [0.0]]
-    halved = Fixed(lr_decay=0.5)
+    halved = Fixed(lr=Exponential(start=0.5, factor=0.5))
     halved.round = 2
     _, upload = control.solve(halved, X, C, None)
     assert upload.state["c"].tolist() == [[8.5], [1.5]]

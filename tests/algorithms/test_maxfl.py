@@ -9,7 +9,7 @@ from rayfed.algorithms.maxfl import MaxFL, slope
 from rayfed.clients.clients import loss_alone
 from rayfed.datasets.base import Table
 from rayfed.problems.logistic_regression import LogisticRegression
-from rayfed.solvers import SGD
+from rayfed.solvers import SGD, Exponential
 from rayfed.testing.rounds import answer, reply
 from rayfed.testing.studies import LOCAL, mixed
 from rayfed.testing.toy import clients_of, points, tiny_run
@@ -54,7 +54,9 @@ def test_its_step_is_along_the_gradient_of_its_objective():
 
 def test_a_client_alone_takes_its_steps_from_the_first_model():
     """F = (x - m)^2 / 2 and steps of 0.5: the distance from m halves in each of three."""
-    clients = points([0.0, 8.0], solver=SGD(steps=7, batch="full", lr=0.5, lr_decay=0.1))
+    clients = points(
+        [0.0, 8.0], solver=SGD(steps=7, batch="full", lr=Exponential(start=0.5, factor=0.1))
+    )
     clients = replace(clients, round=5)
     expected = [(4 / 8) ** 2 / 2, (4 / 8) ** 2 / 2]
     np.testing.assert_allclose(loss_alone(clients, np.array([4.0]), 3), expected)
@@ -106,7 +108,11 @@ def test_with_equal_weights_it_is_fedavg_to_the_byte(weights, tmp_path):
 def test_what_participants_find_appealing_is_what_evaluations_find(tmp_path):
     """All take part; groups have solvers of their own, and rows are drawn."""
     algorithm = {"name": "maxfl", "alone": 4, "local": dict(LOCAL)}
-    changes = {"participation": {}, "evaluate": {"appeal": 4}, "rounds": 25}
+    changes = {
+        "participation": {},
+        "evaluate": {"measures": [{"name": "appeal", "steps": 4}]},
+        "rounds": 25,
+    }
     rounds = run(tmp_path, algorithm, **changes).rounds
     assert rounds.appeal.iloc[:-1].tolist() == rounds.appealed.iloc[1:].tolist()
     assert rounds.appeal.nunique() > 1
@@ -126,7 +132,7 @@ def test_appeal_of_one_model_for_clients_that_agree_and_of_one_that_nobody_wants
         {"name": "fedavg", "local": local},
         {"name": "fedavg", "label": "uniform", "weights": "uniform", "local": local},
         rounds=60,
-        evaluate={"every": 60, "appeal": 1},
+        evaluate={"every": 60, "measures": [{"name": "appeal", "steps": 1}]},
         problem={
             "name": "least-squares",
             "intercept": False,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
+from rayfed.solvers import Exponential
 from rayfed.testing.studies import LOCAL, mixed
 
 N = 12
@@ -64,5 +65,5 @@ def test_absences_do_not_move_its_fixed_point(tmp_path, weighting, seed):
 def test_updates_are_kept_over_their_learning_rate(tmp_path):
     """Where everyone takes part it is FedAvg with the same schedule."""
     algorithms = [{"name": "fedavg"}, {"name": "mifa"}]
-    found = models(study(algorithms, 7, lr_decay=0.7), tmp_path)
+    found = models(study(algorithms, 7, lr=Exponential(start=0.1, factor=0.7)), tmp_path)
     np.testing.assert_allclose(found["mifa"], found["fedavg"], rtol=1e-10)

@@ -116,8 +116,8 @@ class Settings:
         """Return settings of a dataclass: all that are required, and some of the others."""
         hints = get_type_hints(cls, include_extras=True)
         drawn = {}
-        for field in dataclasses.fields(cls):
-            if not field.init or field.name in self.skipped:
+        for field in plugins.settings(cls):
+            if field.name in self.skipped:
                 continue
             default = _default(field)
             required = default is dataclasses.MISSING

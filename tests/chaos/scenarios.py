@@ -201,7 +201,7 @@ class _Drawing:
         if select != "all":
             scenario["participation"]["cohort"] = dice.whole(1, count)
         for given in scenario["algorithms"]:
-            own = ("uplink", "aggregate", "participation", "select", "privacy")
+            own = ("uplink", "aggregate", "participation", "privacy")
             for key in own if not dice.chance(_UNFIT) else ():
                 given.pop(key, None)
             given["weights"] = "uniform"

@@ -14,7 +14,7 @@ from tests.chaos.dice import Dice
 SOLVERS = ("local", "tune", "head")
 """Settings of algorithms that are local solvers; those that an algorithm can use are drawn."""
 
-SKIPPED = frozenset({"label", "grid", "select", "rows", *SOLVERS})
+SKIPPED = frozenset({"label", "grid", "init", "rows", *SOLVERS})
 """Settings that the scenario as a whole decides, or that fit no other draw."""
 
 ALWAYS = frozenset({"samples", "features", "clients", "limit", "hidden"})

@@ -35,12 +35,11 @@ REAL = (
     "clients.delay.mean_s", "clients.stragglers.fraction", "clients.stragglers.slowdown",
     "clients.network.down_mbps", "clients.network.up_mbps", "clients.network.latency_s",
     "algorithms.0.local.lr", "algorithms.0.local.mu", "algorithms.0.local.weight_decay",
-    "algorithms.0.local.clip_norm", "algorithms.0.local.lr_decay", "algorithms.0.server_lr",
+    "algorithms.0.local.clip_norm", "algorithms.0.server_lr",
     "problem.l2", "clock.scale",
 )  # fmt: skip
 TRUTH = (
-    "evaluate.gap", "evaluate.fairness", "evaluate.skew", "evaluate.heterogeneity",
-    "evaluate.distance", "problem.intercept",
+    "evaluate.gap", "evaluate.left_out", "problem.intercept",
 )  # fmt: skip
 TEXT = ("name", "description", "problem.target", "algorithms.0.label")
 CHOICE = (
@@ -49,7 +48,7 @@ CHOICE = (
 )  # fmt: skip
 PLUGIN = (
     "partition", "clients.delay", "clients.availability", "participation.select", "topology",
-    "problem.dataset", "algorithms.0.select",
+    "problem.dataset", "algorithms.0.participation.select",
 )  # fmt: skip
 MAPPING = ("stop", "evaluate", "checkpoint", "clients", "participation", "clients.network")
 LIST = ("seeds", "algorithms", "clients.groups", "grid.rounds")

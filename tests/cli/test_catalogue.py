@@ -3,7 +3,7 @@
 import inspect
 import io
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import pytest
@@ -13,7 +13,7 @@ from rich.console import Console
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.cli import catalogue
 from rayfed.core.errors import ScenarioError
-from rayfed.core.plugins import KINDS, find
+from rayfed.core.plugins import KINDS, find, settings
 
 EVERY = [(kind, name) for kind in KINDS for name in find(kind)]
 
@@ -142,7 +142,7 @@ def test_every_setting_of_every_plug_in_says_what_it_means(kind, name):
     text, table = catalogue.details(kind, name)
     rows = cells(table)
     assert text.splitlines()[0].strip()
-    assert [row[0] for row in rows] == [f.name for f in fields(find(kind)[name]) if f.init]
+    assert [row[0] for row in rows] == [f.name for f in settings(find(kind)[name])]
     for setting, hint, default, meaning in rows:
         assert meaning, f"{name}.{setting}"
         assert hint

@@ -330,7 +330,9 @@ class TestTopology:
         assert len(lines) == 6
 
     def test_the_walks_of_the_scenario_come_too(self, shell):
-        walk = "algorithms.0.select={name: walk, rule: {name: metropolis, lazy: 0.25}}"
+        walk = (
+            "algorithms.0.participation.select={name: walk, rule: {name: metropolis, lazy: 0.25}}"
+        )
         out = shell("topology", "small.yaml", "--set", "topology=complete", "--set", walk)[1]
         found = re.findall(r"^1? +(\w+) +([\d.]+) +0\.\d{6} ", out, re.M)
         assert found == [("metropolis", "0.25"), ("metropolis", "0"), ("uniform", "0")]
@@ -348,8 +350,8 @@ class TestTopology:
     def test_check_tells_a_walk_as_it_is_walked(self, shell):
         # of the walks on an even ring the first would have a period
         walks = [
-            f"algorithms.{k}.select={{name: walk, rule: {{name: uniform, lazy: {lazy}}}}}"
-            for k, lazy in enumerate((0, 0.2))
+            f"algorithms.{k}.participation.select={{name: walk, rule: {rule}}}"
+            for k, rule in enumerate(("uniform", "{name: uniform, lazy: 0.2}"))
         ]
         changes = ["topology=ring", *walks]
         out = shell("check", "small.yaml", *(w for c in changes for w in ("--set", c)))[1]

@@ -9,7 +9,7 @@ import pytest
 from rayfed.clients import gram
 from rayfed.core.plugins import find
 from rayfed.datasets.base import Table
-from rayfed.solvers import Descent
+from rayfed.solvers import Descent, Exponential
 from rayfed.testing.toy import clients_of
 
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 4}
@@ -35,7 +35,7 @@ SETTINGS = [
     ({}, {"clip_norm": 0.2}),
     (
         {"l2": 0.1},
-        {"momentum": 0.5, "mu": 0.3, "weight_decay": 0.1, "clip_norm": 0.5, "lr_decay": 0.9},
+        {"momentum": 0.5, "mu": 0.3, "weight_decay": 0.1, "clip_norm": 0.5, "lr": Exponential()},
     ),
 ]
 

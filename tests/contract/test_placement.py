@@ -37,7 +37,11 @@ def study(tmp_path_factory):
     ]
     found = [{"name": name, "local": LOCAL} for name in plain]
     rule = {"name": "metropolis", "hop_s": 3}
-    walk = {"label": "walking", "select": {"name": "walk", "rule": rule}, "tokens": "neighbourhood"}
+    walk = {
+        "label": "walking",
+        "participation": {"select": {"name": "walk", "rule": rule}},
+        "tokens": "neighbourhood",
+    }
     found.append({"name": "rwsadmm", "local": LOCAL, **walk})
     steps = {"alpha_gradient": 0.05, "beta_gradient": 0.01, "beta_newton": 0.01}
     found += [
@@ -98,8 +102,7 @@ def study(tmp_path_factory):
         "evaluate": {
             "every": 4,
             "clients": 6,
-            "heterogeneity": True,
-            "skew": True,
+            "measures": ["skew", "heterogeneity"],
             "left_out": True,
         },
         "checkpoint": {"every_s": 0.3},
@@ -173,7 +176,7 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
     made = yaml.safe_load(study.read_text())
     made |= {"rounds": 4, "algorithms": [{"name": name, "local": LOCAL} for name in layered]}
     made["problem"] = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
-    made["evaluate"] = {"every": 4, "layers": True}
+    made["evaluate"] = {"every": 4, "measures": ["layers"]}
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
     run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")

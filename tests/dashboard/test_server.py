@@ -71,7 +71,7 @@ def test_every_view_has_an_address_and_what_it_shows_now(client, view):
 
 
 def test_heterogeneity_leads_to_the_columns_that_tell_of_it(client, folder):
-    evaluate = {"heterogeneity": True, "skew": True}
+    evaluate = {"measures": ["skew", "heterogeneity"]}
     rayfed.run(mixed(evaluate=evaluate, rounds=3), out=folder / "unlike", page=False)
     text = client.get("/heterogeneity?study=results/unlike").text
     address = '<a href="/compare?study=results%2Funlike#y=client_drift">client drift</a>'

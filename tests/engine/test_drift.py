@@ -177,7 +177,7 @@ def test_measures_see_rows_and_weights_of_the_round_of_their_row(tmp_path, drift
             "dataset": {"name": "arrays", "data": {"X": X, "y": y, "client": client}},
         },
         partition=None, clients={"count": 2}, participation={}, rounds=ROUNDS, drift=drift,
-        evaluate={"every": 1, "gradient": True, "measures": [Probe()]},
+        evaluate={"every": 1, "measures": ["gradient", Probe()]},
     ).rounds  # fmt: skip
 
     def rows_at(round):
@@ -238,7 +238,8 @@ def test_appeal_compares_with_models_alone_on_the_same_rows(tmp_path, at):
     """
     found = run_on(
         tmp_path, np.ones((2, 1)), np.array([1.0, 3.0]), np.zeros(2, np.int64),
-        {"name": "arriving", "first": 0.5, "at": at}, evaluate={"every": 1, "appeal": 2}, rounds=3,
+        {"name": "arriving", "first": 0.5, "at": at}, rounds=3,
+        evaluate={"every": 1, "measures": [{"name": "appeal", "steps": 2}]},
         algorithm={"name": "fedavg", "local": {"steps": 5, "batch": "full", "lr": 0.5}},
     ).rounds  # fmt: skip
     first = np.sqrt(2 * found.loss[0])  # the model is 0
@@ -374,10 +375,10 @@ def test_ray_gives_the_same_bytes(mixed, tmp_path):
     ("changes", "place"),
     [
         ({"evaluate": {"gap": True}}, "evaluate.gap"),
-        ({"evaluate": {"distance": True}}, "evaluate.distance"),
-        ({"evaluate": {"heterogeneity": True}}, "evaluate.heterogeneity"),
-        ({"evaluate": {"skew": True}}, "evaluate.skew"),
-        ({"evaluate": {"layers": True}}, "evaluate.layers"),
+        ({"evaluate": {"measures": ["distance"]}}, "evaluate.measures.0"),
+        ({"evaluate": {"measures": ["heterogeneity"]}}, "evaluate.measures.0"),
+        ({"evaluate": {"measures": ["skew"]}}, "evaluate.measures.0"),
+        ({"evaluate": {"measures": ["layers"]}}, "evaluate.measures.0"),
         ({"stop": {"loss_gap": 0.1}}, "stop.loss_gap"),
         ({"algorithms": ["fedasync"]}, "algorithms.0"),
         ({"algorithms": ["centralised"]}, "algorithms.0"),

@@ -34,7 +34,7 @@ def test_nobody_with_rows_to_score_is_no_number():
 
 
 def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
-    made = mixed(evaluate={"every": 12, "fairness": True})
+    made = mixed(evaluate={"every": 12, "measures": ["fairness"]})
     result = rayfed.run(made, out=tmp_path / "out", page=False)
     last, clients = result.rounds.iloc[-1], result.clients
     assert len(clients) == 13  # all took part
@@ -58,7 +58,7 @@ def test_clients_are_scored_on_their_training_rows_where_the_server_holds_the_ot
     train = tmp_path / "train.csv"
     # client 0 has rows that one line divides, client 1 has one row under both labels
     train.write_text("a,b,y,client\n1,0,0,0\n0,1,1,0\n1,1,0,1\n1,1,1,1\n")
-    made = mixed(rounds=60, evaluate={"every": 60, "fairness": True})
+    made = mixed(rounds=60, evaluate={"every": 60, "measures": ["fairness"]})
     made["problem"] = {
         "name": "softmax-regression", "dataset": str(train), "test": str(test), "l2": 1e-3,
     }  # fmt: skip
@@ -72,7 +72,7 @@ def test_clients_are_scored_on_their_training_rows_where_the_server_holds_the_ot
 
 QUADRATIC = {
     "rounds": 4,
-    "evaluate": {"every": 2, "skew": True},
+    "evaluate": {"every": 2, "measures": ["skew"]},
     "problem": {"name": "quadratic", "dataset": {"name": "quadratic", "seed": 2}},
     "clients": {"count": 30},
     "algorithms": [{"name": "fedavg", "local": {"steps": 2, "lr": 1e-3, "batch": "full"}}],
@@ -99,7 +99,7 @@ def test_skew_is_the_loss_of_the_cohort_over_that_of_all():
 def test_a_draw_by_weight_has_no_skew_on_average():
     """The model hardly moves, so that every round draws from the same losses."""
     made = QUADRATIC | {"participation": {"cohort": 3, "select": "weighted"}}
-    made |= {"evaluate": {"every": 1, "skew": True}, "rounds": 200}
+    made |= {"evaluate": {"every": 1, "measures": ["skew"]}, "rounds": 200}
     made["algorithms"] = [{"name": "fedavg", "local": {"steps": 1, "lr": 1e-12, "batch": "full"}}]
     engine = engine_for(made)
     moment, _ = engine.start()
@@ -116,7 +116,7 @@ def test_a_draw_by_weight_has_no_skew_on_average():
 def test_the_expected_skew_is_the_mean_over_cohorts():
     """The model hardly moves, so that every round draws from the same losses."""
     made = QUADRATIC | {"participation": {"cohort": 3, "select": {"name": "power-of-d", "d": 9}}}
-    made |= {"evaluate": {"every": 1, "skew": True, "skew_draws": 2000}, "rounds": 200}
+    made |= {"evaluate": {"every": 1, "measures": [{"name": "skew", "draws": 2000}]}, "rounds": 200}
     made["algorithms"] = [{"name": "fedavg", "local": {"steps": 1, "lr": 1e-12, "batch": "full"}}]
     engine = engine_for(made)
     moment, _ = engine.start()
@@ -137,7 +137,7 @@ def test_skew_at_the_optimum_is_that_of_the_same_cohort_there():
     table = Quadratics(seed=2).load(Source.here(), 0)
     best = (table.mass @ table.X) / (table.mass @ table.y)
     losses = 0.5 * table.y * np.sum((best - table.X / table.y[:, None]) ** 2, axis=1)
-    made = QUADRATIC | {"evaluate": {"skew": True}}
+    made = QUADRATIC | {"evaluate": {"measures": ["skew"]}}
     engine = engine_for(made | {"participation": {"cohort": 3, "select": "weighted"}})
     moment, _ = engine.start()
     seen = 0
@@ -166,7 +166,8 @@ def test_skew_is_above_what_each_client_could_reach(tmp_path, weighting):
     p = n / 25 if weighting == "size" else np.full(3, 1 / 3)
     dataset = {"dataset": str(tmp_path / "rows.csv"), "intercept": False, "weighting": weighting}
     engine = engine_for({
-        "rounds": 1, "evaluate": {"skew": True}, "algorithms": ["fedavg"], "executor": "serial",
+        "rounds": 1, "evaluate": {"measures": ["skew"]},
+        "algorithms": ["fedavg"], "executor": "serial",
         "problem": {"name": "least-squares", **dataset}, "clients": {},
         "participation": {"cohort": 1},
     })  # fmt: skip
@@ -177,7 +178,7 @@ def test_skew_is_above_what_each_client_could_reach(tmp_path, weighting):
 
 
 def test_least_losses_that_are_unknown_count_as_zero(mixed):
-    made = mixed(rounds=1, evaluate={"skew": True, "clients": 5})
+    made = mixed(rounds=1, evaluate={"clients": 5, "measures": ["skew"]})
     engine = engine_for(made)
     moment, _ = engine.start()
     _, row, events = step(engine, moment)

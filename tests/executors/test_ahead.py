@@ -11,6 +11,7 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.solvers import Exponential
 from rayfed.testing.studies import LOCAL, mixed
 from tests.fakes.cluster import Node, no_ray, pool, stored
 
@@ -62,7 +63,7 @@ def rows_of(run, executor, between=lambda: None):
     ("name", "settings", "wires"),
     [
         ("fedbuff", {"buffer": 3, "concurrency": 8}, False),
-        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr_decay": 0.9}}, True),
+        ("fedbuff", {"buffer": 3, "concurrency": 8, "local": LOCAL | {"lr": Exponential()}}, True),
         ("fedat", {}, True),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_shared_model_alone_leaves_no_table(mixed, tmp_path):
 
 
 def test_of_too_many_clients_nothing_is_kept_and_the_columns_stay(mixed, tmp_path, monkeypatch):
-    plan = prepared(mixed, rounds=2, evaluate={"fairness": True})
+    plan = prepared(mixed, rounds=2, evaluate={"measures": ["fairness"]})
     drive(plan, tmp_path / "kept").execute()
     monkeypatch.setattr(evaluation, "MOST_CLIENTS", 12)
     drive(plan, tmp_path / "not").execute()

@@ -29,7 +29,7 @@ HETEROGENEITY = names(Heterogeneity.columns[: -len(BY_GROUP)])
 def quadratic(algorithm="fedavg", **changes):
     return {
         "rounds": 2,
-        "evaluate": {"heterogeneity": True},
+        "evaluate": {"measures": ["heterogeneity"]},
         "problem": {"name": "quadratic", "dataset": {"name": "quadratic", "seed": 2}},
         "clients": {"count": 30},
         "algorithms": [{"name": algorithm, "local": {"steps": TAU, "lr": LR, "batch": "full"}}],
@@ -93,7 +93,8 @@ def test_a_single_local_step_does_not_drift_at_the_optimum(tmp_path):
 
 def test_drift_at_the_optimum_takes_the_steps_and_the_rate_of_the_coming_round(tmp_path):
     made = quadratic()
-    made["algorithms"][0]["local"] |= {"lr_decay": 0.5}
+    rate = {"name": "exponential", "start": LR, "factor": 0.5}
+    made["algorithms"][0]["local"] |= {"lr": rate}
     found = rows_of(made, tmp_path).drift_at_optimum
     for k in range(3):
         best, lr = E / H[:, None], LR * 0.5**k
@@ -126,7 +127,7 @@ def test_within_and_between_cyclic_groups_add_up(tmp_path, weighting):
 
 def test_control_variates_make_clients_drift_less(tmp_path):
     """At a fixed point of SCAFFOLD every local step goes along grad F, so nobody drifts."""
-    made = quadratic(rounds=200, evaluate={"every": 200, "heterogeneity": True})
+    made = quadratic(rounds=200, evaluate={"every": 200, "measures": ["heterogeneity"]})
     made["algorithms"][0]["local"] |= {"lr": 1e-2}
     made["algorithms"].append(made["algorithms"][0] | {"name": "scaffold"})
     drift = rows_of(made, tmp_path).set_index("label").client_drift.dropna()
@@ -137,7 +138,7 @@ def test_control_variates_make_clients_drift_less(tmp_path):
 def test_it_changes_nothing_and_takes_no_time(mixed, tmp_path):
     found = {}
     for asked in (False, True):
-        made = mixed(evaluate={"every": 4, "heterogeneity": asked})
+        made = mixed(evaluate={"every": 4, "measures": ["heterogeneity"] if asked else []})
         made["algorithms"][0] |= {"name": "scaffold"}  # its clients keep something
         found[asked] = rayfed.run(made, out=tmp_path / str(asked), page=False)
     plain, measured = found[False].rounds, found[True].rounds
@@ -147,7 +148,7 @@ def test_it_changes_nothing_and_takes_no_time(mixed, tmp_path):
 
 
 def test_what_needs_an_optimum_is_no_number_without_one(mixed, tmp_path):
-    made = mixed(rounds=1, evaluate={"heterogeneity": True})
+    made = mixed(rounds=1, evaluate={"measures": ["heterogeneity"]})
     made["problem"] |= {"name": "mlp", "hidden": [4]}
     row = rows_of(made, tmp_path).iloc[0]
     assert row[["drift_at_optimum", "gamma"]].isna().all()
@@ -155,7 +156,7 @@ def test_what_needs_an_optimum_is_no_number_without_one(mixed, tmp_path):
 
 
 def test_a_sample_of_clients_measures_itself(tmp_path):
-    made = quadratic(evaluate={"heterogeneity": True, "clients": 7})
+    made = quadratic(evaluate={"clients": 7, "measures": ["heterogeneity"]})
     (run,) = api.prepare(api.read(made)).runs
     some = run.measuring.evaluated
     assert len(some) == 7
@@ -167,7 +168,7 @@ def test_a_sample_of_clients_measures_itself(tmp_path):
 
 
 def test_one_machine_with_all_rows_does_not_differ_from_itself(mixed, tmp_path):
-    made = mixed(rounds=1, evaluate={"heterogeneity": True}, partition={"name": "iid"})
+    made = mixed(rounds=1, evaluate={"measures": ["heterogeneity"]}, partition={"name": "iid"})
     made["problem"] |= {"dataset": "mushroom"}
     made["algorithms"] = ["centralised"]
     rows = rows_of(made, tmp_path)

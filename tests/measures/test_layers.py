@@ -27,7 +27,7 @@ def lines(tmp_path):
             "name": "least-squares", "dataset": str(path), "init": str(tmp_path / "first.npy"),
         },
         "clients": {},
-        "evaluate": {"layers": True},
+        "evaluate": {"measures": ["layers"]},
         "executor": "serial",
     }  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_methods_without_local_steps_have_no_drift(lines, tmp_path):
 
 
 def test_drift_and_top_5_do_not_depend_on_the_stack_nor_change_the_run(mixed, tmp_path):
-    made = mixed(rounds=4, evaluate={"every": 2, "layers": True})
+    made = mixed(rounds=4, evaluate={"every": 2, "measures": ["layers"]})
     made["problem"] |= {"name": "mlp", "hidden": [4]}
     made["problem"]["dataset"] |= {"classes": 22}
     plain = mixed(rounds=4, evaluate={"every": 2})
@@ -101,7 +101,9 @@ def test_of_equal_scores_the_first_classes_are_in_the_top_5():
 
 def test_layers_of_networks_drift_too_and_parts_of_models_have_no_drift(mixed, tmp_path):
     algorithms = [{"name": name, "local": dict(LOCAL)} for name in ("fedavg", "fedrep")]
-    made = mixed(rounds=1, evaluate={"layers": True, "heterogeneity": True}, algorithms=algorithms)
+    made = mixed(
+        rounds=1, evaluate={"measures": ["heterogeneity", "layers"]}, algorithms=algorithms
+    )
     rows = rayfed.run(
         on_network(made) | {"executor": "serial"}, out=tmp_path / "out", page=False
     ).rounds

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from rayfed import api
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
 
@@ -18,17 +17,9 @@ def test_it_is_that_of_central_differences_of_the_loss(tmp_path, weighting):
         np.save(tmp_path / "x.npy", x)
         changes = {"problem": problem | {"init": str(tmp_path / "x.npy")}, "rounds": 1}
         rows = tiny_run(tmp_path / str(number), "fedavg", **changes,
-                        evaluate={"gradient": True}).rounds  # fmt: skip
+                        evaluate={"measures": ["gradient"]}).rounds  # fmt: skip
         losses[name] = rows.loss[0]
         if name == "at":
             norm = rows.objective_gradient_norm[0]
     slopes = [(losses[j, 1] - losses[j, -1]) / (2 * h) for j in (0, 1)]
     assert norm == pytest.approx(np.hypot(*slopes), rel=1e-6)
-
-
-def test_the_key_is_short_for_the_measure_and_recorded_only_where_it_is_given():
-    plain = api.read(toy_scenario("fedavg"))
-    assert "gradient" not in plain.to_dict()["evaluate"]
-    asked = api.read(toy_scenario("fedavg", evaluate={"gradient": True}))
-    assert asked.to_dict()["evaluate"]["gradient"] is True
-    assert list(asked.evaluate.asked) == ["evaluate.gradient"]

@@ -14,7 +14,7 @@ from rayfed.problems.base import Batch, StepKey
 from rayfed.problems.mlp import MLP
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.runs.driver import Driver
-from rayfed.solvers import SGD
+from rayfed.solvers import SGD, Exponential
 from rayfed.testing.toy import clients_of
 
 
@@ -234,9 +234,9 @@ class Longer(SGD):
 @pytest.mark.parametrize(
     ("in_place", "settings"),
     [
-        (True, {}), (True, {"lr_decay": 0.5, "sampling": "shuffle"}), (False, {"momentum": 0.5}),
-        (False, {"mu": 0.1}), (False, {"weight_decay": 0.1}), (False, {"clip_norm": 0.5}),
-        (False, {"batch": "full"}),
+        (True, {}), (True, {"lr": Exponential(), "sampling": "shuffle"}),
+        (False, {"momentum": 0.5}), (False, {"mu": 0.1}), (False, {"weight_decay": 0.1}),
+        (False, {"clip_norm": 0.5}), (False, {"batch": "full"}),
     ],
 )  # fmt: skip
 def test_plain_steps_on_minibatches_are_taken_in_place(in_place, settings, monkeypatch):

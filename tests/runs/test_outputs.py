@@ -226,7 +226,7 @@ def plan(mixed):
                 clients={"count": 13, "delay": {"name": "constant", "mean_s": 5.0}},
                 participation={"cohort": 4},
                 algorithms=[
-                    {"name": "rwsadmm", "local": {"steps": 2}, "select": walk},
+                    {"name": "rwsadmm", "local": {"steps": 2}, "participation": {"select": walk}},
                     {"name": "fedavg", "local": local},
                 ],
             )

@@ -1,9 +1,11 @@
 """What a resume takes for the run that it would go on with: files, folders, modules, digests."""
 
+import json
 import shutil
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from rayfed import api
 from rayfed.core.entries import Damaged
@@ -77,6 +79,36 @@ def refused(folder, runs, **how):
 def test_what_is_as_it_was_goes_on(study):
     folder, runs = study
     assert check_same(folder, runs) == []
+
+
+def test_a_folder_in_older_spelling_goes_on(tmp_path, assert_same):
+    """Its scenario and records have the keys of earlier versions."""
+    rate = {"name": "exponential", "start": 0.01, "factor": 0.9}
+    asked = {"participation": {"select": "all"}, "local": {"lr": rate}}
+    algorithms = {"algorithms": [{"name": "fedavg", **asked}]}
+    evaluate = {"evaluate": {"measures": ["fairness", {"name": "appeal", "steps": 2}]}}
+    api.run(STUDY | algorithms | evaluate, out=tmp_path / "whole", page=False)
+    plan = written(tmp_path / "out", 2, **algorithms, **evaluate)
+
+    def older(scenario):
+        made = json.loads(json.dumps(scenario))
+        del made["evaluate"]["measures"]
+        made["evaluate"] |= {"fairness": True, "appeal": 2, "skew": False, "skew_draws": 100}
+        made["participation"]["too_few"] = made["participation"].pop("if_fewer")
+        (algorithm,) = made["algorithms"]
+        algorithm["select"] = algorithm.pop("participation")["select"]
+        algorithm["local"] |= {"lr": 0.01, "lr_decay": 0.9}
+        return made
+
+    (tmp_path / "out" / "scenario.yaml").write_text(yaml.safe_dump(older(plan.study.to_dict())))
+    for run in plan.runs:
+        path = tmp_path / "out" / run.folder
+        held = record(path)
+        status(path, held | {"scenario": older(held["scenario"])})
+    assert api.unfinished(tmp_path / "out") == [ONE, TWO]
+    resumed = api.resume(tmp_path / "out", page=False)
+    assert set(resumed.outcome.values()) == {"finished"}
+    assert_same(tmp_path / "whole", tmp_path / "out")
 
 
 def test_exchanged_folders_are_refused(study):

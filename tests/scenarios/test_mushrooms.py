@@ -35,7 +35,7 @@ def scenario(rounds):
 
 
 def test_squared_gradient_norms_of_gradient_descent(tmp_path):
-    given = scenario(10) | {"evaluate": {"gradient": True}}
+    given = scenario(10) | {"evaluate": {"measures": ["gradient"]}}
     found = rayfed.run(given, out=tmp_path / "run", page=False).rounds.set_index("round")
     squares = found["objective_gradient_norm"] ** 2
     assert squares[0] == pytest.approx(3.9163065079, rel=1e-10)

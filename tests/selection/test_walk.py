@@ -152,7 +152,7 @@ def test_a_wait_without_an_end_ends_the_run_with_a_sentence(study, tmp_path, mon
 def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):
     local = {"steps": 1, "batch": "full", "lr": 0.1}
     algorithms = [
-        {"name": "ditto", "local": local, "select": "all"},
+        {"name": "ditto", "local": local, "participation": {"select": "all"}},
         {"name": "fedavg", "local": local},
     ]
     rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
@@ -163,7 +163,11 @@ def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):
 def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
     local = {"steps": 1, "batch": "full", "lr": 0.1}
     algorithms = [
-        {"name": "rwsadmm", "local": {"steps": 1, "batch": "full"}, "select": "walk"},
+        {
+            "name": "rwsadmm",
+            "local": {"steps": 1, "batch": "full"},
+            "participation": {"select": "walk"},
+        },
         {"name": "fedavg", "local": local},
     ]
     rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
@@ -188,9 +192,11 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
         (
             {
                 "participation": {},
-                "algorithms": [{"name": "fedavg", "select": {"name": "walk", "start": 7}}],
+                "algorithms": [
+                    {"name": "fedavg", "participation": {"select": {"name": "walk", "start": 7}}}
+                ],
             },
-            "^algorithms.0.select.start: found 7",
+            "^algorithms.0.participation.select.start: found 7",
         ),
         (
             {
@@ -198,11 +204,13 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
                 "algorithms": [
                     {
                         "name": "fedavg",
-                        "select": {"name": "walk", "rule": {"name": "uniform", "speed_m_s": 3}},
+                        "participation": {
+                            "select": {"name": "walk", "rule": {"name": "uniform", "speed_m_s": 3}}
+                        },
                     }
                 ],
             },
-            "^algorithms.0.select.rule: speed_m_s: found 3",
+            "^algorithms.0.participation.select.rule: speed_m_s: found 3",
         ),
         (
             {"participation": {"select": "walk", "cohort": 3}},

@@ -15,7 +15,7 @@ from rayfed.problems.objective import Objective
 from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.solvers import SGD, Local, base, block, override
 from rayfed.solvers.adaptive import Adagrad, Adam
-from rayfed.solvers.schedules import Step
+from rayfed.solvers.schedules import Exponential, Step
 
 SIZES = np.array([5, 9, 3, 7, 9, 1, 6])
 
@@ -167,17 +167,13 @@ def test_clipping_uses_each_clients_own_norm():
 
 
 def test_the_step_decays_from_round_to_round():
-    solver = SGD(steps=1, batch="full", lr=0.5, lr_decay=0.5)
+    solver = SGD(steps=1, batch="full", lr=Exponential(start=0.5, factor=0.5))
     assert [descend(solver, 2.0, round=r) for r in (1, 2, 3)] == [4.0, 3.0, 2.5]
 
 
-def test_the_step_follows_a_schedule_that_a_decay_multiplies():
-    # 0.5, 0.25 and 0.25; then times 1, 1/2 and 1/4
-    schedule = Step(start=0.5, factor=0.5, rounds=(2,))
-    plain, decayed = SGD(lr=schedule), SGD(lr=schedule, lr_decay=0.5)
-    assert [plain.rate(r) for r in (1, 2, 3)] == [0.5, 0.25, 0.25]
-    assert [decayed.rate(r) for r in (1, 2, 3)] == [0.5, 0.125, 0.0625]
-    solver = SGD(steps=1, batch="full", lr=schedule)
+def test_the_step_follows_a_schedule():
+    solver = SGD(steps=1, batch="full", lr=Step(start=0.5, factor=0.5, rounds=(2,)))
+    assert [solver.rate(r) for r in (1, 2, 3)] == [0.5, 0.25, 0.25]
     assert [descend(solver, 2.0, round=r) for r in (1, 2, 3)] == [4.0, 3.0, 3.0]
 
 
@@ -255,7 +251,12 @@ SOLVERS = {
     "minibatch": SGD(batch=4, lr=0.2),
     "shuffle": SGD(batch=4, lr=0.2, sampling="shuffle"),
     "everything": SGD(
-        batch=4, lr=0.2, momentum=0.9, mu=0.1, weight_decay=0.01, clip_norm=0.5, lr_decay=0.9
+        batch=4,
+        lr=Exponential(start=0.2, factor=0.9),
+        momentum=0.9,
+        mu=0.1,
+        weight_decay=0.01,
+        clip_norm=0.5,
     ),
     "adam": Adam(batch=4, lr=0.1, mu=0.1, weight_decay=0.01),
     "adagrad": Adagrad(batch="full", lr=0.1, mu=0.1),

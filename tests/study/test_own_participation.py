@@ -52,21 +52,22 @@ def test_keys_of_an_algorithm_replace_the_studys_one_by_one():
     assert made.participation_of(1) == Participation(cohort=3, retries=1, timeout_s=50.0)
 
 
-def test_select_is_short_for_its_key():
-    short = Study.parse(study(fedavg(select="all")))
-    long = Study.parse(study(fedavg(participation={"select": "all"})))
-    assert short.participation_of(0) == long.participation_of(0)
-    assert long.participation_of(0).select == All()
-    assert long.participation_of(0).cohort is None  # that of the study is of its own selection
-    both = fedavg(select="all", participation={"select": "uniform"})
-    assert wrong(both).startswith("algorithms.0.select: found participation.select beside it")
+def test_a_selection_of_all_takes_no_cohort_from_the_study():
+    made = Study.parse(study(fedavg(participation={"select": "all"})))
+    assert made.participation_of(0).select == All()
+    assert made.participation_of(0).cohort is None
 
 
 def test_rounds_with_a_deadline_beside_an_asynchronous_method(tmp_path):
     """Two steps take 2 s, and 6 s for client 3, which a deadline of 4 s leaves behind."""
-    waits = fedavg("waits", select="all")
+    waits = fedavg("waits", participation={"select": "all"})
     ends = fedavg("ends", participation={"select": "all", "deadline_s": 4})
-    fedbuff = {"name": "fedbuff", "buffer": 1, "local": {"steps": 2}, "select": "all"}
+    fedbuff = {
+        "name": "fedbuff",
+        "buffer": 1,
+        "local": {"steps": 2},
+        "participation": {"select": "all"},
+    }
     result = rayfed.run(study(waits, ends, fedbuff), out=tmp_path / "out", page=False)
     assert set(result.outcome.values()) == {"finished"}
     last = result.rounds.groupby("label").last()

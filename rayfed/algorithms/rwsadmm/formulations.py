@@ -103,7 +103,7 @@ class Formulation:
             return loss, slope(g, x, who)
 
         assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
-        solver = replace(clients.solver, lr=1 / self.beta, lr_decay=1.0, momentum=0.0, mu=0.0)
+        solver = replace(clients.solver, lr=1 / self.beta, momentum=0.0, mu=0.0)
         walking = replace(clients, solver=solver)
         return walking.solve(clients.state["x"], gradient=lagrangian, after_step=follow)
 

@@ -69,9 +69,7 @@ class Network(NetworkSettings):
 
     name: ClassVar[str] = "network"
 
-    def bound(
-        self, shape: tuple[int, ...], classes: int, key: Key, init: Path | None = None
-    ) -> Problem:
+    def bound(self, shape: tuple[int, ...], classes: int, key: Key) -> Problem:
         """Return the network on rows of a shape, which computes; see `Problem.bound`.
 
         Raises
@@ -82,7 +80,7 @@ class Network(NetworkSettings):
         need_torch()
         from rayfed.problems.network.kernels.bound import BoundNetwork
 
-        return BoundNetwork.of(self, shape, classes, key, init)
+        return BoundNetwork.of(self, shape, classes, key)
 
     @classmethod
     def example(cls, folder: Path) -> Self:

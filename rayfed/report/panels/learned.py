@@ -355,11 +355,11 @@ def layers(results: Results) -> go.Figure:
     Raises
     ------
     ValueError
-        If no run recorded any; set ``evaluate.layers``.
+        If no run recorded any; give ``evaluate.measures: [layers]``.
     """
     values = breakdown.layers(results)
     if not len(values):
-        raise NothingToDraw("no run has the drift of its layers; set evaluate.layers")
+        raise NothingToDraw("no run has the drift of its layers; give evaluate.measures: [layers]")
     columns = [values[name].dropna().to_numpy() for name in values]
     figure = dotted_rows(results, values, "%{x:.3~g}")
     axis = fitted("drift, in units of the layer's norm", columns)

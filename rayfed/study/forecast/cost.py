@@ -23,7 +23,7 @@ from rayfed.engine.correction import Correction
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.executors.layout import actors_by_node, host_count
 from rayfed.messages import Ask
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 
 _MIB = 2**20
 HERE_BYTES = 240 * _MIB
@@ -65,13 +65,13 @@ class Processes:
 
     @classmethod
     def of(
-        cls, executor: ExecutorSection, runs: Sequence[Run], cpus: int, nodes: Sequence[int] = ()
+        cls, executor: Executor, runs: Sequence[Run], cpus: int, nodes: Sequence[int] = ()
     ) -> Processes:
         """Return those of a placement.
 
         Parameters
         ----------
-        executor : ExecutorSection
+        executor : Executor
         runs : sequence of Run
         cpus : int
             In all.
@@ -145,7 +145,7 @@ class Cost:
     @classmethod
     def of(
         cls,
-        executor: ExecutorSection,
+        executor: Executor,
         runs: Sequence[Run],
         tables: Mapping[str, Any],
         cpus: int,
@@ -155,7 +155,7 @@ class Cost:
 
         Parameters
         ----------
-        executor : ExecutorSection
+        executor : Executor
         runs : sequence of Run
         tables : mapping of str to Rows
         cpus : int

@@ -17,7 +17,7 @@ from rayfed.engine.run import Run
 from rayfed.runs.forecast import MeasuredRound, duration, measure, rounds_of
 from rayfed.runs.modules import found_by_name
 from rayfed.study.forecast.cost import Cost
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 
 Placement: TypeAlias = Literal["serial", "workers", "ray"]
 
@@ -37,24 +37,22 @@ class Choice:
 
     Parameters
     ----------
-    executor : ExecutorSection
+    executor : Executor
         Its name is not "auto".
     why : str
         In a part of a sentence.
     """
 
-    executor: ExecutorSection
+    executor: Executor
     why: str
 
 
-def choose(
-    executor: ExecutorSection, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int
-) -> Choice:
+def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> Choice:
     """Return where clients are to live; a round of each algorithm is run, as far as that is short.
 
     Parameters
     ----------
-    executor : ExecutorSection
+    executor : Executor
         What the scenario says beside "auto".
     runs : sequence of Run
     tables : mapping of str to Rows
@@ -157,7 +155,7 @@ def message_seconds(run: Run) -> float:
     return times * (ASK_S + BYTE_S * models * run.training.x0.nbytes)
 
 
-def _of(executor: ExecutorSection, name: Placement, why: str) -> Choice:
+def _of(executor: Executor, name: Placement, why: str) -> Choice:
     return Choice(executor.model_copy(update={"name": name}), why)
 
 
@@ -173,9 +171,7 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Measu
     return {run.label: tasks.get(run.label, longest) for run in runs}
 
 
-def _fits(
-    executor: ExecutorSection, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int
-) -> bool:
+def _fits(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> bool:
     """Return whether a placement fits the memory."""
     try:
         Cost.of(executor, runs, tables, cpus).check()

@@ -11,20 +11,16 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.files import check_room, read_arrays, reading
 from rayfed.core.rng import Key
 from rayfed.datasets.shards import Shards
-from rayfed.problems.base import STARTS, Problem
+from rayfed.problems.base import Problem
 
 _COPIES = 24  # bytes of a parameter while the first model is made: in float64, and as computed
 
 
-def first_model(
-    problem: Problem, shards: Shards, given: str | None, of_data: Array | None, key: Key
-) -> Array:
+def first_model(problem: Problem, shards: Shards, of_data: Array | None, key: Key) -> Array:
     """Return the first model (p,) of a problem that has met its rows.
 
     Parameters
     ----------
-    given : str, optional
-        One of `STARTS`, or the path of a file; the data's or the problem's own way if None.
     of_data : (q,) array, optional
         A first model that comes with the data.
     key : Key
@@ -35,18 +31,18 @@ def first_model(
     ScenarioError
         If it does not fit the problem, or the memory.
     """
-    kind, p = given or problem.default_init, problem.size(shards.features, shards.classes)
+    kind, p = problem.init or problem.default_init, problem.size(shards.features, shards.classes)
     what, remedy = f"copies of {p:,} parameters", "use fewer features, classes or hidden units"
     check_room(_COPIES * p, "problem", what, remedy)
-    if given is None and of_data is not None:
+    if problem.init is None and of_data is not None:
         if of_data.size != p:
             text = f"the data comes with a first model of {of_data.size} numbers, but"
             found = f"{text} '{problem.name}' has {p}; give init: zeros"
             raise ScenarioError("problem.init", found)
         return of_data
-    if kind not in STARTS:
-        read = problem.read_initial(Path(kind), key)
-        return read_model(Path(kind), p) if read is None else read
+    if problem.init_file is not None:
+        read = problem.read_initial(problem.init_file, key)
+        return read_model(problem.init_file, p) if read is None else read
     if kind not in problem.starts:
         text = f"found '{kind}'; '{problem.name}' starts as {' or '.join(problem.starts)}"
         raise ScenarioError("problem.init", f"{text}, or from a file")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,13 @@ from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
 from rayfed.datasets.shards import label_counts, label_ranks
-from rayfed.datasets.tabular import Tabular
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import ENDLESS, Channel, Ending, Federation, Measuring, Run, Training
 from rayfed.engine.settings import Participation
 from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability.base import Always
-from rayfed.problems.base import STARTS, Problem
+from rayfed.problems.base import Problem
 from rayfed.runs.modules import source_digests
 from rayfed.runs.resume import Identities
 from rayfed.selection.base import Selection
@@ -50,7 +48,7 @@ from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 from rayfed.study.scenario.study import OF_CHANNEL
 from rayfed.topology import Graphs
 from rayfed.topology.walks.metropolis import Walk
@@ -81,7 +79,7 @@ class Plan:
     choice: Choice | None = field(default=None, kw_only=True)
 
     @property
-    def executor(self) -> ExecutorSection:
+    def executor(self) -> Executor:
         """Where its clients live: what was chosen, or what the scenario says."""
         return self.study.executor if self.choice is None else self.choice.executor
 
@@ -174,7 +172,7 @@ class _Seed:
     ) -> None:
         self.planner, self.setting, self.study = planner, setting, study
         self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
-        self.problem: Problem = study.problem.kernels
+        self.problem: Problem = study.problem
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
         wanted = self._wanted()
         self.data: SeedData = planner.loader.load(wanted, seed)
@@ -195,8 +193,7 @@ class _Seed:
         if study.topology is not None:
             self.graphs = Graphs(study.topology.named(self.clients.names), self.count, seed)
             self.graphs.check()  # refused here, not in a run
-        given, start = study.problem.init, self.data.start
-        first = first_model(self.problem, self.data.shards, given, start, self._init_key)
+        first = first_model(self.problem, self.data.shards, self.data.start, self._init_key)
         self.x0 = first.astype(self.dtype)
         held = self.data.whole(self.tables)
         known = self.data.notices
@@ -211,13 +208,13 @@ class _Seed:
 
     def _wanted(self) -> Wanted:
         """Return what the scenario says about its data."""
-        task = self.study.problem
-        data = Tabular(path=task.dataset) if isinstance(task.dataset, str) else task.dataset
+        data = self.study.data
         if data is None:
             raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
         return Wanted(
-            self.problem, data, task.target, task.test, task.validation or 0.0,
-            self.study.partition, self.study.clients.count, self.dtype, Source.here(),
+            self.problem, replace(data, target=None, test=None, validation=None),
+            data.target, data.test, data.validation or 0.0, self.study.partition,
+            self.study.clients.count, self.dtype, Source.here(),
         )  # fmt: skip
 
     def runs(self) -> list[Run]:
@@ -398,9 +395,8 @@ class _Seed:
 
     def _bound_problem(self) -> Problem:
         """Return the problem that has met its rows."""
-        shards, init = self.data.shards, self.study.problem.init
-        path = None if init is None or init in STARTS else Path(init)
-        bound = self.problem.bound(shards.shape, shards.classes, self._init_key, path)
+        shards = self.data.shards
+        bound = self.problem.bound(shards.shape, shards.classes, self._init_key)
         return bound.on_device(self.study.executor.device)
 
     @property

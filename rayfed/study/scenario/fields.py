@@ -40,7 +40,6 @@ from rayfed.study.scenario.invalid import short
 from rayfed.study.scenario.settings import Settings, fail, mistyped, plain, settings_of
 
 KIND = "x-plugin"  # where the JSON schema refers to all plug-ins of a kind
-BESIDE = "x-beside"  # the keys that a section has in addition to the settings of its plug-in
 UNNAMED = "x-unnamed"  # and to the one that settings without a name are for
 
 LARGEST = 2**31 - 1
@@ -147,7 +146,6 @@ class SettingsOf(_Built):
         if not isinstance(given, Mapping):
             names = ", ".join(model_of(self.cls).model_fields)
             mistyped(f"a mapping of {names}", given)
-        given = self._by_newer_names(given)
         if self.some:
             checked = model_of(self.cls).model_validate(dict(given), context=info.context)
             return {key: getattr(checked, key) for key in given}
@@ -158,16 +156,6 @@ class SettingsOf(_Built):
         if name not in self._kinds:
             fail(f"found {short(name)}; give {listed(self._kinds)}, or no name", given, "name")
         return make(self._kinds[name], rest, info.context)
-
-    def _by_newer_names(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return settings by what they are called now; `older` names of the class are read, too."""
-        for old, new in getattr(self.cls, "older", {}).items():
-            if old in given:
-                found, rest = given[old], {key: given[key] for key in given if key != old}
-                if rest.get(new, found) != found:
-                    fail(f"found {short(found)}; give {new} alone", found, old)
-                given = rest | {new: found}
-        return given
 
 
 def build(kind: str, given: Any, default: Any = None, context: Any = None) -> Any:
@@ -241,12 +229,11 @@ def model_of(cls: type[Any]) -> type[Settings]:
 def _model_of(cls: Any) -> type[Settings]:
     hints = get_type_hints(cls, include_extras=True)
     columns: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.init:
-            default = _default(field)
-            shown = ... if default is dataclasses.MISSING else default
-            hint = _hint(hints[field.name], field.name, default)
-            columns[field.name] = (hint, Field(default=shown))
+    for field in plugins.settings(cls):
+        default = _default(field)
+        shown = ... if default is dataclasses.MISSING else default
+        hint = _hint(hints[field.name], field.name, default)
+        columns[field.name] = (hint, Field(default=shown))
     made: type[Settings] = create_model(cls.__name__, __base__=Settings, **columns)
     made.origin = cls
     return made

@@ -14,6 +14,7 @@ import yaml
 
 from rayfed.core.dotted import Overrides, apply_overrides, matches, pairs, resolved
 from rayfed.core.errors import ScenarioError, clipped, listed, under
+from rayfed.core.older import renewed
 from rayfed.core.yamlfile import lines_of, read_yaml
 from rayfed.study.scenario.fields import filled
 from rayfed.study.scenario.invalid import Mistakes, errors_of
@@ -29,7 +30,7 @@ _WHOLE = ("grid", "algorithms", "seeds")
 """Keys whose values stay in one piece."""
 
 
-def load(path: Path | str, overrides: Overrides = ()) -> Study:
+def load(path: Path | str, overrides: Overrides = (), *, recorded: bool = False) -> Study:
     """Read a scenario file.
 
     Parameters
@@ -38,6 +39,8 @@ def load(path: Path | str, overrides: Overrides = ()) -> Study:
         A YAML file. Paths in it, and in the files that it builds on, are relative to its folder.
     overrides : mapping, or iterable of str
         Values for dotted keys, or texts ``dotted.key=value``.
+    recorded : bool
+        Whether it is that of a result folder, which may be in the spelling of an older version.
 
     Raises
     ------
@@ -48,6 +51,7 @@ def load(path: Path | str, overrides: Overrides = ()) -> Study:
     raw, sources = read(path)
     if not isinstance(raw, Mapping):
         raise ScenarioError(str(path), "holds no mapping; write keys such as problem: ...")
+    raw = renewed(raw) if recorded else raw
     changes = pairs(overrides)
     try:
         changed = apply_overrides(raw, changes)

@@ -133,14 +133,17 @@ def _place(error: Error, raw: Any) -> str:
     What is not in the scenario is no part of it, but for keys that the error itself is about.
     """
     about = {"missing": 1, "extra_forbidden": 1, "scenario": error.get("ctx", {}).get("keys", 0)}
-    end = len(error["loc"]) - about.get(error["type"], 0)
+    loc = error["loc"]
+    if loc[:1] == ("data",) and "data" not in raw:  # files hold its keys in `problem`
+        loc = ("problem", *loc[1:])
+    end = len(loc) - about.get(error["type"], 0)
     kept, node = [], raw
-    for part in error["loc"][:end]:
+    for part in loc[:end]:
         inside, below = _below(node, part)
         if inside:
             kept.append(part)
             node = below
-    return ".".join(map(str, (*kept, *error["loc"][end:])))
+    return ".".join(map(str, (*kept, *loc[end:])))
 
 
 def _below(node: Any, part: str | int) -> tuple[bool, Any]:

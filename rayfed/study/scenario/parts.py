@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import fields as all_fields
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from annotated_types import Ge, Gt, Interval, Len, Lt
@@ -19,24 +21,25 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rayfed import measures
 from rayfed.channel.faults import Fault
+from rayfed.core import plugins
 from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
-from rayfed.core.plugins import name_of
+from rayfed.core.plugins import PLACE, name_of
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Dataset
+from rayfed.datasets.tabular import Tabular
 from rayfed.engine.settings import Stop
 from rayfed.measures.base import Measure
 from rayfed.population import Connection, Crash, Group, Population, Stragglers
 from rayfed.population.availability.base import Always, Availability
 from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
-from rayfed.problems.base import STARTS, Problem
+from rayfed.problems.base import Problem
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, SettingsOf, Whole
 from rayfed.study.scenario.invalid import complaint, errors_of
-from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse, settings_of
+from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse
 
 PositiveSeconds = Annotated[Seconds, Gt(0)]
 Adaptive: TypeAlias = Literal["tpe", "gp", "cmaes", "nsgaii"]
@@ -46,6 +49,8 @@ _INHERITED = {"delay": "delays", "availability": "availability"}
 """Keys of groups that change what the population has, with the kinds of their plug-ins."""
 _OF_TABLES = ("client", "categorical", "missing", "standardise")
 """Settings of a user's table, which some look for beside `dataset`."""
+_PLACES = {f.name: f.metadata[PLACE] for f in all_fields(Dataset) if PLACE in f.metadata}
+"""Settings of data sets that files hold beside `dataset`, with their places there."""
 _TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
@@ -65,31 +70,10 @@ class Evaluate(Settings):
         are estimated on: a fixed draw, the same for all algorithms of a seed. All if null.
     gap : bool
         Whether the optimum is computed, so that `loss_gap` is known.
-    fairness : bool
-        Whether the spread, the worst decile and Jain's index of the clients' own accuracies are
-        computed.
-    skew : bool
-        Whether the loss of each cohort relative to that of all clients is computed, before it
-        trains.
-    skew_draws : int
-        Cohorts drawn anew to estimate the expected skew of a round.
-    heterogeneity : bool
-        Whether the differences of the clients' gradients, local models and optima are computed.
-    distance : bool
-        Whether the distance of the model from the optimum is computed.
-    appeal : int, optional
-        Local steps after which clients compare the model with one that they have trained alone,
-        from the first model and with the local solver of the algorithm: `appeal` is the share for
-        whom it is no worse. Not computed if null.
-    layers : bool
-        Whether the drift of each layer is computed: how far the local models of clients are from
-        their mean. Each evaluation costs the local work of a round.
-    gradient : bool
-        Whether the norm of the gradient of F is computed.
     left_out : bool
         Whether rows have the norm of what memories of `uplink` have left out of uploads so far.
     measures : list of names or mappings
-        What else is measured; the keys from `fairness` to `gradient` are short for some of them.
+        Further columns of evaluated rows, such as ``[fairness, {name: appeal, steps: 10}]``.
     """
 
     every: Count = 1
@@ -97,41 +81,26 @@ class Evaluate(Settings):
     clients: Literal["all", "auto"] | Count = "auto"
     rows: Count | None = None
     gap: bool = False
-    fairness: bool = False
-    skew: bool = False
-    skew_draws: Count = 100
-    heterogeneity: bool = False
-    distance: bool = False
-    appeal: Count | None = None
-    layers: bool = False
-    gradient: bool = False
     left_out: bool = False
     measures: tuple[Annotated[Measure, Plugin("measures")], ...] = ()
 
     @property
     def asked(self) -> dict[str, Measure]:
-        """The measures by their places in the scenario, those with keys of their own first."""
-        short = {
-            "fairness": measures.Fairness(),
-            "skew": measures.Skew(draws=self.skew_draws),
-            "distance": measures.Distance(),
-            "appeal": measures.Appeal(steps=self.appeal or 1),
-            "heterogeneity": measures.Heterogeneity(),
-            "layers": measures.Layers(),
-            "gradient": measures.Gradient(),
-        }
-        given = {f"evaluate.{key}": value for key, value in short.items() if getattr(self, key)}
-        return given | {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
+        """The measures by their places in the scenario."""
+        return {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
+
+    @classmethod
+    def beside(cls) -> dict[str, str]:
+        """Return the places of measures, some of which were keys of their own."""
+        return {name: f"measures: [{name}]" for name in plugins.declared("measures")}
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        seen: set[str] = set()
-        for place, measure in self.asked.items():
-            name = name_of(measure)
-            if name in seen:
-                key = [int(p) if p.isdecimal() else p for p in place.split(".")[1:]]
-                fail(f"found '{name}', which is asked for already; leave it out", name, *key)
-            seen.add(name)
+        asked = [name_of(measure) for measure in self.measures]
+        for k, name in enumerate(asked):
+            if name in asked[:k]:
+                text = f"found '{name}', which is asked for already; leave it out"
+                fail(text, name, "measures", k)
         return self
 
     def needs_optimum(self, stop: Stop) -> str | None:
@@ -144,13 +113,12 @@ class Evaluate(Settings):
         return next((key for key, given in asked.items() if given), None)
 
     def given(self) -> dict[str, Any]:
-        """Return the keys; those that older records do not have only where they say something."""
+        """Return the keys; those that older records do not have only where they are set."""
         shown = super().given()
-        silent = {key: not getattr(self, key) for key in ("measures", "gradient", "left_out")}
-        return {key: value for key, value in shown.items() if not silent.get(key, False)}
+        return {k: v for k, v in shown.items() if v or k not in ("measures", "left_out")}
 
 
-class CheckpointSection(Settings):
+class Checkpoint(Settings):
     """How often a run saves its state.
 
     Parameters
@@ -162,7 +130,7 @@ class CheckpointSection(Settings):
     every_s: Annotated[Seconds, Ge(0)] = 10.0
 
 
-class NamedSection(Settings):
+class Named(Settings):
     """Base of parts that a bare name may stand for."""
 
     @model_validator(mode="before")
@@ -180,7 +148,7 @@ class NamedSection(Settings):
         return {"anyOf": [{"enum": names}, mapping]}
 
 
-class ClockSection(NamedSection):
+class Clock(Named):
     """Whether simulated time takes wall-clock time.
 
     Parameters
@@ -195,7 +163,7 @@ class ClockSection(NamedSection):
     scale: Annotated[float, Interval(gt=0, le=LARGEST)] = 1.0
 
 
-class ExecutorSection(NamedSection):
+class Executor(Named):
     """Where the clients live.
 
     Parameters
@@ -263,7 +231,7 @@ class ExecutorSection(NamedSection):
         return hosts and self.name == "ray"
 
 
-class Different(Settings):
+class ClientGroup(Settings):
     """Some clients that differ from the others.
 
     Parameters
@@ -305,7 +273,7 @@ class Different(Settings):
             fail(f"found {keys}; give one of ids, count and fraction", given)
         return self
 
-    def over(self, clients: ClientsSection, context: Any = None) -> dict[str, Any]:
+    def over(self, clients: Clients, context: Any = None) -> dict[str, Any]:
         """Return by key what mappings without a name make of the population's values.
 
         Raises
@@ -324,13 +292,13 @@ class Different(Settings):
         return made
 
     def group(
-        self, index: int, clients: ClientsSection, population: int, names: tuple[str, ...] | None
+        self, index: int, clients: Clients, population: int, names: tuple[str, ...] | None
     ) -> Group:
         """Return the group of a population of so many clients.
 
         Parameters
         ----------
-        clients : ClientsSection
+        clients : Clients
             What it has in common with the others.
         names : tuple of str or None
             Of the clients in the data; None if the data are not read yet, when members that are
@@ -357,7 +325,7 @@ class Different(Settings):
         )  # fmt: skip
 
 
-class ClientsSection(Settings):
+class Clients(Settings):
     """The population.
 
     Parameters
@@ -386,7 +354,7 @@ class ClientsSection(Settings):
     network: Annotated[Connection, SettingsOf(Connection)] = Connection()
     availability: Annotated[Availability, Plugin("availability")] = Always()
     crash: Annotated[Crash, SettingsOf(Crash)] = Crash()
-    groups: tuple[Different, ...] = ()
+    groups: tuple[ClientGroup, ...] = ()
     faults: tuple[Annotated[Fault, Plugin("faults")], ...] = ()
 
     def population(
@@ -452,15 +420,13 @@ class ClientsSection(Settings):
         return self
 
 
-class ProblemSection(Settings):
-    """What is learnt, from which data.
+class DataKeys(Settings):
+    """The data set of a study, and its test rows.
 
-    In a file the settings of the problem stand beside these keys, and its name is `name`.
+    In a file these keys stand in ``problem``, beside the settings of the problem.
 
     Parameters
     ----------
-    kernels : Problem
-        The problem.
     dataset : name, mapping or path
         A name, a name with settings, or the path of a CSV, Parquet or LIBSVM file.
     target : str, optional
@@ -470,41 +436,26 @@ class ProblemSection(Settings):
     validation : float, optional
         Fraction of each client's rows that is held out besides, to choose settings by; none if
         null.
-    init : "zeros", "ones", "normal", "standard-normal", "uniform", "torch" or path, optional
-        First model: zeros, ones, normal or uniform noise that the problem scales, normal noise of
-        deviation 1, a network's own initialisation, or the path of a model.
     """
 
-    kernels: Annotated[Problem, Plugin("problems")]
     dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
     target: str | None = None
     test: Annotated[float, Ge(0), Lt(1)] | str | None = None
     validation: Annotated[float, Gt(0), Lt(1)] | None = None
-    init: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _split(cls, given: Any) -> Any:
-        """Tell the keys of the data from the settings of the problem."""
-        beside = [key for key in cls.model_fields if key != "kernels"]
-        if not isinstance(given, Mapping):
-            return {"kernels": fields.build("problems", given)}
-        if isinstance(given.get("kernels"), Problem):
-            return given
-        problem, settings = fields.split("problems", given)
-        known = [*fields.model_of(problem).model_fields, *beside]
-        inside = {key: f"dataset: {{name: table, path: ..., {key}: ...}}" for key in _OF_TABLES}
-        settings = mark_unknown(settings, known, inside)
-        data = {key: settings.pop(key) for key in beside if key in settings}
-        return {"kernels": {"name": problem, **settings}, **data}
 
     @field_validator("dataset", mode="wrap")
     @classmethod
-    def _path_or_name(cls, given: Any, handler: Any, info: ValidationInfo) -> Any:
-        """Keep the path of a table."""
-        if given is None or (isinstance(given, str) and _TABLE.search(given)):
-            return given and fields.absolute(given, info)
-        return fields.build("datasets", given, context=info.context)
+    def _path_or_name(cls, given: Any, handler: Any, info: ValidationInfo) -> Dataset:
+        """Take the path of a table."""
+        if given is None:
+            fail("is missing; name a data set or a file", given)
+        if isinstance(given, str) and _TABLE.search(given):
+            return Tabular(path=fields.absolute(given, info))
+        if isinstance(given, Mapping):
+            said = {k: v for k, v in given.items() if k not in _PLACES or v is not None}
+            given = mark_unknown(said, said.keys() - _PLACES.keys(), _PLACES)
+        made: Dataset = fields.build("datasets", given, context=info.context)
+        return made
 
     @field_validator("test", mode="after")
     @classmethod
@@ -519,24 +470,56 @@ class ProblemSection(Settings):
             )
         return path
 
-    @field_validator("init", mode="after")
-    @classmethod
-    def _init_path(cls, given: str | None, info: ValidationInfo) -> str | None:
-        return given if given in (None, *STARTS) else fields.absolute(str(given), info)
 
-    def given(self) -> dict[str, Any]:
-        """Return the keys of the data beside the settings of the problem."""
-        data = {key: value for key, value in self if key != "kernels"}
-        return {"name": type(self.kernels), **settings_of(self.kernels), **data}
+def data_of(given: Any, info: ValidationInfo) -> Dataset:
+    """Return the data set that a value, a name or the `DataKeys` of a file give."""
+    if isinstance(given, Dataset):
+        given = data_keys(given)
+    elif not isinstance(given, Mapping) or "dataset" not in given:
+        given = {"dataset": given}
+    keys = DataKeys.model_validate(given, context=info.context)
+    assert isinstance(keys.dataset, Dataset)
+    return replace(keys.dataset, **{key: getattr(keys, key) for key in _PLACES})
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """Show the keys of the data beside the settings of each problem."""
-        shown = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(schema, handler))
-        data = {key: item for key, item in shown["properties"].items() if key != "kernels"}
-        return {fields.KIND: "problems", fields.BESIDE: data}
+
+def data_keys(data: Dataset) -> dict[str, Any]:
+    """Return a data set as the `DataKeys` of a file; a table with its defaults is its path."""
+    bare = replace(data, **dict.fromkeys(_PLACES))
+    dataset: Dataset | str = bare
+    if isinstance(bare, Tabular) and _TABLE.search(bare.path) and bare == Tabular(path=bare.path):
+        dataset = bare.path
+    return {"dataset": dataset} | {key: getattr(data, key) for key in _PLACES}
+
+
+def told_apart(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the settings of the problem and the keys of the data, which stand together in files.
+
+    Parameters
+    ----------
+    given : mapping
+        What a file holds under ``problem``.
+    """
+    problem, settings = fields.split("problems", given)
+    known = [*fields.model_of(problem).model_fields, *DataKeys.model_fields]
+    inside = {key: f"dataset: {{name: table, path: ..., {key}: ...}}" for key in _OF_TABLES}
+    settings = mark_unknown(settings, known, inside)
+    data = {key: settings.pop(key) for key in DataKeys.model_fields if key in settings}
+    return {"name": problem, **settings}, data
+
+
+def problem_of(given: Mapping[str, Any]) -> Problem:
+    """Return the problem of what a file, or a record, holds under ``problem``.
+
+    Raises
+    ------
+    ScenarioError
+        If its settings are wrong.
+    """
+    try:
+        made: Problem = fields.build("problems", told_apart(given)[0])
+    except ValidationError as error:
+        raise complaint(error, given).under("problem") from None
+    return made
 
 
 class Sweep(Settings):

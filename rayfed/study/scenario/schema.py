@@ -9,23 +9,26 @@ from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.core import plugins
 from rayfed.core.yamlfile import POWER
-from rayfed.study.scenario.fields import BESIDE, KIND, UNNAMED, schema_of
+from rayfed.study.scenario.fields import KIND, UNNAMED, schema_of
 
 BASE = "base"
 """The key under which a file names those that it builds on."""
 _OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
 
 
-def whole(schema: JsonSchemaValue) -> JsonSchemaValue:
+def whole(
+    schema: JsonSchemaValue, beside: Mapping[str, Mapping[str, JsonSchemaValue]]
+) -> JsonSchemaValue:
     """Return the schema of a scenario with the schemas of all plug-ins in place of their marks.
 
     Parameters
     ----------
     schema : mapping
         As pydantic makes it; `Plugin` fields are marked with their kind.
+    beside : mapping
+        Schemas of the keys that stand beside the settings of all plug-ins of a kind.
     """
     parts: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
-    beside = {mark[KIND]: mark.pop(BESIDE) for mark in parts.values() if BESIDE in mark}
     for kind in plugins.KINDS:  # those too that only a user's own class has a setting for
         parts.update(_schemas(kind, beside.get(kind, {})))
     path: JsonSchemaValue = {"type": "string"}

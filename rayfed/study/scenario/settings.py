@@ -35,10 +35,19 @@ OTHER_KEYS = {
     "numclients": "count",
     "numrounds": "rounds",
     "stepsize": "lr",
+    "toofew": "if_fewer",
     "weightdecay": "weight_decay",
 }
 """What other tools call a key, in letters and digits alone, and what it is called here."""
 _SOLVER = "the local solver is chosen by local.name, see rayfed list solvers"
+_INSTEAD = {
+    "lrdecay": "write it as lr: {name: exponential, start: ..., factor: ...}",
+    "optimiser": _SOLVER,
+    "optimizer": _SOLVER,
+    "skewdraws": "write it as measures: [{name: skew, draws: ...}]",
+    "solver": _SOLVER,
+}
+"""Advice for keys of other tools and of older versions, in letters and digits alone."""
 
 
 def fail(text: str, found: Any, *place: str | int) -> NoReturn:
@@ -150,7 +159,7 @@ def plain(value: Any) -> Any:
 
 def settings_of(value: Any) -> dict[str, Any]:
     """Return the settings of a plug-in value by name."""
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    return {f.name: getattr(value, f.name) for f in plugins.settings(value)}
 
 
 def mark_unknown(
@@ -180,10 +189,10 @@ def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
     """Return where an unknown key stands here, or what it is called."""
     plain_name = "".join(filter(str.isalnum, name.lower()))
     here = OTHER_KEYS.get(plain_name, name)
-    if plain_name in ("optimizer", "optimiser", "solver"):
-        return _SOLVER
     if here in names:
         return f"it is '{here}' here"
+    if plain_name in _INSTEAD:
+        return _INSTEAD[plain_name]
     return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
 
 
@@ -193,7 +202,10 @@ def _beside(cls: type[Settings]) -> dict[str, str]:
     for name, field in cls.model_fields.items():
         held = field.get_default(call_default_factory=False)
         inner: Iterable[str] = ()
-        if isinstance(held, Settings):
+        part = next((mark.cls for mark in field.metadata if hasattr(mark, "cls")), None)
+        if part is not None:  # settings that are no plug-in
+            inner = (setting.name for setting in plugins.settings(part))
+        elif isinstance(held, Settings):
             inner = type(held).model_fields
         elif dataclasses.is_dataclass(held) and not isinstance(held, type):
             inner = settings_of(held)

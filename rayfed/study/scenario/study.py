@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypedDict
 
 import yaml
 from annotated_types import Len
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, PlainValidator, ValidationError, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from rayfed.algorithms.base import Algorithm
@@ -21,26 +21,31 @@ from rayfed.core.columns import names
 from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.yamlfile import check_values
+from rayfed.datasets.base import Dataset
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions.base import Partition
 from rayfed.engine.settings import Participation, Stop
 from rayfed.population import Server
+from rayfed.problems.base import Problem
 from rayfed.selection.simple import All
 from rayfed.solvers import override
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.fields import Count, Plugin, Seed, SettingsOf
-from rayfed.study.scenario.invalid import complaint, errors_of, short
+from rayfed.study.scenario.invalid import Refused, complaint, errors_of, short
 from rayfed.study.scenario.names import comparable, slug
 from rayfed.study.scenario.parts import (
-    CheckpointSection,
-    ClientsSection,
-    ClockSection,
+    Checkpoint,
+    Clients,
+    Clock,
+    DataKeys,
     Evaluate,
-    ExecutorSection,
-    ProblemSection,
+    Executor,
     Sweep,
+    data_keys,
+    data_of,
+    told_apart,
 )
 from rayfed.study.scenario.schema import whole
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
@@ -92,8 +97,10 @@ class Study(Settings):
         Where the clients live: in this process or in Ray actors. It does not change a result.
     dtype : "float32" or "float64", optional
         Type of the numbers; the default of the problem if null.
-    problem : mapping
-        What is learnt, from which data.
+    problem : name or mapping
+        What is learnt; in a file also from which data.
+    data : Dataset, optional
+        The data set, with its test rows. In a file its keys stand in `problem`.
     partition : name or mapping, optional
         How the rows go to clients; as the data say, or at random, if null.
     drift : name or mapping, optional
@@ -133,13 +140,14 @@ class Study(Settings):
     rounds: Count | None = None
     stop: Annotated[Stop, SettingsOf(Stop)] = Stop()
     evaluate: Evaluate = Evaluate()
-    checkpoint: CheckpointSection = CheckpointSection()
-    clock: ClockSection = ClockSection()
+    checkpoint: Checkpoint = Checkpoint()
+    clock: Clock = Clock()
     dtype: Literal["float32", "float64"] | None = None
-    problem: ProblemSection
+    problem: Annotated[Problem, Plugin("problems")]
+    data: Annotated[Dataset, PlainValidator(data_of)] | None = None
     partition: Annotated[Partition, Plugin("partitions")] | None = None
     drift: Annotated[Drift, Plugin("drifts")] | None = None
-    clients: ClientsSection = ClientsSection()
+    clients: Clients = Clients()
     server: Annotated[Server, SettingsOf(Server)] = Server()
     participation: Annotated[Participation, SettingsOf(Participation)] = Participation()
     uplink: tuple[Annotated[Stage, Plugin("stages")], ...] = ()
@@ -148,7 +156,7 @@ class Study(Settings):
     aggregate: Annotated[Aggregator, Plugin("aggregators")] | None = None
     topology: Annotated[Topology, Plugin("topologies")] | None = None
     algorithms: Annotated[tuple[Annotated[Algorithm, Plugin("algorithms")], ...], Len(1)]
-    executor: ExecutorSection = ExecutorSection()
+    executor: Executor = Executor()
     grid: dict[str, Annotated[tuple[Any, ...], Len(1)]] = Field(default_factory=dict)
     cases: dict[Annotated[str, Len(1)], dict[str, Any]] = Field(default_factory=dict)
     search: dict[str, Annotated[dict[Kind, tuple[Any, ...]], Len(1, 1)]] = Field(
@@ -183,6 +191,8 @@ class Study(Settings):
         if not isinstance(raw, Mapping):
             raise ScenarioError("", "a scenario is a mapping of keys, such as problem: ...")
         check_values(raw)
+        if "data" in raw:  # a keyword of Python alone
+            raise ScenarioError("data", "unknown key 'data'; write it as problem.dataset")
         try:
             return cls.model_validate(dict(raw), context={"root": root})
         except ValidationError as error:
@@ -192,6 +202,11 @@ class Study(Settings):
     def labels(self) -> tuple[str, ...]:
         """What the algorithms are called, in their order."""
         return tuple(algorithm.label or algorithm.name for algorithm in self.algorithms)
+
+    @property
+    def validated(self) -> bool:
+        """Whether rows are to be held out to choose settings by."""
+        return self.data is not None and self.data.validation is not None
 
     def group_solvers(self, index: int) -> tuple[Solver, ...]:
         """Return the local solver of each client group under the algorithm of that index."""
@@ -206,8 +221,6 @@ class Study(Settings):
         """
         algorithm = self.algorithms[index]
         own = dict(algorithm.participation)
-        if algorithm.select is not None:
-            own["select"] = algorithm.select
         if "select" in own and (isinstance(own["select"], All) or own["select"].own_cohort):
             own = {"cohort": None} | own
         return replace(self.participation, **own)
@@ -220,8 +233,7 @@ class Study(Settings):
         """
         head, _, rest = error.place.partition(".")
         algorithm, key = self.algorithms[index], rest.partition(".")[0]
-        its_select = algorithm.select is not None and (head, key) == ("participation", "select")
-        if head == "algorithm" or its_select:
+        if head == "algorithm":
             return type(error)(rest, error.problem).under(f"algorithms.{index}")
         own = key in algorithm.participation if head == "participation" else head in OF_CHANNEL
         if own and getattr(algorithm, head) != "study":
@@ -275,6 +287,14 @@ class Study(Settings):
             text = f"found {cohort}, but '{select.name}' says itself who takes part"
             raise ScenarioError("participation.cohort", f"{text}; leave it out")
 
+    def given(self) -> dict[str, Any]:
+        """Return the keys as a file gives them, with plug-ins as values."""
+        keys = super().given()
+        data = keys.pop("data")
+        keys["problem"] = {"name": type(self.problem), **settings_of(self.problem)}
+        keys["problem"] |= dict.fromkeys(DataKeys.model_fields) if data is None else data_keys(data)
+        return keys
+
     def to_dict(self) -> dict[str, Any]:
         """Return the resolved scenario, defaults included, in plain values."""
         return self.model_dump()
@@ -287,7 +307,26 @@ class Study(Settings):
     @classmethod
     def json_schema(cls) -> JsonSchemaValue:
         """Return the JSON schema of a scenario file, with every plug-in that is found."""
-        return whole(cls.model_json_schema())
+        schema = cls.model_json_schema()
+        del schema["properties"]["data"]
+        return whole(schema, {"problems": DataKeys.model_json_schema()["properties"]})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _problem_with_data(cls, given: Any) -> Any:
+        """Take the keys of the data out of a problem as files give it."""
+        if not isinstance(given, Mapping) or not isinstance(given.get("problem"), Mapping):
+            return given
+        try:
+            problem, keys = told_apart(given["problem"])
+        except ValidationError:
+            return given  # the field says what is wrong
+        data: dict[str, Any] = {"data": {"dataset": None} | keys}
+        if all(value is None for value in keys.values()):
+            data = {}
+        elif given.get("data") is not None:
+            data = {"data": Refused("found problem.dataset beside it; give one of them")}
+        return {**given, "problem": problem} | data
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -427,6 +466,38 @@ class Study(Settings):
             for text in (text for text, holds in why.items() if holds):
                 place = f"algorithms.{index}"
                 yield ScenarioError(place, f"'{label}' {text}; leave one of them out")
+
+
+class StudyKeywords(TypedDict, total=False):
+    """Keywords of `Study`, for functions that take them, too."""
+
+    name: str
+    description: str
+    seeds: tuple[int, ...]
+    rounds: int | None
+    stop: Stop
+    evaluate: Evaluate
+    checkpoint: Checkpoint
+    clock: Clock
+    dtype: Literal["float32", "float64"] | None
+    problem: Problem
+    data: Dataset | None
+    partition: Partition | None
+    drift: Drift | None
+    clients: Clients
+    server: Server
+    participation: Participation
+    uplink: tuple[Stage, ...]
+    downlink: tuple[Stage, ...]
+    privacy: Privacy | None
+    aggregate: Aggregator | None
+    topology: Topology | None
+    algorithms: tuple[Algorithm, ...]
+    executor: Executor
+    grid: dict[str, tuple[Any, ...]]
+    cases: dict[str, dict[str, Any]]
+    search: dict[str, dict[Kind, tuple[Any, ...]]]
+    sweep: Sweep
 
 
 def _check_cohort(part: Participation, count: int) -> None:

@@ -479,7 +479,9 @@ def test_a_client_keeps_three_models_for_each_neighbourhood_that_anybody_is_in()
 
 def test_tokens_of_neighbourhoods_may_walk_where_others_would_draw(study):
     _, run = study
-    rows = run(1, {"topology": "ring"}, tokens="neighbourhood", select="walk").rounds
+    rows = run(
+        1, {"topology": "ring"}, tokens="neighbourhood", participation={"select": "walk"}
+    ).rounds
     assert rows.participants.iloc[-1] == 3
 
 

@@ -92,9 +92,10 @@ WEIGHTS = {
     "none": {},
     "uniform": {"weights": "uniform"},
     "size": {"weights": "size"},
-    "drawn by size": {"select": "weighted"},
+    "drawn by size": {"participation": {"select": "weighted"}},
 }
-RATES = {"none": {}, "decay": {"lr_decay": 0.9}}
+RATES = {"none": 1.0, "decay": 0.9}
+"""Factors of learning rates from round to round."""
 NORMED = {
     "name": "network", "model": "rayfed.testing.modules:Normed", "test": 0,
     "dataset": {"name": "synthetic", "features": 5, "classes": 3, "samples": 12},
@@ -159,21 +160,30 @@ class Combination:
             return self.weights != "uniform"
         return self.rule == "none" and self.reference.by_size
 
+    def rate_from(self, lr):
+        """Return the learning rate that starts at a value."""
+        if self.rate == "none":
+            return lr
+        return {"name": "exponential", "start": lr, "factor": RATES[self.rate]}
+
     def scenario(self):
         """Return the scenario."""
         method, settings = self.reference, {"name": self.method}
         if method is not None:
             settings = dict(method.settings)
         cls = find("algorithms")[settings["name"]]
-        local = {"batch": "full", "lr": RATE, **settings.pop("local", {})}
+        local = {"batch": "full", "lr": self.rate_from(RATE), **settings.pop("local", {})}
         if not cls.own_steps:
             local["steps"] = STEPS
-        settings["local"] = local | RATES[self.rate]
+        settings["local"] = local
         settings |= WEIGHTS[self.weights]
         if self.rule != "none" and self.weights == "none":
             settings["weights"] = "uniform"
         others = {} if cls.own_steps else OTHER
-        groups = [{"ids": [i], "local": {"steps": n, "lr": lr}} for i, (n, lr) in others.items()]
+        groups = [
+            {"ids": [i], "local": {"steps": n, "lr": self.rate_from(lr)}}
+            for i, (n, lr) in others.items()
+        ]
         late = LATE[self.late]
         waiting = late.get("deadline_s") == WAITING
         few = not (cls.needs_everyone or cls.asynchronous or waiting)
@@ -261,7 +271,7 @@ class Plain:
         self.ran, self.late = ran, LATE[combination.late]
         drawn = combination.weights == "drawn by size"
         self.method = method(combination.world(ran.start), combination.by_size, drawn)
-        self.method.world.decay = RATES[combination.rate].get("lr_decay", 1.0)
+        self.method.world.decay = RATES[combination.rate]
         self.asynchronous = issubclass(method, Asynchronous)
         self.channel = Channel(
             method.coded, combination.uplink, DOWNLINKS[combination.downlink],

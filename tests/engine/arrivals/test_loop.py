@@ -126,10 +126,11 @@ def test_one_at_a_time_fedbuff_and_fedasync_are_the_same(tmp_path):
 
 @pytest.mark.parametrize("name", ["fedbuff", "fedasync"])
 def test_schedules_go_by_the_version_that_work_started_from(tmp_path, name):
-    """With lr_decay 1e-9 only work that starts from version 0 moves the model."""
+    """With a factor of 1e-9 only work that starts from version 0 moves the model."""
     algorithm = {"name": name, **({"buffer": 1} if name == "fedbuff" else {"mixing": 1.0})}
     made = points_study(tmp_path, [algorithm], rounds=8)
-    made["algorithms"][0]["local"]["lr_decay"] = 1e-9
+    local = made["algorithms"][0]["local"]
+    local["lr"] = {"name": "exponential", "start": local["lr"], "factor": 1e-9}
     result = run(made, tmp_path / "out")
     moved = np.abs(np.diff(result.rounds.loss)) > 1e-6
     events = result.events[result.events.status == "used"].set_index("round").sort_index()
@@ -194,7 +195,7 @@ def test_updates_and_simulated_seconds_end_a_run_and_space_its_evaluations(tmp_p
     [
         ({"participation": {"select": {"name": "power-of-d"}, "cohort": 3}}, "select"),
         ({"participation": {"cohort": 3, "over_select": 1.5}}, "over_select"),
-        ({"evaluate": {"skew": True}}, "evaluate.skew"),
+        ({"evaluate": {"measures": ["skew"]}}, "evaluate.measures.0"),
     ],
 )
 def test_what_needs_rounds_is_refused(changes, place):

@@ -262,7 +262,8 @@ def ca2fl_by_hand(updates, buffer, decay=1.0):
 @pytest.mark.parametrize("buffer", [1, 2, 4])
 def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer, decay):
     """With a buffer of 2 or 4, client 0 replies twice to some update."""
-    local = {"steps": 1, "batch": "full", "lr": LR, "lr_decay": decay}
+    rate = {"name": "exponential", "start": LR, "factor": decay}
+    local = {"steps": 1, "batch": "full", "lr": rate}
     algorithm = {"name": "ca2fl", "buffer": buffer, "local": local}
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [algorithm])
     result = rayfed.run(made, out=tmp_path / "out", page=False)
@@ -275,7 +276,8 @@ def test_ca2fl_is_the_calculation_by_hand(tmp_path, buffer, decay):
 
 @pytest.mark.parametrize("decay", [1.0, 0.8])
 def test_with_everybody_at_once_ca2fl_is_fedvarp_to_the_byte(tmp_path, decay):
-    local = {"steps": 1, "batch": "full", "lr": LR, "lr_decay": decay}
+    rate = {"name": "exponential", "start": LR, "factor": decay}
+    local = {"steps": 1, "batch": "full", "lr": rate}
     both = [
         {"name": "ca2fl", "buffer": 3, "local": local},
         {"name": "fedvarp", "weights": "uniform", "local": local},
@@ -338,7 +340,10 @@ def test_state_under_arrivals_is_the_same_on_other_hosts_and_after_a_kill(tmp_pa
 
 @pytest.mark.parametrize(
     ("changes", "found"),
-    [({"weights": "size"}, "plain means"), ({"select": "weighted"}, "remembers all alike")],
+    [
+        ({"weights": "size"}, "plain means"),
+        ({"participation": {"select": "weighted"}}, "remembers all alike"),
+    ],
 )
 def test_ca2fl_counts_all_clients_alike(tmp_path, changes, found):
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "ca2fl", **changes}])

@@ -121,7 +121,7 @@ def test_double_precision_is_left_to_pytorch(dtype, quick):
 
 
 def test_bits_of_a_client_do_not_depend_on_the_stack():
-    problem = Network(model="lenet5").bound((3, 9, 8), 4, Key(0, "init"), None)
+    problem = Network(model="lenet5").bound((3, 9, 8), 4, Key(0, "init"))
     rng = np.random.default_rng(0)
     X, w = rng.standard_normal((3, 5, 216), np.float32), np.full((3, 5), np.float32(0.2))
     y = rng.integers(4, size=(3, 5))

@@ -50,7 +50,8 @@ def tied(inputs, outputs):
 
 
 def bind(model=Pixels, classes=3, shape=(1, 4, 4), init=None, **settings):
-    return Network(model=model, **settings).bound(shape, classes, KEY, init)
+    init = None if init is None else str(init)
+    return Network(model=model, init=init, **settings).bound(shape, classes, KEY)
 
 
 def batch(classes=3, K=2, B=5, dtype=np.float64):

@@ -192,7 +192,7 @@ def test_a_shared_weight_is_frozen_everywhere():
 def test_a_start_from_a_file_gives_frozen_parameters_too(tmp_path):
     module = Adapted((6,), 3)
     torch.save(module.state_dict(), tmp_path / "base.pt")
-    problem = Network(model=Adapted).bound((6,), 3, KEY, tmp_path / "base.pt")
+    problem = Network(model=Adapted, init=str(tmp_path / "base.pt")).bound((6,), 3, KEY)
     np.testing.assert_array_equal(problem.fixed["base.weight"], module.base.weight.numpy())
 
 

@@ -12,7 +12,7 @@ from rayfed.study.forecast.cost import (
     RUNNER_BYTES,
     Processes,
 )
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 
 TORCH = 200 * 2**20
 
@@ -28,7 +28,7 @@ def run():
 
 
 def ray(clients_per_actor=1, **given):
-    return ExecutorSection(name="ray", clients_per_actor=clients_per_actor, **given)
+    return Executor(name="ray", clients_per_actor=clients_per_actor, **given)
 
 
 def test_actors_ray_and_drivers_add_up(run):
@@ -46,7 +46,7 @@ def test_a_driver_that_hosts_clients_is_one_of_the_processes_for_them(run, clien
     assert (others.actors, others.runners, others.hosts) == (2, 2, 2)
     assert others.memory - found.memory == ACTOR_BYTES
     for name in ("serial", "workers"):
-        assert Processes.of(ExecutorSection(name=name), [run] * 3, 2).hosts == 1
+        assert Processes.of(Executor(name=name), [run] * 3, 2).hosts == 1
 
 
 def test_the_constants_are_above_what_was_measured():
@@ -75,6 +75,6 @@ def test_torch_is_in_each_process_that_imports_it(run):
         with_it, without = (Processes.of(executor, [each] * 2, 2).memory for each in (torch, run))
         return with_it - without
 
-    assert more(ExecutorSection(name="serial")) == TORCH
-    assert more(ExecutorSection(name="workers")) == 3 * TORCH
+    assert more(Executor(name="serial")) == TORCH
+    assert more(Executor(name="workers")) == 3 * TORCH
     assert more(ray()) == (1 + 4 + 2) * TORCH

@@ -14,7 +14,7 @@ from rayfed.study import Study
 from rayfed.study.forecast import placing
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.placing import OneProcess
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 
 SCENARIO = {
     "name": "small",
@@ -39,13 +39,13 @@ def takes(plan, monkeypatch):
     def chosen(round_s, clients_s=0.0, cpus=2, runs=plan.runs, **given):
         work = MeasuredRound(round_s, clients_s, 2)
         monkeypatch.setattr(placing, "measure", lambda run, tables: work)
-        return placing.choose(ExecutorSection(**given), runs, plan.tables, cpus)
+        return placing.choose(Executor(**given), runs, plan.tables, cpus)
 
     return chosen
 
 
 def test_it_is_the_default(plan):
-    assert plan.study.executor == ExecutorSection(name="auto")
+    assert plan.study.executor == Executor(name="auto")
     assert plan.executor.name == "auto"
 
 
@@ -75,7 +75,7 @@ def test_short_runs_stay_in_this_process(takes, plan):
 
 def test_long_runs_go_to_workers(takes):
     """Twice 100 s in one process."""
-    assert takes(1.0, 0.9, memory_gb=2.0).executor == ExecutorSection(name="workers", memory_gb=2.0)
+    assert takes(1.0, 0.9, memory_gb=2.0).executor == Executor(name="workers", memory_gb=2.0)
 
 
 def test_a_single_long_run_goes_to_actors(takes, plan):
@@ -155,13 +155,11 @@ def test_what_does_not_fit_is_not_taken(takes, monkeypatch):
 def test_one_cpu_another_device_and_a_clock_that_sleeps_need_no_round(plan, monkeypatch):
     monkeypatch.setattr(placing, "measure", None)
     choose = placing.choose
-    alone = choose(ExecutorSection(), plan.runs, plan.tables, 1)
+    alone = choose(Executor(), plan.runs, plan.tables, 1)
     assert (alone.executor.name, alone.why) == ("serial", "there is one CPU")
-    assert (
-        choose(ExecutorSection(device="cuda"), plan.runs, plan.tables, 2).executor.name == "serial"
-    )
+    assert choose(Executor(device="cuda"), plan.runs, plan.tables, 2).executor.name == "serial"
     slow = api.prepare(api.read(SCENARIO, {"clock": {"name": "wall", "scale": 0.001}}))
-    assert choose(ExecutorSection(), slow.runs, slow.tables, 2).executor.name == "ray"
+    assert choose(Executor(), slow.runs, slow.tables, 2).executor.name == "ray"
 
 
 def test_a_round_that_fails_is_left_to_the_run(plan, monkeypatch):
@@ -169,7 +167,7 @@ def test_a_round_that_fails_is_left_to_the_run(plan, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(placing, "measure", fails)
-    choice = placing.choose(ExecutorSection(), plan.runs, plan.tables, 2)
+    choice = placing.choose(Executor(), plan.runs, plan.tables, 2)
     assert (choice.executor.name, choice.why) == ("serial", "a round ended with an error")
 
 
@@ -182,7 +180,7 @@ def test_a_round_is_measured_with_one_thread_as_runs_have(plan, monkeypatch):
 
     monkeypatch.setattr(placing, "measure", seen)
     with threadpool_limits(2):
-        placing.choose(ExecutorSection(), plan.runs, plan.tables, 2)
+        placing.choose(Executor(), plan.runs, plan.tables, 2)
     assert threads == {1}
 
 

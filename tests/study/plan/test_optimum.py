@@ -138,14 +138,14 @@ def test_it_is_not_computed_unless_something_asks(scenario):
     made = scenario("least-squares")
     assert found_in(made | {"evaluate": {}}) is None
     assert found_in(made | {"evaluate": {}, "stop": {"loss_gap": 0.1}}).least is None
-    assert found_in(made | {"evaluate": {"skew": True}}).least is not None
+    assert found_in(made | {"evaluate": {"measures": ["skew"]}}).least is not None
 
 
 @pytest.mark.parametrize(
     ("keys", "place"),
     [
         ({"evaluate": {"gap": True}}, "evaluate.gap"),
-        ({"evaluate": {"distance": True}}, "evaluate.distance"),
+        ({"evaluate": {"measures": ["distance"]}}, "evaluate.measures.0"),
         ({"evaluate": {}, "stop": {"loss_gap": 0.1}}, "stop.loss_gap"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_problem_that_is_not_convex_is_refused_by_the_key_that_asks(scenario, 
 
 
 def test_measures_that_can_do_without_it_are_not_refused(scenario):
-    asked = {"heterogeneity": True, "skew": True}
+    asked = {"measures": ["heterogeneity", "skew"]}
     assert found_in(scenario("mlp", l2=0) | {"evaluate": asked}) is None
     assert found_in(scenario("least-squares") | {"evaluate": asked | {"clients": 2}}) is None
 
@@ -170,7 +170,7 @@ def test_it_is_computed_once_for_all_algorithms_of_a_seed(scenario):
 def test_quadratics_have_their_optimum_in_closed_form():
     table = Quadratics(seed=2).load(Source.here(), 0)
     found = found_in({
-        "rounds": 1, "evaluate": {"heterogeneity": True}, "executor": "serial",
+        "rounds": 1, "evaluate": {"measures": ["heterogeneity"]}, "executor": "serial",
         "problem": {"name": "quadratic", "dataset": {"name": "quadratic", "seed": 2}},
         "clients": {"count": 30}, "algorithms": ["fedavg"],
     })  # fmt: skip
@@ -200,7 +200,7 @@ def test_of_many_minimisers_it_is_the_one_nearest_to_the_first_model(
     frame.assign(client=client, y=y).to_csv(folder / "r.csv", index=False, float_format="%.17g")
     np.save(folder / "x0.npy", x0)
     found = found_in({
-        "rounds": 1, "evaluate": {"heterogeneity": True}, "executor": "serial",
+        "rounds": 1, "evaluate": {"measures": ["heterogeneity"]}, "executor": "serial",
         "problem": {"name": "least-squares", "dataset": str(folder / "r.csv"),
                     "intercept": False, "init": str(folder / "x0.npy")},
         "clients": {}, "algorithms": ["fedavg"],
@@ -220,7 +220,7 @@ def interpolating(tmp_path_factory):
     local = {"steps": 20, "batch": "full", "lr": 0.05}  # the loss has no half
     made = {
         "rounds": 14,
-        "evaluate": {"distance": True},
+        "evaluate": {"measures": ["distance"]},
         "problem": {
             "name": "least-squares", "half": False, "divide_by": "none", "weighting": "uniform",
             "intercept": False, "test": 0,
@@ -277,7 +277,10 @@ def optima(scenario):
 
 
 def test_an_objective_is_minimised_once_however_many_settings_share_it(scenario, minimised):
-    made = scenario("least-squares") | {"evaluate": {"gap": True, "skew": True}, "seeds": [0, 1]}
+    made = scenario("least-squares") | {
+        "evaluate": {"gap": True, "measures": ["skew"]},
+        "seeds": [0, 1],
+    }
     grid = {"algorithms.fedavg.local.lr": [0.1, 0.2], "algorithms.fedavg.local.steps": [1, 2]}
     grid |= {"participation.cohort": [1, 2]}
     found = optima(made | {"grid": grid})

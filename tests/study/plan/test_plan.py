@@ -15,7 +15,7 @@ from rayfed.runs.serial import SerialStudy
 from rayfed.study import expand
 from rayfed.study.forecast.cost import Cost, Processes
 from rayfed.study.plan.plan import make
-from rayfed.study.scenario.parts import ExecutorSection
+from rayfed.study.scenario.parts import Executor
 
 PACE = (1.0, 2.0, 3.0, 10.0)  # seconds of a step of clients 0 to 3
 P = 3  # two features and the intercept
@@ -507,7 +507,7 @@ class TestCost:
         run = api.prepare(api.read(made(algorithms=["scaffold"], rounds=1))).runs[0]
         large = np.zeros(10 * 2**20)
         run = replace(run, training=replace(run.training, x0=large))
-        cost = Cost.of(ExecutorSection(name="serial"), [run], {}, 2)
+        cost = Cost.of(Executor(name="serial"), [run], {}, 2)
         assert cost.checkpoints == 2 * 2 * large.nbytes + 2 * 4 * large.nbytes
         assert cost.results // large.nbytes == 3  # x twice, and c
         # x, c and two vectors up; of 4 clients, one computes at a time, as the plan says of blocks

@@ -172,7 +172,7 @@ def test_every_whole_number_of_every_plugin_has_a_bound(kind):
     """The adapter of each setting refuses 2**63, whatever else it takes."""
     for cls in plugins.find(kind).values():
         model = model_of(cls)
-        hints = {f.name: f.type for f in dataclasses.fields(cls) if f.init}
+        hints = {f.name: f.type for f in plugins.settings(cls)}
         for name in hints:
             field = model.model_fields[name]
             if "int" not in str(hints[name]) or "Interval" in str(hints[name]):

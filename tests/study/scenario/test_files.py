@@ -5,6 +5,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Tabular
 from rayfed.report.best import Aim, Best
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import tried
@@ -108,9 +109,9 @@ def test_a_base_may_be_where_an_environment_variable_says(written, tmp_path, mon
 def test_environment_variables_in_paths_are_filled_in(written, tmp_path, monkeypatch):
     text = "base: base.yaml\nproblem: {dataset: '$OWN_DATA/own.csv'}\n"
     monkeypatch.setenv("OWN_DATA", str(tmp_path / "data"))
-    assert load(written(text)).problem.dataset == str(tmp_path / "data" / "own.csv")
+    assert load(written(text)).data == Tabular(path=str(tmp_path / "data" / "own.csv"))
     monkeypatch.setenv("OWN_DATA", "data")  # then it is relative to the scenario
-    assert load(written(text)).problem.dataset == str(tmp_path / "data" / "own.csv")
+    assert load(written(text)).data == Tabular(path=str(tmp_path / "data" / "own.csv"))
     monkeypatch.delenv("OWN_DATA")
     told = r"problem.dataset: the environment variable \$OWN_DATA is not set"
     with pytest.raises(ScenarioError, match=told):

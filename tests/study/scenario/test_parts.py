@@ -8,18 +8,17 @@ from rayfed.engine.settings import Stop
 from rayfed.population import Connection, Group, Stragglers
 from rayfed.study.scenario.fields import make
 from rayfed.study.scenario.parts import (
-    ClientsSection,
-    ClockSection,
-    Different,
+    ClientGroup,
+    Clients,
+    Clock,
     Evaluate,
-    ExecutorSection,
-    ProblemSection,
+    Executor,
 )
 
 
 def test_named_parts_take_a_bare_name():
-    assert ClockSection.model_validate("wall") == ClockSection(name="wall", scale=1.0)
-    assert ExecutorSection.model_validate("serial") == ExecutorSection(name="serial")
+    assert Clock.model_validate("wall") == Clock(name="wall", scale=1.0)
+    assert Executor.model_validate("serial") == Executor(name="serial")
 
 
 @pytest.mark.parametrize(
@@ -36,13 +35,13 @@ def test_named_parts_take_a_bare_name():
     ],
 )
 def test_drivers_host_clients_where_the_number_of_actors_is_left_open(given, hosts):
-    assert ExecutorSection.model_validate(given).hosting_driver is hosts
+    assert Executor.model_validate(given).hosting_driver is hosts
 
 
 def test_whether_drivers_host_clients_is_a_setting_of_ray_and_of_cpus():
-    assert ExecutorSection(driver_hosts=True).name == "ray"
+    assert Executor(driver_hosts=True).name == "ray"
     with pytest.raises(ScenarioError, match="found true with device cuda"):
-        ExecutorSection(driver_hosts=True, device="cuda")
+        Executor(driver_hosts=True, device="cuda")
 
 
 def test_evaluation_takes_a_word_or_a_number():
@@ -59,26 +58,18 @@ def test_a_rule_that_is_never_or_always_met_is_refused(rule):
 
 @pytest.mark.parametrize(("fraction", "size"), [(0.25, 2), (0.26, 3), (1.0, 10), (0.01, 0)])
 def test_a_share_is_rounded_to_whole_clients(fraction, size):
-    assert Different(fraction=fraction).group(0, ClientsSection(), 10, ()).size == size
+    assert ClientGroup(fraction=fraction).group(0, Clients(), 10, ()).size == size
 
 
 def test_a_group_hands_over_what_differs():
-    part = Different(ids=[4, 2], network={"up_mbps": 3}, delay="exponential")
-    group = part.group(6, ClientsSection(), 10, ())
+    part = ClientGroup(ids=[4, 2], network={"up_mbps": 3}, delay="exponential")
+    group = part.group(6, Clients(), 10, ())
     assert group == Group("group 6", (4, 2), 0, part.delay, Connection(up_mbps=3.0))
     assert group.availability is None
 
 
 def test_clients_become_a_population():
-    clients = ClientsSection(count=9, stragglers={"fraction": 0.5, "slowdown": 2})
+    clients = Clients(count=9, stragglers={"fraction": 0.5, "slowdown": 2})
     population = clients.population(seed=3)
     assert population.stragglers == Stragglers(0.5, 2.0)
     assert population.groups == ()
-
-
-def test_a_task_is_flat():
-    task = ProblemSection.model_validate({"name": "least-squares", "l2": 1, "target": "price"})
-    assert task.kernels.l2 == 1.0
-    assert task.model_dump()["l2"] == 1.0
-    assert task.model_dump()["target"] == "price"
-    assert ProblemSection.model_validate(task.model_dump()) == task

@@ -1,7 +1,5 @@
 """The JSON schema accepts what `Study.parse` accepts and refuses what an editor should mark."""
 
-import dataclasses
-
 import jsonschema
 import pytest
 import yaml
@@ -84,14 +82,14 @@ def test_every_plugin_is_completed_and_described(schema, kind):
         assert shown["properties"]["name"] == {"const": name}
         assert shown["additionalProperties"] is False
         assert shown["description"]
-        for setting in (field.name for field in dataclasses.fields(cls) if field.init):
+        for setting in (field.name for field in plugins.settings(cls)):
             assert shown["properties"][setting].get("description"), f"{name}: {setting}"
 
 
 def test_keys_are_described(schema):
     for key, shown in schema["properties"].items():
         assert shown["description"], key
-    down = schema["$defs"]["ClientsSection"]["properties"]["network"]["properties"]["down_mbps"]
+    down = schema["$defs"]["Clients"]["properties"]["network"]["properties"]["down_mbps"]
     assert "megabits per second" in down["description"]
 
 

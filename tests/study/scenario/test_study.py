@@ -11,17 +11,18 @@ import yaml
 import rayfed
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Mushroom, Tabular
 from rayfed.population import ConstantDelay, Cyclic, Lognormal
 from rayfed.problems.logistic_regression import LogisticRegression
 from rayfed.selection import Weighted
 from rayfed.solvers import SGD, Solver
 from rayfed.study import (
-    ClientsSection,
-    Different,
-    ExecutorSection,
+    ClientGroup,
+    Clients,
+    Executor,
     Participation,
-    ProblemSection,
     Study,
+    StudyKeywords,
     apply_overrides,
     expand,
     load,
@@ -85,9 +86,8 @@ class TestValues:
         study = Study.parse(scenario())
         assert study.clients.delay == Lognormal(mean_s=1.0, sigma=0.5)
         assert study.clients.availability == Cyclic(groups=4, rounds=1)
-        assert study.problem.kernels == LogisticRegression(l2=1e-3)
-        assert study.problem.dataset.name == "mushroom"
-        assert study.problem.test == 0.2
+        assert study.problem == LogisticRegression(l2=1e-3)
+        assert study.data == Mushroom(test=0.2)
         assert study.algorithms[0] == FedAvg(local=SGD(epochs=2, batch="full", lr=0.1))
         assert study.labels == ("fedavg", "FedExP eps=1e-3")
 
@@ -101,7 +101,7 @@ class TestValues:
         assert study.clients.delay == ConstantDelay(mean_s=1.0)
         assert study.algorithms == (FedAvg(),)
         assert study.partition is None
-        assert study.problem.dataset is None
+        assert study.data is None
         assert study.executor.clients_per_actor == "auto"
 
     def test_bare_names_stand_for_their_defaults(self):
@@ -114,14 +114,6 @@ class TestValues:
         assert study.participation.select == Weighted()
         assert (study.clock.name, study.executor.name) == ("virtual", "serial")
         assert study.clients.delay == ConstantDelay()
-
-    @pytest.mark.parametrize("keys", [["if_fewer"], ["too_few"], ["if_fewer", "too_few"]])
-    def test_what_a_round_does_if_fewer_are_there_has_an_older_name(self, keys):
-        study = Study.parse(scenario(*(f"participation.{key}=skip" for key in keys)))
-        assert study.participation.if_fewer == "skip"
-        written = study.model_dump()["participation"]
-        assert written["if_fewer"] == "skip"
-        assert "too_few" not in written
 
     @pytest.mark.parametrize(
         ("key", "values"),
@@ -145,8 +137,8 @@ class TestValues:
         study = Study.parse(raw)
         assert study.algorithms == (FedAvg(), FedAvg(label="slow", server_lr=0.5))
         assert study.clients.delay == ConstantDelay(mean_s=4.0)
-        assert study.problem.kernels == LogisticRegression(l2=0.5)
-        assert study.problem.dataset.name == "mushroom"
+        assert study.problem == LogisticRegression(l2=0.5)
+        assert study.data == Mushroom()
 
     def test_values_passed_in_are_checked_too(self):
         raw = scenario()
@@ -162,7 +154,7 @@ class TestValues:
 
     def test_numbers_that_yaml_reads_as_text(self):
         assert yaml.safe_load("1e-3") == "1e-3"
-        assert Study.parse(scenario("problem.l2=1e-3")).problem.kernels.l2 == 1e-3
+        assert Study.parse(scenario("problem.l2=1e-3")).problem.l2 == 1e-3
 
     def test_it_is_frozen(self):
         with pytest.raises(ValueError, match="frozen"):
@@ -191,13 +183,8 @@ class TestObjects:
 
     @staticmethod
     def made(**changes):
-        task = ProblemSection(
-            kernels=rayfed.problems.LogisticRegression(l2=0.1),
-            dataset=rayfed.datasets.Mushroom(),
-            test=0.2,
-        )
-        group = Different(count=2, local={"steps": 5})
-        clients = ClientsSection(count=8, delay=Lognormal(mean_s=2.0), groups=(group,))
+        group = ClientGroup(count=2, local={"steps": 5})
+        clients = Clients(count=8, delay=Lognormal(mean_s=2.0), groups=(group,))
         algorithms = (
             rayfed.algorithms.FedAvg(local=rayfed.solvers.SGD(steps=2, lr=0.3)),
             rayfed.algorithms.FedExP(participation={"deadline_s": 4}),
@@ -205,7 +192,8 @@ class TestObjects:
         return Study(
             **{
                 "rounds": 5,
-                "problem": task,
+                "problem": LogisticRegression(l2=0.1),
+                "data": Mushroom(test=0.2),
                 "partition": rayfed.datasets.Dirichlet(alpha=0.3),
                 "clients": clients,
                 "participation": Participation(cohort=3, select=Weighted()),
@@ -219,11 +207,40 @@ class TestObjects:
         assert self.made().to_yaml() == Study.parse(MADE_OF).to_yaml()
 
     def test_parts_may_be_mappings(self):
-        assert self.made(problem=MADE_OF["problem"], algorithms=["fedavg", "fedexp"]).labels
+        made = self.made(problem=MADE_OF["problem"], data=None, algorithms=MADE_OF["algorithms"])
+        assert made == self.made()
+        with pytest.raises(ScenarioError, match=r"^data: found problem.dataset beside it"):
+            self.made(problem=MADE_OF["problem"])
+        assert self.made(data="mushroom").data == Mushroom()
+        assert self.made(data={"name": "linear", "features": 3}).data.features == 3
+
+    def test_a_study_of_objects_comes_back_from_its_file(self):
+        data = Mushroom(test=0.1, validation=0.2)
+        made = self.made(problem=LogisticRegression(l2=0.1, init="ones"), data=data)
+        again = Study.parse(yaml.safe_load(made.to_yaml()))
+        assert again == made
+        assert (again.data, again.problem.init) == (data, "ones")
+
+    @pytest.mark.parametrize("settings", [{}, {"target": "price", "test": 0.1}])
+    def test_a_table_of_the_users_is_recorded_as_its_path(self, settings, tmp_path):
+        path = str(tmp_path / "rows.csv")
+        made = self.made(data=Tabular(path=path, **settings))
+        assert made.to_dict()["problem"]["dataset"] == path
+        assert Study.parse(made.to_dict()) == made
+        assert Study.parse(scenario(f"problem.dataset={path}")).data == Tabular(path=path, test=0.2)
+
+    def test_a_table_with_settings_of_its_own_keeps_them(self, tmp_path):
+        path = str(tmp_path / "rows.csv")
+        made = self.made(data=Tabular(path=path, client="who"))
+        assert made.to_dict()["problem"]["dataset"]["client"] == "who"
+        assert Study.parse(made.to_dict()) == made
+
+    def test_the_keywords_of_functions_are_those_of_a_study(self):
+        assert set(StudyKeywords.__annotations__) == set(Study.model_fields)
 
     def test_it_records_the_same_bytes(self, tmp_path, assert_same):
         rayfed.run(MADE_OF | {"executor": "serial"}, out=tmp_path / "file", page=False)
-        made = self.made(executor=ExecutorSection(name="serial"))
+        made = self.made(executor=Executor(name="serial"))
         rayfed.run(made, out=tmp_path / "objects", page=False)
         assert_same(tmp_path / "file", tmp_path / "objects")
 
@@ -231,9 +248,9 @@ class TestObjects:
         ("part", "given", "line"),
         [
             (Study, {"problem": "logistic-regression", "algorithms": ["fedavg"]}, "rounds: is mis"),
-            (ClientsSection, {"count": 0}, "count: found 0; it should be at least 1"),
-            (ClientsSection, {"cont": 3}, "cont: unknown key 'cont'; did you mean 'count'?"),
-            (ProblemSection, {"kernels": "logistic-regression"}, "name: the name is missing"),
+            (Clients, {"count": 0}, "count: found 0; it should be at least 1"),
+            (Clients, {"cont": 3}, "cont: unknown key 'cont'; did you mean 'count'?"),
+            (Study, {"problem": {"l2": 1}, "algorithms": ["fedavg"]}, "problem.name: the name is"),
         ],
     )
     def test_what_is_wrong_is_one_line(self, part, given, line):
@@ -257,8 +274,8 @@ class TestPaths:
             ),
             tmp_path,
         )
-        assert study.problem.dataset == str(tmp_path / "rows.csv.gz")
-        assert study.problem.test == str(tmp_path / "more" / "t.parquet")
+        rows, held_out = tmp_path / "rows.csv.gz", tmp_path / "more" / "t.parquet"
+        assert study.data == Tabular(path=str(rows), test=str(held_out))
         assert study.problem.init == str(tmp_path / "x.npz")
 
     def test_so_are_those_of_plugins(self, tmp_path):
@@ -270,11 +287,11 @@ class TestPaths:
     @pytest.mark.parametrize("name", ["arrays", "femnist", "image-folder"])
     def test_so_are_those_of_data_sets(self, name, tmp_path):
         study = Study.parse(scenario(f"problem.dataset={{name: {name}, path: rows}}"), tmp_path)
-        assert study.problem.dataset.path == str(tmp_path / "rows")
+        assert study.data.path == str(tmp_path / "rows")
 
     def test_names_and_numbers_are_no_paths(self):
         study = Study.parse(scenario("problem.init=zeros", "problem.test=0"))
-        assert (study.problem.init, study.problem.test) == ("zeros", 0.0)
+        assert (study.problem.init, study.data.test) == ("zeros", 0.0)
 
     def test_a_test_set_must_be_a_table(self):
         assert wrong("problem.test=rows.txt") == (
@@ -481,14 +498,6 @@ class TestMistakes:
                 "participation.over_select: found 0.5; it should be at least 1",
             ),
             (
-                "participation={if_fewer: wait, too_few: skip}",
-                "participation.too_few: found 'skip'; give if_fewer alone",
-            ),
-            (
-                "participation.too_few=[skip]",
-                "participation: found ['skip']; it should be 'wait' or 'skip'",
-            ),
-            (
                 "participation.if_fewer=leave",
                 "participation.if_fewer: found 'leave'; it should be 'wait' or 'skip'",
             ),
@@ -513,6 +522,12 @@ class TestMistakes:
                 "problem.dataset=mushrom",
                 "problem.dataset: unknown dataset 'mushrom'; did you mean 'mushroom'?",
             ),
+            (
+                "problem.dataset={name: mushroom, test: 0.2}",
+                "problem.dataset.test: unknown key 'test'; write it as problem.test",
+            ),
+            ("problem.dataset=null", "problem.dataset: is missing; name a data set or a file"),
+            ("data=mushroom", "data: unknown key 'data'; write it as problem.dataset"),
             ("problem.l2=-1", "problem.l2: found -1; it should be at least 0"),
             ("problem.test=1.0", "problem.test: found 1.0; it should be less than 1"),
             ("problem=null", "problem: found nothing; give a name, or a mapping with a name"),
@@ -617,6 +632,37 @@ class TestMistakes:
                 "algorithms.0.optimizer=adam",
                 "algorithms.0.optimizer: unknown key 'optimizer'; the "
                 "local solver is chosen by local.name, see rayfed list solvers",
+            ),
+            (
+                "evaluate.fairness=true",
+                "evaluate.fairness: unknown key 'fairness'; write it as measures: [fairness]",
+            ),
+            (
+                "evaluate.appeal=5",
+                "evaluate.appeal: unknown key 'appeal'; write it as measures: [appeal]",
+            ),
+            (
+                "evaluate.skew_draws=5",
+                "evaluate.skew_draws: unknown key 'skew_draws'; write it as measures: [{name: "
+                "skew, draws: ...}]",
+            ),
+            (
+                "algorithms.0.local.lr_decay=0.9",
+                "algorithms.0.local.lr_decay: unknown key 'lr_decay'; write it as lr: {name: "
+                "exponential, start: ..., factor: ...}",
+            ),
+            (
+                "clients.groups.0.local.lr_decay=0.9",
+                "clients.groups.0.local.lr_decay: unknown key 'lr_decay'; write it as lr: {name: "
+                "exponential, start: ..., factor: ...} (local of 'fedavg')",
+            ),
+            (
+                "algorithms.0.select=all",
+                "algorithms.0.select: unknown key 'select'; write it as participation.select",
+            ),
+            (
+                "participation.too_few=skip",
+                "participation.too_few: unknown key 'too_few'; it is 'if_fewer' here",
             ),
             ("num_rounds=3", "num_rounds: unknown key 'num_rounds'; it is 'rounds' here"),
             ("num_clients=3", "num_clients: unknown key 'num_clients'; write it as clients.count"),

@@ -81,7 +81,6 @@ class BoundNetwork(NetworkSettings):
         shape: tuple[int, ...],
         classes: int,
         key: Key,
-        init: Path | None,
     ) -> Self:
         """Return a network on rows of a shape; see `Problem.bound`."""
         settings = {f.name: getattr(network, f.name) for f in fields(NetworkSettings)}
@@ -95,7 +94,7 @@ class BoundNetwork(NetworkSettings):
         random = check_rows(bound, module, bound.rows, bound.outputs)
         check_loss(bound._loss, bound.outputs, classes)
         trained = {layer.name for layer in layers_of(module, network.frozen)}
-        values = bound._values(key, init)
+        values = bound._values(key, network.init_file)
         fixed = {name: v.numpy() for name, v in values.items() if name not in trained}
         return cls(
             **settings,
