@@ -88,11 +88,13 @@ class _Machine:
 
     def run(self) -> None:
         """Run the study to its end, with an upload after each round."""
-        if self.copy.objects.list():
+        if self.copy.results():
             fetch(self.copy)
         else:
             api.begin(self.plan, self.copy.folder)
-        uploader = Uploader(self.copy, Owner(self.copy.objects, self.copy.home.name), print)
+        owner = Owner(self.copy.objects, self.copy.home.name)
+        owner.renew()
+        uploader = Uploader(self.copy, owner, print)
 
         def upload(*_: object) -> None:
             with suppress(StoreError):  # later checkpoints are uploaded

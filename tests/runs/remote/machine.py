@@ -30,7 +30,9 @@ class Machine:
 
     def own(self) -> Uploader:
         """Upload from now on what the driver hands over."""
-        self.uploader = Uploader(self.copy, Owner(self.objects, self.copy.home.name), print)
+        owner = Owner(self.objects, self.copy.home.name)
+        owner.renew()
+        self.uploader = Uploader(self.copy, owner, print)
         return self.uploader
 
     def fetch(self) -> Driver:
