@@ -59,7 +59,6 @@ __all__ = [
     "kept",
     "load",
     "local_copy",
-    "mirrored",
     "prepare",
     "read",
     "recorded",
@@ -70,6 +69,7 @@ __all__ = [
     "sweep",
     "unfinished",
     "unsearched",
+    "uploaded",
     "with_failures_said",
 ]
 
@@ -107,7 +107,7 @@ def local_copy(folder: str | Path, watch: ProgressDisplay | None = None) -> Path
     """
     if not is_url(folder):
         return real(Path(folder))
-    from rayfed.runs.remote.staging import bring  # here: it imports fsspec
+    from rayfed.runs.remote.copies import bring  # here: it imports fsspec
 
     return bring(str(folder), (watch or ProgressDisplay()).note)
 
@@ -264,9 +264,9 @@ def begin(
     """
     note = (watch or ProgressDisplay()).note
     if out is not None and is_url(out):
-        from rayfed.runs.remote.staging import begin as begin_remote  # here: it imports fsspec
+        from rayfed.runs.remote.copies import begin as begin_remote  # here: it imports fsspec
 
-        folder = begin_remote(str(out), note)
+        folder = begin_remote(str(out))
     else:
         folder = real(Path(out)) if out is not None else default_folder(plan.study)
     plan.cost(cpus()).check_disk(folder)
@@ -682,7 +682,7 @@ def execute(
     """
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
-    with locked(folder, watch.note), mirrored(folder, watch):
+    with locked(folder, watch.note), uploaded(folder, watch):
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
@@ -720,11 +720,11 @@ def completed(plan: Plan, folder: Path, outcome: Mapping[str, str]) -> None:
                 complete(run, plan.tables, folder / run.folder)
 
 
-def mirrored(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
+def uploaded(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
     """Upload what is recorded, if the folder is the copy of a URL."""
     if not read_note(folder):
         return nullcontext()
-    from rayfed.runs.remote.mirror import owned  # here: it imports fsspec
+    from rayfed.runs.remote.copies import owned  # here: it imports fsspec
 
     return owned(folder, watch.note)
 

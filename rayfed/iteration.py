@@ -133,7 +133,7 @@ def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
     """Yield the rows of all runs, then write what is known at the end."""
     outcome: dict[str, str] = {}
     silent = ProgressDisplay()
-    with locked(folder, silent.note), api.mirrored(folder, silent):
+    with locked(folder, silent.note), api.uploaded(folder, silent):
         for run in plan.runs:
             executor = SerialExecutor(plan.tables, plan.executor.memory_gb)
             outcome[run.folder] = yield from _rows_of(Driver(run, folder, executor))

@@ -54,7 +54,7 @@ def local_copy(folder: str | Path) -> Path:
     """Return the local folder of results, see `api.local_copy`; its messages go to stderr."""
     if not is_url(folder):
         return readable(real(Path(folder)))
-    from rayfed.runs.remote.staging import bring
+    from rayfed.runs.remote.copies import bring
 
     return bring(str(folder), partial(say, console=err))
 
@@ -65,7 +65,7 @@ def returned(folder: Path) -> Iterator[None]:
     if not read_note(folder):
         yield
         return
-    from rayfed.runs.remote.staging import returned
+    from rayfed.runs.remote.copies import returned
 
     with returned(folder):
         yield

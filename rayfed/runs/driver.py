@@ -28,6 +28,7 @@ from rayfed.executors.base import Executor, HostLost
 from rayfed.executors.profile import Profile
 from rayfed.runs.backend import RunProgress
 from rayfed.runs.files import stops
+from rayfed.runs.files.place import SNAPSHOTS
 from rayfed.runs.files.records import Records, write_profile
 from rayfed.runs.files.run_json import MACHINE_ERRORS, one_line, run_record
 from rayfed.runs.files.run_json import status as write_status
@@ -162,6 +163,7 @@ class Driver:
             warnings += self.records.damage
             self._write_record("finished", stopped_by=rule, warnings=warnings, files=files)
             self.records.close()
+            self._upload()
         except _Stopped:
             self.records.log(f"stopped after round {self.progress.round}")
             return stops.STOPPED
@@ -319,7 +321,16 @@ class Driver:
         """Write the state of the run, and the clients' state as far as it changed."""
         self.records.save(run_state, self.executor.snapshot(self.run.folder))
         self.saved = time.monotonic()
+        self._upload()
         logger.debug("%s: checkpoint of round %d", self.run.folder, run_state.round)
+
+    def _upload(self) -> None:
+        """Hand the files of the run to the upload, where the result folder is remote."""
+        if (self.records.folder.parent.parent / SNAPSHOTS).is_dir():
+            from rayfed.runs.remote.copies import snapshot  # here: it imports fsspec
+
+            with suppress(OSError):  # such as a full disk; the next checkpoint tries again
+                snapshot(self.records.folder)
 
     def _say(self, line: str) -> None:
         """Say something about the run for those who look for a mistake."""
@@ -349,6 +360,7 @@ class Driver:
         ):
             with suppress(Exception):  # it may fail by what failed before; `reason` is the first
                 keep()
+        self._upload()
         return "failed"
 
     def _files(self) -> dict[str, dict[str, Any]]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rayfed import api
-from rayfed.runs.remote.mirror import Mirror, Unsettled
+from rayfed.runs.remote.copies import Copy, Uploader, fetch
 from rayfed.runs.remote.objects import Owner, StoreError
-from rayfed.runs.remote.staging import Staging, fetch
 from rayfed.study.plan.plan import Plan
 from tests.chaos.dice import Dice
 from tests.chaos.faults import Attempt
@@ -70,8 +69,8 @@ def run_at_url(plan: Plan, home: Path, blows: Sequence[Blow]) -> Path:
         _under(store, None)
         _Machine(plan, home / "last").run()
         reader = _Machine(plan, home / "reader")
-        fetch(reader.staging)
-        return reader.staging.folder
+        fetch(reader.copy)
+        return reader.copy.folder
 
 
 def _under(store: type[Bucket], blow: Blow | None) -> None:
@@ -84,26 +83,24 @@ class _Machine:
     """Begins a study at `_URL`, or goes on with what is there."""
 
     def __init__(self, plan: Plan, home: Path) -> None:
-        self.plan, self.staging = plan, Staging(_URL, home)
-        self.objects = self.staging.objects
-        self.staging.write_note(mine=True)
+        home.mkdir(parents=True)
+        self.plan, self.copy = plan, Copy(_URL, home)
 
     def run(self) -> None:
         """Run the study to its end, with an upload after each round."""
-        if self.objects.list():
-            fetch(self.staging)
+        if self.copy.results():
+            fetch(self.copy)
         else:
-            api.begin(self.plan, self.staging.folder)
-        owner = Owner(self.objects, self.staging.home.name)
-        held = self.staging.known()
-        mirror = Mirror(self.staging, owner, held, lambda line: None)
+            api.begin(self.plan, self.copy.folder)
+        owner = Owner(self.copy.objects, self.copy.home.name)
+        owner.renew()
+        uploader = Uploader(self.copy, owner, print)
 
         def upload(*_: object) -> None:
-            with suppress(Unsettled, StoreError):  # it is tried again after the next round
-                mirror.upload()
+            with suppress(StoreError):  # later checkpoints are uploaded
+                uploader.upload()
 
-        Attempt(self.plan, self.staging.folder, 0).execute(report=upload)
+        Attempt(self.plan, self.copy.folder, 0).execute(report=upload)
         for _ in range(_FAILING):
             upload()
-        mirror.settled.clear()
-        mirror.upload()
+        uploader.finish()

@@ -10,7 +10,9 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
 
 NOTE = "remote.json"
-"""File beside the local copy of a remote folder: of which URL, and what is known of it."""
+"""File next to the local copy of a remote folder: its URL, and the state of the copy."""
+SNAPSHOTS = ".snapshots"
+"""Folder next to the local copy of a remote folder, with checkpoints to upload."""
 _KEY_BYTES = 8
 
 

@@ -106,7 +106,7 @@ class PartedTable:
     def prepare(self, change: Change = lambda whole: whole) -> None:
         """Write all rows as one part beside the folder, after `change`; `swap` puts it in place.
 
-        No part that is there has its name: where folders are mirrored, both are there for a while.
+        No existing part has its name: in a remote folder both exist for a while.
 
         Raises
         ------

@@ -1,5 +1,5 @@
-"""Result folders in an object store: a local copy, and a mirror that uploads what changes.
+"""Result folders in an object store: the study runs in a local copy, checkpoints are uploaded.
 
-`staging` begins copies and brings them here, `mirror` writes what is remote. Nothing here is
-imported for local folders.
+`objects` accesses a store and locks a folder in it, `copies` downloads and uploads. Local result
+folders import nothing of this package.
 """

@@ -1,4 +1,4 @@
-"""What is mirrored and goes on elsewhere."""
+"""Studies at URLs, resumed on other machines."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ RUN = """
 import sys, time
 from rayfed.cli import main
 from rayfed.runs import progress
-from rayfed.runs.remote import mirror
-mirror.EVERY_S = 0.05
+from rayfed.runs.remote import copies
+copies.EVERY_S = 0.05
 progress.LogLines.runs = lambda *said: time.sleep(0.15)
 sys.argv[1:] = ["run", "study.yaml", "--out", sys.argv[1]]
 main.main()

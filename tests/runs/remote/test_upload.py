@@ -15,12 +15,14 @@ RUN = "local-only-seed3"
 
 def by_rounds(machine):
     """Run with an upload after each round."""
-    machine.driver().execute(report=machine.upload)
+    uploader = machine.own()
+    machine.driver().execute(report=lambda progress: uploader.upload())
 
 
 def by_operations(machine, then=lambda: None):
     """Run with an upload after each operation on files, also in the middle of a replacement."""
-    with each_operation(lambda: (machine.upload(), then())):
+    uploader = machine.own()
+    with each_operation(lambda: (uploader.upload(), then())):
         machine.driver().execute()
 
 
@@ -62,14 +64,13 @@ def test_a_run_goes_on_from_what_an_interrupted_upload_left(
             first = Machine(plan, tmp_path / f"first{number}")
             try:
                 run(first)
-                first.mirror.settled.clear()
-                first.mirror.upload()
+                first.uploader.finish()
                 ended = True
             except Down:
                 pass
             held.down_at = None
             other = Machine(plan, tmp_path / f"second{number}")
-            if not other.objects.list():
+            if not other.copy.results():
                 continue
             driver = other.fetch()
             rounds.append(driver.records.checkpoints.round())
@@ -106,14 +107,12 @@ def test_parts_that_were_to_be_deleted_do_not_come_back(plan, tmp_path):
     with bucket():
         first = Machine(plan, tmp_path / "first")
         by_rounds(first)
-        first.mirror.settled.clear()
-        first.mirror.upload()
+        first.uploader.finish()
         left = f"{RUN}/rounds.parquet/part-000000000000.parquet"
         assert left not in first.objects.list()
         first.objects.put({left: next((first.folder / RUN).glob("rounds.parquet/part-*"))})
         other = Machine(plan, tmp_path / "second")
         other.fetch()
         assert len(list((other.folder / RUN).glob("rounds.parquet/part-*"))) == 1
-        other.mirror.known |= other.staging.known()
-        other.mirror.upload()
+        other.own().finish()
         assert left not in other.objects.list()

@@ -1,6 +1,6 @@
-"""Who may write a remote folder, and what becomes of what cannot be uploaded."""
+"""Ownership of a remote folder, and uploads that fail."""
 
-import threading
+import json
 import time
 from unittest import mock
 
@@ -9,9 +9,10 @@ import pytest
 import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.runs.backend import ProgressDisplay
-from rayfed.runs.remote import mirror, objects, staging
-from rayfed.runs.remote.objects import OWNER, Objects, Owner
-from rayfed.runs.remote.staging import Staging
+from rayfed.runs.files.place import SNAPSHOTS
+from rayfed.runs.remote import copies
+from rayfed.runs.remote.copies import Copy
+from rayfed.runs.remote.objects import OWNER, Objects, Owner, Taken
 from rayfed.testing.studies import mixed
 from tests.fakes.bucket import bucket
 from tests.runs.remote.machine import URL
@@ -35,10 +36,8 @@ class Lines(ProgressDisplay):
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
-    monkeypatch.setattr(objects, "BEAT_S", 0.05)
-    monkeypatch.setattr(mirror, "EVERY_S", 0.02)
-    monkeypatch.setattr(mirror, "FIRST_S", 0.02)
-    monkeypatch.setattr(mirror, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(copies, "RENEW_S", 0.05)
+    monkeypatch.setattr(copies, "EVERY_S", 0.02)
     monkeypatch.setattr(rayfed.Result, "report", lambda result, **_: None)  # pages take long
 
 
@@ -94,24 +93,24 @@ def test_what_differs_alone_is_brought(held, elsewhere, monkeypatch):
     assert (folder / "summary.csv").read_bytes() == b"new"
 
 
-def test_uploads_that_fail_are_said_and_tried_again(held, calm_study, assert_same, elsewhere):
-    held.failing = range(5, 12)  # after the probe and the owner
+def test_failed_uploads_are_reported_and_retried(held, calm_study, assert_same, elsewhere):
+    held.failing = range(2, 6)
     watch = Lines(pause_s=0.1)
     rayfed.run(STUDY, out=URL, watch=watch)
-    first, then = (line for line in watch.lines if "uploads" in line)
-    assert first.startswith(
-        f"uploads to {URL} fail (cannot be written (the store is out of reach))"
+    (line,) = watch.lines
+    assert line == (
+        f"uploads to {URL} fail (cannot be written (the store is out of reach)); the study goes on "
+        f"in {Copy(URL).folder}"
     )
-    assert then == f"uploads to {URL} work again"
     elsewhere()
     assert_same(calm_study, rayfed.load(URL).folder)
 
 
 def test_what_cannot_be_uploaded_is_kept_and_named(held, calm_study, assert_same, elsewhere):
-    held.failing = range(5, 10**6)
+    held.failing = range(2, 10**6)
     with pytest.raises(RayfedError, match="not everything was uploaded") as error:
         rayfed.run(STUDY, out=URL)
-    folder = Staging.of(URL).folder
+    folder = Copy(URL).folder
     assert f"all of it is in {folder}, upload it from this machine by: rayfed resume {URL}" in str(
         error.value
     )
@@ -139,7 +138,7 @@ class Breaking(ProgressDisplay):
 def test_what_was_not_uploaded_is_moved_aside_when_the_study_went_on_elsewhere(held, elsewhere):
     with pytest.raises(RayfedError, match="not everything was uploaded"):
         rayfed.run(STUDY, out=URL, watch=Breaking(held))
-    here = Staging.of(URL).folder
+    here = Copy(URL).folder
     held.failing = range(0)
     elsewhere()
     rayfed.resume(URL)
@@ -149,44 +148,61 @@ def test_what_was_not_uploaded_is_moved_aside_when_the_study_went_on_elsewhere(h
     assert watch.lines == [f"what was recorded here and not uploaded was moved aside to {here}.1"]
 
 
-def test_one_process_writes_at_a_time(held):
-    first = Owner(Objects(URL), "first")
+class Renewing:
+    """Renews a lock whenever another process waits."""
+
+    def __init__(self, owner, monkeypatch):
+        wait = time.sleep
+        monkeypatch.setattr(time, "sleep", lambda seconds: (owner.renew(), wait(seconds)))
+
+
+def test_one_process_writes_at_a_time(held, monkeypatch):
+    first, lines = Owner(Objects(URL), "first"), []
     first.take("", print)
-    lines = []
-    with pytest.raises(
-        ScenarioError, match=r"is being written by process \d+ of .*; wait for that"
-    ):
-        Owner(Objects(URL), "second").take("", lines.append)
-    assert len(lines) == 1
-    assert "waiting 0.3 s for a sign of life" in lines[0]
-    first.leave()
-    third = Owner(Objects(URL), "third")
-    assert third.take("", lines.append) == "first"
-    third.stop()
+    with monkeypatch.context() as patch:
+        Renewing(first, patch)
+        with pytest.raises(
+            ScenarioError,
+            match=r"study: is being written by process \d+ of .*; wait until that ends",
+        ):
+            Owner(Objects(URL), "second").take("", lines.append)
+    (line,) = lines
+    assert line.startswith(f"{URL} is locked by process ")
+    assert line.endswith("; checking for 0.3 s")
+    first.renew(ended=True)
+    first.renew()  # one that was under way
+    assert Owner(Objects(URL), "third").take("", lines.append) == "first"
     assert len(lines) == 1
 
 
-def test_a_study_that_is_running_elsewhere_is_read_but_not_resumed(held, elsewhere):
+def test_a_study_that_runs_elsewhere_is_read_but_not_resumed(held, elsewhere, monkeypatch):
     rayfed.run(STUDY, out=URL)
     other = Owner(Objects(URL), "other")
     other.take(other.session, print)
     elsewhere()
     rayfed.load(URL)
-    with pytest.raises(ScenarioError, match=r"study: is being written by process \d+"):
-        rayfed.resume(URL)
-    other.leave()
+    with monkeypatch.context() as patch:
+        Renewing(other, patch)
+        with pytest.raises(ScenarioError, match=r"study: is being written by process \d+"):
+            rayfed.resume(URL)
+    other.renew(ended=True)
     assert rayfed.resume(URL).outcome == {RUN: "finished"}
 
 
-def test_an_owner_without_a_sign_of_life_is_replaced_and_notices(held):
+def test_an_owner_that_renews_no_lock_is_replaced_and_notices(held):
     first = Owner(Objects(URL), "first")
-    first._left.wait = lambda seconds: threading.Event().wait(0.6)  # it was stopped meanwhile
     first.take("", print)
-    second = Owner(Objects(URL), "second")
-    assert second.take("", lambda line: None) == "first"
-    first._thread.join()
-    assert "writes bucket://store/study now" in str(first.taken)
-    second.stop()
+    first.check()
+    assert Owner(Objects(URL), "second").take("", lambda line: None) == "first"
+    with pytest.raises(Taken, match=r"process \d+ of .* writes bucket://store/study now"):
+        first.check()
+
+
+def test_of_two_that_lock_at_the_same_time_one_is_refused(held, monkeypatch):
+    other = Owner(Objects(URL), "other")
+    monkeypatch.setattr(time, "sleep", lambda seconds: other.renew())
+    with pytest.raises(ScenarioError, match="is being written by"):
+        Owner(Objects(URL), "first").take("", print)
 
 
 def test_a_study_that_another_took_over_ends_with_a_line(held):
@@ -199,7 +215,11 @@ def test_a_study_that_another_took_over_ends_with_a_line(held):
     watch = Robbed()
     with pytest.raises(RayfedError, match=r"not everything was uploaded \(somebody else writes"):
         rayfed.run(STUDY, out=URL, watch=watch)
-    assert "nothing more is uploaded, the study goes on in this machine" in watch.lines[0]
+    (line,) = watch.lines
+    assert line == (
+        f"uploads to {URL} fail (somebody else writes {URL} now); the study goes on in "
+        f"{Copy(URL).folder}"
+    )
 
 
 def test_a_new_study_does_not_mix_with_another(held):
@@ -211,20 +231,61 @@ def test_a_new_study_does_not_mix_with_another(held):
     assert names() == {"notes.txt"}
 
 
-def test_a_copy_that_was_the_last_one_is_moved_aside(held):
+def test_an_earlier_copy_is_moved_aside(held):
     rayfed.run(STUDY, out=URL)
     Objects(URL).delete(names())
     watch = Lines()
     rayfed.run(STUDY, out=URL, watch=watch)
     (line,) = watch.lines
-    assert line.startswith("an earlier copy was moved aside to ")
-    assert (Staging.of(URL).home / "study.1" / RUN / "run.json").is_file()
+    assert line.startswith("earlier results moved aside to ")
+    assert (Copy(URL).home / "study.1" / RUN / "run.json").is_file()
 
 
-def test_other_folders_are_left_alone(tmp_path):
-    with mirror.owned(tmp_path, print), staging.returned(tmp_path):
-        (tmp_path / "page.html").write_text("")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+def test_a_run_is_uploaded_at_each_checkpoint_and_at_its_end(held):
+    study = STUDY | {"seeds": [3, 4], "checkpoint": {"every_s": 0}}
+    seen = []
+
+    class Look(Lines):
+        def runs(self, progress, outcome):
+            time.sleep(0.2)
+            manifest = Objects(URL).read(f"{RUN}/checkpoint/manifest.json") or b'{"round": -1}'
+            record = Objects(URL).read(f"{RUN}/run.json") or b'{"status": ""}'
+            seen.append((json.loads(manifest)["round"], json.loads(record)["status"]))
+
+    rayfed.run(study, out=URL, watch=Look())
+    assert seen[:3] == [(0, "running"), (1, "running"), (2, "running")]
+    assert seen[-1] == (3, "finished")  # while the other run goes on
+    assert len(seen) >= 6
+
+
+def test_without_hard_links_files_are_copied(held, calm_study, assert_same, elsewhere, monkeypatch):
+    def refused(*paths, **how):
+        raise PermissionError("no links")
+
+    monkeypatch.setattr(copies.os, "link", refused)
+    rayfed.run(STUDY, out=URL)
+    elsewhere()
+    assert_same(calm_study, rayfed.load(URL).folder)
+
+
+@pytest.mark.guard
+def test_no_snapshot_is_made_through_a_link(tmp_path):
+    theirs = tmp_path / "theirs"
+    (theirs / RUN).mkdir(parents=True)
+    (theirs / RUN / "notes.txt").write_text("mine")
+    (tmp_path / SNAPSHOTS).symlink_to(theirs)
+    rayfed.run(STUDY, out=tmp_path / "out", page=False)
+    assert [path.name for path in theirs.rglob("*")] == [RUN, "notes.txt"]
+
+
+def test_the_lock_is_released_when_a_study_cannot_start(held):
+    rayfed.run(STUDY, out=URL)
+    with (
+        mock.patch.object(copies, "Uploader", side_effect=RayfedError("full")),
+        pytest.raises(RayfedError, match="full"),
+    ):
+        rayfed.resume(URL)
+    assert json.loads(Objects(URL).read(OWNER))["ended"]
 
 
 @pytest.mark.guard
@@ -236,7 +297,7 @@ def test_no_link_in_a_folder_of_this_machine_is_followed(tmp_path, name):
     (out / name).unlink(missing_ok=True)
     (out / name).symlink_to(mine)
     url = out.as_uri()
-    for call in (lambda: staging.bring(url, print), lambda: rayfed.resume(url)):
+    for call in (lambda: copies.bring(url, print), lambda: rayfed.resume(url)):
         with pytest.raises(ScenarioError, match=f"{name}: is a link, which is not followed"):
             call()
     with pytest.raises(RayfedError, match="is a link"):
