@@ -54,20 +54,6 @@ class Executor(Protocol):
         """Whether a run that is opened again, from a checkpoint, gets other hosts."""
         return False
 
-    @property
-    def works_ahead(self) -> bool:
-        """Whether hosts have processors of their own to compute while nobody waits for them."""
-        return False
-
-    def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts that task ahead compute what later requests name by their `Request.serials`.
-
-        They begin after the next `exchange` of the run, which does not wait for them. Results do
-        not depend on it; a client function that fails is reported by the request that wants its
-        upload.
-        """
-        assert self.works_ahead  # others are given nothing
-
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run, or begin it again from the client state of a checkpoint.
 
@@ -135,7 +121,6 @@ def combined(
     request: Request,
     parts: Sequence[tuple[Array | None, Partial | Failure]],
     within: Sequence[Class],
-    printed: Iterable[str] = (),
 ) -> Partial | Failure:
     """Return what one host would have returned that had the clients of all hosts.
 
@@ -145,12 +130,10 @@ def combined(
         As for `gather`.
     within : sequence of (residue, modulus)
         The classes of the request; their branches are joined.
-    printed : iterable of str
-        What client functions had printed before.
     """
     branches = []
     each: dict[str, Array] = {}
-    printed = (*printed, *(line for _, part in parts for line in part.printed))
+    printed = tuple(line for _, part in parts for line in part.printed)
     for index, part in parts:
         if isinstance(part, Failure):
             return replace(part, printed=printed)

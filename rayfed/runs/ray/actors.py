@@ -152,11 +152,7 @@ class StudyActors:
         used = [on_node for on_node in self.by_node.values() if on_node.used]
         combined = self._several([key for key, on_node in self.by_node.items() if on_node.used])
         hosts = [host for on_node in used for host in on_node.hosts(combined=combined)]
-        works_ahead = (
-            self.cpus >= sum(len(on_node.actors) for on_node in used) + self.hosting_driver
-        )
-        sizes = [size for _, size in hosts]
-        return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
+        return Pool([host for host, _ in hosts], [size for _, size in hosts], self.version)
 
     # -- what changes ----------------------------------------------------------------------------
 
