@@ -98,7 +98,7 @@ class Executor(Protocol):
 
 
 def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failure]]) -> Gathered:
-    """Put together what the hosts returned.
+    """Join the answers of the hosts.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
     ClientFailed
         If a client function raised.
     """
-    whole = combined(request, parts, EVERY)
-    if isinstance(whole, Failure):
-        raise ClientFailed(whole.client, whole.trace, whole.reason)
-    ((_, _, sums),) = whole.branches
-    return Gathered(sums, whole.each)
+    answer = combined(request, parts, EVERY)
+    if isinstance(answer, Failure):
+        raise ClientFailed(answer.client, answer.trace, answer.reason)
+    ((_, _, sums),) = answer.branches
+    return Gathered(sums, answer.each)
 
 
 def combined(
@@ -122,7 +122,7 @@ def combined(
     parts: Sequence[tuple[Array | None, Partial | Failure]],
     within: Sequence[Class],
 ) -> Partial | Failure:
-    """Return what one host would have returned that had the clients of all hosts.
+    """Join the answers of hosts into that of one host with all their clients.
 
     Parameters
     ----------

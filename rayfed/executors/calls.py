@@ -1,4 +1,4 @@
-"""Calls of hosts: by wire within a node, by Ray elsewhere and for all that is rare.
+"""Calls of hosts: requests by wire within a node, everything else by Ray.
 
 A driver that hosts clients calls its own host directly, once the others have their requests.
 """
@@ -24,11 +24,11 @@ from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
 LOST = (RayActorError, ActorUnschedulableError)
-"""What Ray says of actors that have died, and of those whose node is known to be gone."""
+"""Errors of Ray about actors that have died, or whose node has gone."""
 Send: TypeAlias = Mapping[str, Array]
-"""What clients download."""
+"""Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
-"""A host, the request for its clients, and what they download."""
+"""A host, the request for its clients, and their downloads."""
 
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
@@ -58,7 +58,7 @@ class Calls:
         return host == len(self.actors)
 
     def call(self, host: int, method: str, *given: Any) -> Any:
-        """Call a method of a host; return what `get` takes."""
+        """Call a method of a host, and return an argument for `get`."""
         if self.is_own(host):
             return partial(getattr(self.own, method), *given)
         return getattr(self.actors[host], method).remote(*given)
@@ -172,7 +172,7 @@ class Calls:
 
 
 def _connected(address: Address | None) -> Wire | None:
-    """Return a wire to an address; None if there is none, or nobody is there."""
+    """Return a wire to an address; None without an address, or if no actor listens there."""
     try:
         return None if address is None else Wire(address)
     except OSError:
@@ -180,7 +180,7 @@ def _connected(address: Address | None) -> Wire | None:
 
 
 def _unpacked(answer: Any) -> Any:
-    """Return what Ray brought; small answers are pickled."""
+    """Return an answer that came by Ray; small ones are pickled."""
     return pickle.loads(answer) if isinstance(answer, bytes) else answer
 
 

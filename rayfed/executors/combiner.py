@@ -30,7 +30,7 @@ AT_ONCE = 16
 
 @dataclass
 class _Run:
-    """A run at a node: who calls its actors for it, one thing at a time."""
+    """A run at a node: the executor of its actors, for one call at a time."""
 
     executor: RayExecutor
     alone: threading.Lock = field(default_factory=threading.Lock)
@@ -71,7 +71,7 @@ class Combiner(Actor):
         return os.getpid()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> Refusal | None:
-        """Begin a run; see `HostActor.open`. Waits for what is asked of it before."""
+        """Begin a run, after the earlier calls of it; see `HostActor.open`."""
         self.close(key)
 
         def begin() -> None:
@@ -95,8 +95,8 @@ class Combiner(Actor):
         def answer(run: _Run) -> Answer:
             timed = method == "timed"
             parts = run.executor.ask(key, request, send, timed=timed, stored=stored)
-            asked, whole = request.classes, run.executor.run(key).layout.within
-            return combined(request, parts, whole if asked is None else asked)
+            asked, all_classes = request.classes, run.executor.run(key).layout.within
+            return combined(request, parts, all_classes if asked is None else asked)
 
         return self._with(key, answer)
 

@@ -1,4 +1,4 @@
-"""Layout: how many processes host clients, on which nodes, who has which, and what each gets."""
+"""Layout: the hosts of clients, their nodes, and the parts of a request for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rayfed.core.tree import EVERY, Class
 
 @dataclass(frozen=True)
 class HostRequest:
-    """What one host gets of a request: the host, the indices of its clients, and its request."""
+    """Part of a request for one host: the host, the indices of its clients, and its request."""
 
     host: int
     index: Ints
@@ -91,7 +91,7 @@ class Layout:
         return parts
 
     def _loads(self, hosts: Ints) -> list[int]:
-        """Return how many clients each host has, given the host of each."""
+        """Count the clients of each host, given the host of each client."""
         counts: list[int] = np.bincount(hosts, minlength=len(self.sizes)).tolist()
         return counts
 
@@ -149,7 +149,7 @@ def host_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
 def actors_by_node(
     count: int, cpus: Mapping[str, float], here: Mapping[str, int], most: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many client actors to start on each node that has none yet.
+    """Return the number of client actors to start on each node that has none yet.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The client actor. A file of its own: what it imports decides what each actor costs."""
+"""The client actor. Few imports, since every actor pays for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a milli
 
 
 class Actor:
-    """What drivers send messages to: a client actor, or the combiner of some.
+    """Receiver of the messages of drivers: a client actor, or the combiner of some.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Actor:
 
 
 class RayHost:
-    """A `Host` whose runs come from the object store: in a client actor, or in a driver.
+    """A `Host`, in a client actor or in a driver, that gets its runs from the object store.
 
     It does one thing at a time, whoever asks for it.
 
@@ -115,7 +115,7 @@ class RayHost:
         self.alone: AbstractContextManager[Any] = threading.Lock()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
-        """Begin a run; what it needs comes from the object store, shared without copies.
+        """Begin a run; its setup and tables are shared from the object store without copies.
 
         Parameters
         ----------

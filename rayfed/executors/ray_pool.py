@@ -47,12 +47,12 @@ class Pool:
 
 @dataclass
 class _Run:
-    """What is known of a run.
+    """A run that was opened.
 
     Parameters
     ----------
     layout : Layout
-        Who has its clients.
+        Its clients' hosts.
     stateless : bool
         Whether they keep no state.
     """
@@ -147,7 +147,7 @@ class RayExecutor:
     def _answers(
         self, key: str, request: Request, send: Mapping[str, Array]
     ) -> list[tuple[Array | None, Partial | Failure]]:
-        """Return what each host answered, with the indices of its clients."""
+        """Return the answer of each host, with the indices of its clients."""
         parts = self.ask(key, request, send, timed=self.profiled is not None)
         answers = [answer for _, answer in parts]
         if self.profiled is not None:
@@ -229,7 +229,7 @@ class RayExecutor:
         profile.watch(self, "_answers", "sending")
 
     def run(self, key: str) -> _Run:
-        """Return what is known of a run.
+        """Return a run.
 
         Raises
         ------

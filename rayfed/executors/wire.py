@@ -104,7 +104,7 @@ class Wire:
 
     def close(self) -> None:
         """Hang up; the actor drops a request that it has not begun."""
-        with suppress(OSError):  # of an unsent rest
+        with suppress(OSError):  # of bytes that were not sent
             self._file.close()
         self._socket.close()
 

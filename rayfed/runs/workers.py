@@ -278,17 +278,17 @@ def read_tables(file: int, place: int = 0) -> dict[str, Any]:
     held.seek(place)
     head, sizes = pickle.load(held)  # not of the file, whose position all processes share
     place = held.tell()
-    whole, buffers = memoryview(held), []
+    mapping, buffers = memoryview(held), []
     for size in sizes:
         place += -place % _ALIGN
-        buffers.append(whole[place : place + size])
+        buffers.append(mapping[place : place + size])
         place += size
     tables: dict[str, Any] = pickle.loads(head, buffers=buffers)
     return tables
 
 
 def main() -> None:
-    """Serve on the pipe whose number is the first argument, with the file of the second."""
+    """Serve the runs of a pipe: arguments are the numbers of the pipe and of the tables' file."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals out runs stops them
     stopping = Event()
     signal.signal(_STOP, lambda *_: stopping.set())
