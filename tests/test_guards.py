@@ -11,7 +11,7 @@ EVERY = None
 GUARDS = {
     # resumes: what is refused, the same bytes, after kills and on full disks
     "cli/test_changed.py": EVERY,
-    "runs/test_changes.py": EVERY,
+    "runs/test_resume.py": EVERY,
     "runs/test_driver.py": EVERY,
     "runs/test_extended.py": EVERY,
     "runs/test_forgetful.py": EVERY,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
@@ -39,10 +38,6 @@ def state_bytes(memory_gb: float | None) -> int:
 
 class UnknownRun(Exception):
     """The host does not know the run: it was started anew and must be restored."""
-
-
-class NotKept(Exception):
-    """A task that was to be computed ahead is not there: it must be asked for anew."""
 
 
 class Host:
@@ -82,43 +77,9 @@ class Host:
     def exchange(
         self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT
     ) -> Partial | Failure:
-        """Run the client function of an Ask for the clients that live here.
-
-        Raises
-        ------
-        NotKept
-            If something is asked for that was not computed ahead.
-        """
+        """Run the client function of an Ask for the clients that live here."""
         run = self._run(key)
-        answer = self._answer(run, key, request, send, prints)
-        if isinstance(answer, Partial):
-            for serial in () if request.serials is None else request.serials.tolist():
-                run.kept.pop(serial, None)
-            if request.sleep_s is not None and len(request.ids):
-                time.sleep(float(request.sleep_s.max()))
-        return answer
-
-    def work_ahead(
-        self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT
-    ) -> Partial | Failure:
-        """Run client functions whose uploads `exchange` is asked for later, by their numbers.
-
-        Nothing is returned of them. Where one of them fails nothing is kept.
-        """
-        run = self._run(key)
-        now = replace(request, vectors=True, sums=False, serials=None)
-        answer = self._answer(run, key, now, send, prints)
-        if isinstance(answer, Failure) or request.serials is None:
-            return answer
-        for k, serial in enumerate(request.serials.tolist()):
-            run.kept[serial] = {name: rows[k] for name, rows in answer.each.items()}
-        return Partial([], {}, answer.printed)
-
-    def _answer(
-        self, run: HostedRun, key: str, request: Request, send: Mapping[str, Array], prints: Prints
-    ) -> Partial | Failure:
-        kept = _computed_ahead(run, request)
-        task = Task(run, key, request, send, prints, kept)
+        task = Task(run, key, request, send, prints)
         try:
             classes = run.classes if request.classes is None else request.classes
             branches = [b for r, m in classes for b in task.branch(r, m)]
@@ -129,17 +90,11 @@ class Host:
         except Exception as error:  # no client function is to blame
             trace = traceback.format_exc()
             return Failure(int(request.ids[0]), trace, raised(error), prints.kept)
+        if request.sleep_s is not None and len(request.ids):
+            time.sleep(float(request.sleep_s.max()))
         return Partial(branches, task.each, prints.kept)
 
     def _run(self, key: str) -> HostedRun:
         if key not in self.runs:
             raise UnknownRun(key)
         return self.runs[key]
-
-
-def _computed_ahead(run: HostedRun, request: Request) -> dict[int, Mapping[str, Array]]:
-    """Return what was computed ahead of a request, by the place of the client in it."""
-    serials = [] if request.serials is None else request.serials.tolist()
-    if any(serial and serial not in run.kept for serial in serials):
-        raise NotKept
-    return {k: run.kept[serial] for k, serial in enumerate(serials) if serial}

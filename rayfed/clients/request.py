@@ -65,9 +65,6 @@ class Request:
         The round whose rows the clients see, where rows change over rounds; `round` if None.
     sums : bool
         Whether vectors are added up; if not, only what each client sends is returned.
-    serials : (K,) array of int, optional
-        Numbers of tasks under which a host keeps what it has computed ahead; 0 for those
-        that are computed now, as all are if None.
     shares : (K,) array of float, optional
         Weights of the clients in F, which add up to 1 over all clients, where what clients send is
         also added up by these.
@@ -97,7 +94,6 @@ class Request:
     rows: Ints | None = None
     data_round: int | None = None
     sums: bool = True
-    serials: Ints | None = None
     shares: Floats | None = None
     first: Bools | None = None
     labels: Ints | None = None
@@ -122,8 +118,7 @@ class Request:
 
 
 _BY_CLIENT = (
-    "ids", "weights", "steps", "groups", "sleep_s", "draw", "rows", "serials", "shares", "first",
-    "labels",
+    "ids", "weights", "steps", "groups", "sleep_s", "draw", "rows", "shares", "first", "labels",
 )  # fmt: skip
 _NAMES = tuple(field.name for field in fields(Request))
 _ARRAYS = tuple(map(_NAMES.index, _BY_CLIENT))

@@ -40,15 +40,12 @@ class HostedRun:
         The clients' state.
     stacks : Stacks
         Stacks of rows.
-    kept : dict of int to mapping of str to array
-        What clients send, computed ahead, by the number of the task.
     """
 
     setup: Setup
     classes: Sequence[Class]
     store: Store
     stacks: Stacks = field(default_factory=Stacks)
-    kept: dict[int, Mapping[str, Array]] = field(default_factory=dict)
 
 
 class Task:
@@ -66,9 +63,6 @@ class Task:
         What every client downloads.
     prints : Prints
         Where what client functions print goes.
-    kept : mapping of int to mapping of str to array
-        What clients send, as far as it was computed ahead, by the place of the client in the
-        request.
 
     Attributes
     ----------
@@ -78,10 +72,10 @@ class Task:
 
     def __init__(
         self, run: HostedRun, key: str, request: Request, send: Mapping[str, Array],
-        prints: Prints, kept: Mapping[int, Mapping[str, Array]],
+        prints: Prints,
     ) -> None:  # fmt: skip
         self.run, self.setup, setup = run, run.setup, run.setup
-        self.request, self.kept = request, kept
+        self.request = request
         round = request.round if request.data_round is None else request.data_round
         self.view = setup.views.of(request.owner).at(round)
         self.norm = float(send[NORM]) if NORM in send else None
@@ -184,12 +178,6 @@ class Task:
         """Return the vectors that some clients upload, computed stack by stack."""
         keys = self.arrangement.keys[index]
         stacked: dict[str, Array] = {}
-        if self.kept:
-            known = np.array([k in self.kept for k in index.tolist()])
-            keys = np.where(known, -1, keys)
-            for j in np.flatnonzero(known).tolist():
-                ahead = {name: row[None] for name, row in self.kept[int(index[j])].items()}
-                self._collect(ahead, index[j : j + 1], stacked, len(index), [j])
         for key in range(int(keys.max()) + 1):
             members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
             if isinstance(members, slice) or len(members):

@@ -16,8 +16,8 @@ from rayfed.core.arrays import Array
 Flat: TypeAlias = dict[str, Any]
 """Named arrays as `flat` has them."""
 
-ASIDE = 2**12
-"""Bytes from which an array travels beside the pickle of a message."""
+SMALL = 2**12
+"""Bytes from which arrays are pickled by NumPy: to copy them costs more than what that names."""
 _PLAIN = frozenset("?bBhHiIlLqQefd")  # types that their letter describes
 
 
@@ -30,7 +30,7 @@ def flat(value: Any) -> Any:
     ((1,), 'd', bytearray(b'\x00\x00\x00\x00\x00\x00\xf0?'))
     >>> flat(None)
     """
-    if type(value) is not np.ndarray or value.nbytes >= ASIDE:
+    if type(value) is not np.ndarray or value.nbytes >= SMALL:
         return value
     kind = value.dtype
     if kind.char not in _PLAIN or not kind.isnative or not value.flags.c_contiguous:

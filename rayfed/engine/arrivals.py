@@ -63,8 +63,6 @@ class ArrivalPolicy:
         shared = channel.uplink is not None and channel.uplink.by_round
         self.by_version = shared or any(solver.scheduled for solver in run.training.solvers)
         self.keeps_state = bool(run.initial)
-        self.works_ahead = False
-        self.begun = 0  # tasks up to this number were looked at by `_work_ahead`
 
     def first(self, first: RunState) -> RunState:
         """Return the state before anything is dispatched."""
@@ -81,7 +79,6 @@ class ArrivalPolicy:
         closed, state = self._advance(before), before.state
         places, line = self.places, self.places.line
         stats.time_s, stats.timeline = line.now_s, line
-        self._work_ahead(stats)
         values: dict[str, float] = {}
         losses: dict[int, float] = {}
         if closed.used:
@@ -116,32 +113,9 @@ class ArrivalPolicy:
         assert line is not None  # `first` made it, or a checkpoint held it
         if self.line is not line:
             ask = self.exchange.channel.rule.asked(self.algorithm.ask(before.state))
-            self.places, self.ahead, self.begun = Places(self.run, self.exchange, ask, line), {}, 0
-            self.works_ahead = (
-                self.exchange.executor.works_ahead
-                and not (ask.vectors or self.keeps_state)
-                and self.run.wall_scale is None
-                and self.places.count * ask.bytes_up(self.run.training.dtype.itemsize) <= _AHEAD
-            )
+            self.places, self.ahead = Places(self.run, self.exchange, ask, line), {}
             self.line = line
         return self.places.advance(before.selection, before.channel)
-
-    def _work_ahead(self, stats: RoundStats) -> None:
-        """Let hosts begin the works that are under way since the last update, and will be used.
-
-        Each is asked for again when it enters an update; see `Executor.prepare`.
-        """
-        executor, run, line = self.exchange.executor, self.run, self.places.line
-        if not self.works_ahead:
-            return
-        under_way = (*line.waiting, *line.open.values())
-        tasks = [w for w in under_way if w.serial > self.begun and w.status == USED]
-        self.begun = line.serial
-        missing = (run.ending.rounds - stats.round) * self.algorithm.takes
-        for part in self._by_part(heapq.nsmallest(missing, tasks)):
-            table = Tasks.of(part)
-            request, send = self._request(table, table.weight)
-            executor.prepare(run.folder, replace(request, serials=table.serial), send)
 
     # -- replies ---------------------------------------------------------------------------
 
@@ -156,9 +130,7 @@ class ArrivalPolicy:
             if ask.vectors:
                 gathered = self._vectors(rows, weights, stats)
             else:
-                tasks = Tasks.of(rows)
-                request, send = self._request(tasks, weights)
-                request = replace(request, serials=tasks.serial if self.works_ahead else None)
+                request, send = self._request(Tasks.of(rows), weights)
                 gathered = self.exchange.compute(request, send, stats.when)
             answer = TaskAnswer(
                 ids, steps, staleness, raw, weights, end_s - start_s, gathered, line.version + 1

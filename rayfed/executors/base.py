@@ -54,20 +54,6 @@ class Executor(Protocol):
         """Whether a run that is opened again, from a checkpoint, gets other hosts."""
         return False
 
-    @property
-    def works_ahead(self) -> bool:
-        """Whether hosts have processors of their own to compute while nobody waits for them."""
-        return False
-
-    def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts that task ahead compute what later requests name by their `Request.serials`.
-
-        They begin after the next `exchange` of the run, which does not wait for them. Results do
-        not depend on it; a client function that fails is reported by the request that wants its
-        upload.
-        """
-        assert self.works_ahead  # others are given nothing
-
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run, or begin it again from the client state of a checkpoint.
 
@@ -112,7 +98,7 @@ class Executor(Protocol):
 
 
 def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failure]]) -> Gathered:
-    """Put together what the hosts returned.
+    """Join the answers of the hosts.
 
     Parameters
     ----------
@@ -124,20 +110,19 @@ def gather(request: Request, parts: Sequence[tuple[Array | None, Partial | Failu
     ClientFailed
         If a client function raised.
     """
-    whole = combined(request, parts, EVERY)
-    if isinstance(whole, Failure):
-        raise ClientFailed(whole.client, whole.trace, whole.reason)
-    ((_, _, sums),) = whole.branches
-    return Gathered(sums, whole.each)
+    answer = combined(request, parts, EVERY)
+    if isinstance(answer, Failure):
+        raise ClientFailed(answer.client, answer.trace, answer.reason)
+    ((_, _, sums),) = answer.branches
+    return Gathered(sums, answer.each)
 
 
 def combined(
     request: Request,
     parts: Sequence[tuple[Array | None, Partial | Failure]],
     within: Sequence[Class],
-    printed: Iterable[str] = (),
 ) -> Partial | Failure:
-    """Return what one host would have returned that had the clients of all hosts.
+    """Join the answers of hosts into that of one host with all their clients.
 
     Parameters
     ----------
@@ -145,12 +130,10 @@ def combined(
         As for `gather`.
     within : sequence of (residue, modulus)
         The classes of the request; their branches are joined.
-    printed : iterable of str
-        What client functions had printed before.
     """
     branches = []
     each: dict[str, Array] = {}
-    printed = (*printed, *(line for _, part in parts for line in part.printed))
+    printed = tuple(line for _, part in parts for line in part.printed)
     for index, part in parts:
         if isinstance(part, Failure):
             return replace(part, printed=printed)

@@ -1,14 +1,15 @@
-"""Calls of hosts: by wire within a node, by Ray elsewhere and for all that is rare.
+"""Calls of hosts: requests by wire within a node, everything else by Ray.
 
-A driver that hosts clients itself calls that host directly, once the others are at work.
+A driver that hosts clients calls its own host directly, once the others have their requests.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import ray
 from ray.exceptions import ActorUnschedulableError, RayActorError
@@ -20,14 +21,14 @@ from rayfed.core.arrays import Array
 from rayfed.core.flat import NamedArrays
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
-from rayfed.executors.wire import PROTOCOL, Address, Lost, Pending, Wire, send_all, wait
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
 LOST = (RayActorError, ActorUnschedulableError)
-"""What Ray says of actors that have died, and of those whose node is known to be gone."""
+"""Errors of Ray about actors that have died, or whose node has gone."""
 Send: TypeAlias = Mapping[str, Array]
-"""What clients download."""
+"""Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
-"""A host, the request for its clients, and what they download."""
+"""A host, the request for its clients, and their downloads."""
 
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
@@ -57,23 +58,23 @@ class Calls:
         return host == len(self.actors)
 
     def call(self, host: int, method: str, *given: Any) -> Any:
-        """Call a method of a host; return what `get` takes."""
+        """Call a method of a host, and return an argument for `get`."""
         if self.is_own(host):
             return partial(getattr(self.own, method), *given)
         return getattr(self.actors[host], method).remote(*given)
 
     def connect(self) -> None:
         """Connect with the hosts of this node that it is not connected with."""
-        missing = [h for h, wire in enumerate(self.wires) if wire is None or wire.lost]
+        missing = [h for h, wire in enumerate(self.wires) if wire is None]
         here = this_node()
         addresses = self.get([self.call(h, "listen", here) for h in missing])
         for h, address in zip(missing, addresses, strict=True):
             self.wires[h] = _connected(address)
 
-    def send(
+    def exchange(
         self, method: Method, key: str, messages: Sequence[Message], in_store: dict[int, Any]
     ) -> list[Any]:
-        """Send requests to hosts with what their clients download; return what `get` takes.
+        """Send requests to hosts with the downloads of their clients, and return the answers.
 
         Parameters
         ----------
@@ -82,49 +83,47 @@ class Calls:
         key : str
             Of the run.
         messages : sequence of (host, request, send)
+            One to a host.
         in_store : dict of int to object reference
-            What is in the object store already, by its id in this process.
+            Downloads that are in the object store already, by their id in this process.
+
+        Raises
+        ------
+        HostLost, ScratchError
+            As for `get`.
         """
-        ways = [self.way(message) for message in messages]
-        by_ray = (_bytes(m[2]) for m, way in zip(messages, ways, strict=True) if way == "ray")
+        wires = [self._wire(host, send) for host, _, send in messages]
+        by_ray = (
+            _bytes(send)
+            for (host, _, send), wire in zip(messages, wires, strict=True)
+            if wire is None and not self.is_own(host)
+        )
         large = sum(by_ray) > BY_VALUE
         calls: list[Any] = []
-        for (host, request, send), way in zip(messages, ways, strict=True):
-            if way == "here":
-                calls.append(self.call(host, "answer", method, key, request, send))
-                continue
-            wire = self.wires[host]
-            if wire is not None and way == "wire":
-                calls.append(wire.send(method, key, request, NamedArrays(send)))
-                continue
-            beside: tuple[Any, ...] = ()
-            if large and send:
-                if id(send) not in in_store:
-                    in_store[id(send)] = ray.put(send)
-                beside = ([in_store[id(send)]],)
-            packed = pickle.dumps((key, request, None if beside else send), PROTOCOL)
-            calls.append(self.call(host, "message", method, packed, *beside))
-        for wire in {call.wire for call in calls if isinstance(call, Pending)}:
-            wire.move(receive=False)  # all at once: an actor that begins may take the processor
-        return calls
+        with self._checked():
+            for (host, request, send), wire in zip(messages, wires, strict=True):
+                if wire is not None:
+                    wire.send(method, key, request, NamedArrays(send))
+                    calls.append(wire)
+                    continue
+                if self.is_own(host):
+                    calls.append(self.call(host, "answer", method, key, request, send))
+                    continue
+                reference: tuple[Any, ...] = ()
+                if large and send:
+                    if id(send) not in in_store:
+                        in_store[id(send)] = ray.put(send)
+                    reference = ([in_store[id(send)]],)
+                packed = pickle.dumps((key, request, None if reference else send), PROTOCOL)
+                calls.append(self.call(host, "message", method, packed, *reference))
+        return self.get(calls)
 
-    def way(self, message: Message) -> Literal["here", "wire", "ray"]:
-        """Return how a request goes to its host."""
-        host, _, send = message
-        if self.is_own(host):
-            return "here"
-        by_wire = self.wires[host] is not None and _bytes(send) <= _BY_WIRE
-        return "wire" if by_wire else "ray"
-
-    def in_order(self, begun: Sequence[Any], messages: Sequence[Message]) -> bool:
-        """Return whether requests arrive after those that were sent before: all go one way."""
-        if not begun:
-            return True
-        before = {"wire" if isinstance(call, Pending) else "ray" for call in begun}
-        return len(before | (set(map(self.way, messages)) - {"here"})) == 1
+    def _wire(self, host: int, send: Send) -> Wire | None:
+        """Return the wire that a request goes by; None for a large one, and for the own host."""
+        return None if self.is_own(host) or _bytes(send) > _BY_WIRE else self.wires[host]
 
     def get(self, calls: Sequence[Any]) -> list[Any]:
-        """Get the results of calls: replies on wires, references of Ray's, or calls in here.
+        """Get the results of calls: answers on wires, references of Ray's, or calls in here.
 
         Raises
         ------
@@ -133,46 +132,47 @@ class Calls:
         ScratchError
             If client state fits neither the memory nor the disk of a host.
         """
-        if not calls:
-            return []
-        replies = [call for call in calls if isinstance(call, Pending)]
-        here = [call for call in calls if isinstance(call, partial)]
-        refs = [call for call in calls if not isinstance(call, (Pending, partial))]
-        try:
-            if here:
-                send_all([wire for wire in self.wires if wire is not None])
-            made = iter([call() for call in here])
-            wait(replies)
-            come = iter(ray.get(refs) if refs else [])
+        refs = [call for call in calls if not isinstance(call, (Wire, partial))]
+        with self._checked():
+            here = {id(call): call() for call in calls if isinstance(call, partial)}
+            by_wire = answers(call for call in calls if isinstance(call, Wire))
+            by_ray = iter(ray.get(refs) if refs else [])
             results = [
-                call.value()
-                if isinstance(call, Pending)
-                else next(made)
+                by_wire[call]
+                if isinstance(call, Wire)
+                else here[id(call)]
                 if isinstance(call, partial)
-                else _unpacked(next(come))
+                else _unpacked(next(by_ray))
                 for call in calls
             ]
-        except (Lost, *LOST) as error:
-            self.hang_up()
-            raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
-        for result in results:
-            if isinstance(result, (UnknownRun, HostLost)):
-                self.hang_up()
-            if isinstance(result, UnknownRun):
-                raise HostLost("a client actor was started anew and must be restored")
-            if isinstance(result, (HostLost, ScratchError)):
-                raise result
+            for result in results:
+                if isinstance(result, UnknownRun):
+                    raise HostLost("a client actor was started anew and must be restored")
+                if isinstance(result, (HostLost, ScratchError)):
+                    raise result
         return results
 
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Hang up after any error, since answers may be left on wires; say that a host was lost."""
+        try:
+            yield
+        except BaseException as error:
+            self.hang_up()
+            if isinstance(error, (Lost, *LOST)):
+                raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
+            raise
+
     def hang_up(self) -> None:
-        """Let hosts drop what they have not begun with: a run may be opened anew."""
-        for wire in self.wires:
+        """Let hosts drop requests that they have not begun: a run may be opened anew."""
+        for host, wire in enumerate(self.wires):
             if wire is not None:
                 wire.close()
+            self.wires[host] = None
 
 
 def _connected(address: Address | None) -> Wire | None:
-    """Return a wire to an address; None if there is none, or nobody is there."""
+    """Return a wire to an address; None without an address, or if no actor listens there."""
     try:
         return None if address is None else Wire(address)
     except OSError:
@@ -180,7 +180,7 @@ def _connected(address: Address | None) -> Wire | None:
 
 
 def _unpacked(answer: Any) -> Any:
-    """Return what Ray brought; small answers are pickled."""
+    """Return an answer that came by Ray; small ones are pickled."""
     return pickle.loads(answer) if isinstance(answer, bytes) else answer
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import ray
 
-from rayfed.clients.host import NotKept, UnknownRun
-from rayfed.clients.request import Partial, Request
+from rayfed.clients.host import UnknownRun
+from rayfed.clients.request import Request
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.sources import NO_SOURCES, Sources
@@ -30,7 +30,7 @@ AT_ONCE = 16
 
 @dataclass
 class _Run:
-    """A run at a node: who calls its actors for it, one thing at a time."""
+    """A run at a node: the executor of its actors, for one call at a time."""
 
     executor: RayExecutor
     alone: threading.Lock = field(default_factory=threading.Lock)
@@ -71,7 +71,7 @@ class Combiner(Actor):
         return os.getpid()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> Refusal | None:
-        """Begin a run; see `HostActor.open`. Waits for what is asked of it before."""
+        """Begin a run, after the earlier calls of it; see `HostActor.open`."""
         self.close(key)
 
         def begin() -> None:
@@ -93,18 +93,10 @@ class Combiner(Actor):
         """Answer a message as one host would; `stored` is as for `Actor.message`."""
 
         def answer(run: _Run) -> Answer:
-            executor = run.executor
-            if method == "work_ahead":
-                executor.prepare(key, request, send)
-                executor.begin_prepared(key)
-                return Partial([], {})
             timed = method == "timed"
-            parts, answers, earlier = executor.ask(key, request, send, timed=timed, stored=stored)
-            if any(isinstance(answer, NotKept) for answer in answers):
-                return NotKept()  # the driver has the models of what was to be computed ahead
-            asked, whole = request.classes, executor.run(key).layout.within
-            indexed = [(part.index, found) for part, found in zip(parts, answers, strict=True)]
-            return combined(request, indexed, whole if asked is None else asked, earlier)
+            parts = run.executor.ask(key, request, send, timed=timed, stored=stored)
+            asked, all_classes = request.classes, run.executor.run(key).layout.within
+            return combined(request, parts, all_classes if asked is None else asked)
 
         return self._with(key, answer)
 

@@ -1,9 +1,9 @@
-"""Layout: how many processes host clients, on which nodes, who has which, and what each gets."""
+"""Layout: the hosts of clients, their nodes, and the parts of a request for each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from rayfed.core.tree import EVERY, Class
 
 @dataclass(frozen=True)
 class HostRequest:
-    """What one host gets of a request: the host, the indices of its clients, and its request."""
+    """Part of a request for one host: the host, the indices of its clients, and its request."""
 
     host: int
     index: Ints
@@ -70,8 +70,8 @@ class Layout:
         request : Request
             If it names classes, it is dealt within these.
         movable : bool
-            Whether clients may be asked anywhere, since they keep no state there and nothing was
-            computed ahead. Then they are shared out evenly if hosts would be loaded unequally.
+            Whether clients may be asked anywhere, since they keep no state there. Then they are
+            shared out evenly if hosts would be loaded unequally.
         """
         ids, layout, dealt = request.ids, self, request.classes is not None
         if request.classes is not None:
@@ -91,7 +91,7 @@ class Layout:
         return parts
 
     def _loads(self, hosts: Ints) -> list[int]:
-        """Return how many clients each host has, given the host of each."""
+        """Count the clients of each host, given the host of each client."""
         counts: list[int] = np.bincount(hosts, minlength=len(self.sizes)).tolist()
         return counts
 
@@ -99,44 +99,28 @@ class Layout:
         return Layout(balanced(ids, self.sizes, within), self.sizes, within)
 
 
-def needed(
-    part: Request, send: Mapping[str, Array], known: Container[int]
-) -> tuple[Request, Mapping[str, Array]]:
-    """Return what a host gets: what its clients download, but for what it has computed ahead.
+def needed(part: Request, send: Mapping[str, Array]) -> tuple[Request, Mapping[str, Array]]:
+    """Restrict the downloads of a request to those of one host's clients.
 
     Parameters
     ----------
     part : Request
         For the clients of one host.
     send : mapping of str to array
-        What all clients of all hosts download; stacks, if the request names their rows.
-    known : container of int
-        Tasks that hosts compute ahead.
+        Downloads of the clients of all hosts; stacks, if the request names their rows.
 
     Examples
     --------
-    A host that has computed the first of two tasks needs the model of the second alone:
-
     >>> none = np.zeros(2, dtype=np.int64)
     >>> part = Request("algorithm", "train", {}, np.array([4, 7]), np.ones(2), none, none, 1, 0,
-    ...     rows=np.array([0, 2]), serials=np.array([11, 12]))
-    >>> part, send = needed(part, {"x": np.array([[0.0], [1.0], [2.0]])}, {11})
-    >>> part.serials.tolist(), part.rows.tolist(), send["x"].tolist()
-    ([11, 0], [0, 0], [[2.0]])
+    ...     rows=np.array([0, 2]))
+    >>> part, send = needed(part, {"x": np.array([[0.0], [1.0], [2.0]])})
+    >>> part.rows.tolist(), send["x"].tolist()
+    ([0, 1], [[0.0], [2.0]])
     """
-    if part.serials is None and part.rows is None:
-        return part, send
-    missing = np.ones(len(part.ids), dtype=np.bool_)
-    if part.serials is not None:
-        missing = np.array([serial not in known for serial in part.serials.tolist()])
-        if not missing.any():
-            return part, {}
-        part = replace(part, serials=np.where(missing, 0, part.serials))
     if part.rows is None:
         return part, send
-    versions, place = np.unique(part.rows[missing], return_inverse=True)
-    rows = np.zeros(len(part.ids), dtype=np.int64)
-    rows[missing] = place.ravel()
+    versions, rows = np.unique(part.rows, return_inverse=True)
     return replace(part, rows=rows), {name: stack[versions] for name, stack in send.items()}
 
 
@@ -165,7 +149,7 @@ def host_count(clients: int, clients_per_actor: int | str, cpus: int) -> int:
 def actors_by_node(
     count: int, cpus: Mapping[str, float], here: Mapping[str, int], most: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many client actors to start on each node that has none yet.
+    """Return the number of client actors to start on each node that has none yet.
 
     Parameters
     ----------

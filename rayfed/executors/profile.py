@@ -17,7 +17,7 @@ all clients and their columns; tables and checkpoints on the disk; and what is b
 
 
 class Profile:
-    """Measures how long the methods of some objects take.
+    """Durations of methods of some objects.
 
     At each moment one step goes on, the innermost one; what it calls and is watched as well is
     counted there. A profile takes the place of the methods that it watches, so that a run without
@@ -43,7 +43,7 @@ class Profile:
 
     @property
     def rounds(self) -> int:
-        """How many rounds have begun."""
+        """Number of rounds that have begun."""
         return self.begun["other"]
 
     @property
@@ -83,7 +83,7 @@ class Profile:
         setattr(owner, method, timed)
 
     def computed(self, seconds: Sequence[float]) -> None:
-        """Count the seconds that actors computed, for the slowest of whom the present step waited.
+        """Count the seconds that actors computed; the current step waited for the slowest.
 
         Parameters
         ----------
@@ -103,6 +103,6 @@ class Profile:
         self._step, self._since, self._whole = step, now, whole
 
     def record(self) -> dict[str, Any]:
-        """Return what is known, for a file."""
+        """Return the measurements, for a file."""
         known: dict[str, Any] = {"rounds": self.rounds, "seconds": self.seconds}
         return known | ({"computing_mean_actor": self.mean_s} if self.mean_s else {})

@@ -1,4 +1,4 @@
-"""The client actor. A file of its own: what it imports decides what each actor costs."""
+"""The client actor. Few imports, since every actor pays for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import ray
 
-from rayfed.clients.host import Host, NotKept, UnknownRun, state_bytes
+from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Kept
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.store import ScratchError, StateRows
@@ -23,13 +23,13 @@ from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import HostLost
 from rayfed.executors.orphan import end_with_parent
-from rayfed.executors.wire import PROTOCOL, Address, Socket
+from rayfed.executors.wire import PROTOCOL, Address, listen
 
 Answered = TypeVar("Answered")
-Refusal: TypeAlias = UnknownRun | ScratchError | NotKept | HostLost
+Refusal: TypeAlias = UnknownRun | ScratchError | HostLost
 """Errors that are sent back as values: Ray would wrap them."""
 Answer: TypeAlias = Partial | Failure | Refusal
-Method: TypeAlias = Literal["exchange", "timed", "work_ahead"]
+Method: TypeAlias = Literal["exchange", "timed"]
 """What drivers ask for in messages, by Ray or by wire."""
 
 BY_VALUE = 2**20
@@ -39,7 +39,7 @@ _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a milli
 
 
 class Actor:
-    """What drivers send messages to: a client actor, or the combiner of some.
+    """Receiver of the messages of drivers: a client actor, or the combiner of some.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Actor:
         if node != this_node():
             return None
         try:
-            return Socket(self.answer, self.alone).start().address
+            return listen(self.answer, self.alone)
         except (OSError, AttributeError):
             return None
 
@@ -84,7 +84,7 @@ class Actor:
         ----------
         method : str
             "exchange" answers an Ask for the clients that live here; "timed" also says how long
-            that took; "work_ahead" runs client functions ahead of the Ask that wants their uploads.
+            that took.
         packed : bytes
             Pickled (key of the run, request, what its clients download).
         stored : sequence of object references
@@ -98,7 +98,7 @@ class Actor:
 
 
 class RayHost:
-    """A `Host` whose runs come from the object store: in a client actor, or in a driver.
+    """A `Host`, in a client actor or in a driver, that gets its runs from the object store.
 
     It does one thing at a time, whoever asks for it.
 
@@ -115,7 +115,7 @@ class RayHost:
         self.alone: AbstractContextManager[Any] = threading.Lock()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
-        """Begin a run; what it needs comes from the object store, shared without copies.
+        """Begin a run; its setup and tables are shared from the object store without copies.
 
         Parameters
         ----------
@@ -143,8 +143,7 @@ class RayHost:
     ) -> Answer:  # fmt: skip
         """Answer a message, while nothing else is done here; `stored` is as for `Actor.message`."""
         begun = time.perf_counter()
-        call = self.host.work_ahead if method == "work_ahead" else self.host.exchange
-        answer: Answer = or_refusal(lambda: call(key, request, send, Kept()))
+        answer: Answer = or_refusal(lambda: self.host.exchange(key, request, send, Kept()))
         if method == "timed" and isinstance(answer, Partial):
             answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer
@@ -188,7 +187,7 @@ def or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
     """Return an error that the driver acts on as a value."""
     try:
         return call()
-    except (UnknownRun, ScratchError, NotKept, HostLost) as error:
+    except (UnknownRun, ScratchError, HostLost) as error:
         return error
 
 

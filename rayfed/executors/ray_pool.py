@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import ray
 
-from rayfed.clients.host import NotKept, UnknownRun
+from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.tree import EVERY, Class
 from rayfed.executors.base import Gathered, gather, merged, share
-from rayfed.executors.calls import LOST, Calls, Send, reason_of
-from rayfed.executors.layout import HostRequest, Layout, needed
+from rayfed.executors.calls import LOST, Calls, reason_of
+from rayfed.executors.layout import Layout, needed
 from rayfed.executors.profile import Profile
-from rayfed.executors.ray_host import RayHost
+from rayfed.executors.ray_host import Method, RayHost
 
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _LOOK_S = 1.0  # between looks at a pool that was offered, while hosts start
@@ -36,42 +36,29 @@ class Pool:
         Of `HostActor`, or of `Combiner`, which answers as one.
     sizes : sequence of int
         How many client actors each stands for.
-    works_ahead : bool
-        Whether there is a processor for each client actor and the driver, so that actors may
-        compute ahead.
     version : int
         Later pools of a study have larger ones.
     """
 
     actors: Sequence[Any]
     sizes: Sequence[int]
-    works_ahead: bool = False
     version: int = 0
 
 
 @dataclass
 class _Run:
-    """What is known of a run.
+    """A run that was opened.
 
     Parameters
     ----------
     layout : Layout
-        Who has its clients.
+        Its clients' hosts.
     stateless : bool
         Whether they keep no state.
-    prepared : list of (Request, mapping of str to array)
-        What hosts are given to compute ahead after the next exchange.
-    begun : list of Pending or object reference
-        Calls to compute ahead of which nobody has asked yet how they ended.
-    known : set of int
-        The tasks that were in such calls.
     """
 
     layout: Layout
     stateless: bool
-    prepared: list[tuple[Request, Send]] = field(default_factory=list)
-    begun: list[Any] = field(default_factory=list)
-    known: set[int] = field(default_factory=set)
 
 
 class RayExecutor:
@@ -107,7 +94,7 @@ class RayExecutor:
         self._use(pool)
 
     def _use(self, pool: Pool) -> None:
-        self.pool, self.works_ahead = pool, pool.works_ahead
+        self.pool = pool
         self.calls = Calls(pool.actors, self.own)
         self.sizes = [*pool.sizes, *([] if self.own is None else [1])]
 
@@ -160,20 +147,16 @@ class RayExecutor:
     def _answers(
         self, key: str, request: Request, send: Mapping[str, Array]
     ) -> list[tuple[Array | None, Partial | Failure]]:
-        """Return what each host answered, with the indices of its clients."""
-        timed = self.profiled is not None
-        parts, answers, earlier = self.ask(key, request, send, timed=timed)
-        if any(isinstance(answer, NotKept) for answer in answers):
-            assert request.serials is not None
-            anew = replace(request, serials=np.zeros_like(request.serials))
-            parts, answers, later = self.ask(key, anew, send, timed=timed)
-            earlier += later
+        """Return the answer of each host, with the indices of its clients."""
+        parts = self.ask(key, request, send, timed=self.profiled is not None)
+        answers = [answer for _, answer in parts]
         if self.profiled is not None:
             taken = [s for a in answers if isinstance(a, Partial) for s in a.seconds]
             self.profiled.computed(taken)
-        for line in (*earlier, *(line for answer in answers for line in answer.printed)):
-            self.tell(line)
-        return [(part.index, answer) for part, answer in zip(parts, answers, strict=True)]
+        for answer in answers:
+            for line in answer.printed:
+                self.tell(line)
+        return parts
 
     def ask(
         self,
@@ -183,8 +166,8 @@ class RayExecutor:
         *,
         timed: bool = False,
         stored: Sequence[Any] = (),
-    ) -> tuple[list[HostRequest], list[Any], list[str]]:
-        """Send a request to the hosts of its clients, and let these begin what was prepared.
+    ) -> list[tuple[Array | None, Partial | Failure]]:
+        """Send a request to the hosts of its clients, and return the answers.
 
         Parameters
         ----------
@@ -195,43 +178,16 @@ class RayExecutor:
 
         Returns
         -------
-        parts : list of HostRequest
-        answers : list of Partial, Failure or NotKept
-            Of each part.
-        printed : list of str
-            What client functions printed that had been prepared earlier.
+        list of (index, Partial or Failure)
+            The indices of each host's clients, and its answer.
         """
         run = self.run(key)
-        parts = self._split(run, request)
-        sent = [(part.host, *needed(part.request, send, run.known)) for part in parts]
+        parts = run.layout.split(request, movable=run.stateless)
+        messages = [(part.host, *needed(part.request, send)) for part in parts]
         in_store = {id(send): stored[0]} if stored else {}
-        begun, run.begun = run.begun, []
-        if not self.calls.in_order(begun, sent):
-            self.calls.get(begun)
-        calls = self.calls.send("timed" if timed else "exchange", key, sent, in_store)
-        self.begin_prepared(key)
-        answers, earlier = self.calls.get(calls), self.calls.get(begun)  # these are done by now
-        run.known -= _numbers(request)
-        return parts, answers, [line for answer in earlier for line in answer.printed]
-
-    def prepare(self, key: str, request: Request, send: Mapping[str, Array]) -> None:
-        """Let hosts work ahead after the next `exchange`; see `Executor`."""
-        self.run(key).prepared.append((request, send))
-
-    def begin_prepared(self, key: str) -> None:
-        """Let actors begin what was prepared, without waiting for them."""
-        run = self.run(key)
-        prepared, run.prepared = run.prepared, []
-        for request, send in prepared:
-            parts = [p for p in self._split(run, request) if not self.calls.is_own(p.host)]
-            messages = [(part.host, part.request, send) for part in parts]
-            run.begun += self.calls.send("work_ahead", key, messages, {})
-            for part in parts:
-                run.known |= _numbers(part.request)
-
-    def _split(self, run: _Run, request: Request) -> list[HostRequest]:
-        movable = run.stateless and request.serials is None
-        return run.layout.split(request, movable=movable)
+        method: Method = "timed" if timed else "exchange"
+        answers = self.calls.exchange(method, key, messages, in_store)
+        return [(part.index, answer) for part, answer in zip(parts, answers, strict=True)]
 
     def snapshot(self, key: str) -> Iterator[StateRows]:
         """Yield the client state that changed since the last snapshot, in pieces."""
@@ -273,7 +229,7 @@ class RayExecutor:
         profile.watch(self, "_answers", "sending")
 
     def run(self, key: str) -> _Run:
-        """Return what is known of a run.
+        """Return a run.
 
         Raises
         ------
@@ -316,8 +272,3 @@ class RayExecutor:
             if not waiting:
                 return
         raise ConnectionError(f"client actors did not come back in {_RESTART_S:g} s: {why}")
-
-
-def _numbers(request: Request) -> set[int]:
-    """Return the numbers of the tasks of a request, if it names them."""
-    return set() if request.serials is None else set(request.serials.tolist())

@@ -12,7 +12,7 @@ from rayfed.engine.run import Run
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far a run is: rounds done and to do, virtual seconds, last loss."""
+    """Progress of a run: rounds done and to do, virtual seconds, last loss."""
 
     round: int
     rounds: int
@@ -31,7 +31,7 @@ class Backend:
         """Wait until all client actors have started; calls ``report(started, total)``."""
 
     def listens(self) -> str | None:
-        """Return who listens on the network during the runs, in one line; None if nobody does."""
+        """Return the addresses that listen during the runs, in one line; None without any."""
         return None
 
     def execute(
@@ -49,22 +49,22 @@ class Backend:
 
 
 class ProgressDisplay:
-    """Displays the progress of a study; this one shows nothing, others say what they show."""
+    """Display of the progress of a study; this one shows nothing."""
 
     def note(self, line: str) -> None:
         """Show a line that stays."""
 
     def actors(self, started: int, total: int) -> None:
-        """Show how many client actors have started."""
+        """Show the number of client actors that have started."""
 
     def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
-        """Show how far the runs are."""
+        """Show the progress of the runs."""
 
     def best(self, text: str) -> None:
         """Show the best trials of a sweep so far."""
 
     def page(self, done: int, total: int, text: str) -> None:
-        """Show how far the page is, and what is done for it."""
+        """Show the progress of the page, and the current step."""
 
     def __enter__(self) -> Self:
         return self

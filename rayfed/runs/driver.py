@@ -51,7 +51,7 @@ LOOP = "loop"
 
 @dataclass(frozen=True)
 class Moment:
-    """What a run is between two rounds.
+    """State of a run between two rounds.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Driver:
                 go = partial(moments.throw, error)
 
     def moments(self, resume: bool = False) -> Generator[Moment, None, str]:
-        """Yield what the run is before its first and after every round; return as `execute` does.
+        """Yield the run's state before its first and after every round; return as `execute` does.
 
         Whoever closes the generator before its end leaves a checkpoint.
         """
@@ -280,7 +280,7 @@ class Driver:
         return leases.is_asked(self.records.folder)
 
     def _shown(self, now: Moment) -> Generator[Moment, None, Moment]:
-        """Yield a moment, and return it as it is for the run when whoever looked has decided."""
+        """Yield a moment, and return it as changed by the caller's decision."""
         try:
             yield now
         except GeneratorExit:
@@ -292,7 +292,7 @@ class Driver:
         return Moment(now.state, now.row, last, closed, LOOP)
 
     def _moment(self, run_state: RunState, row: Row) -> Moment:
-        """Return what a state and its row mean for the run."""
+        """Return the moment of a state and its row."""
         rule = self._rule(run_state, row)
         if rule is None:
             return Moment(run_state, row, run_state, row)
@@ -312,7 +312,7 @@ class Driver:
         return rule
 
     def _update_progress(self, now: Moment) -> None:
-        """Note how far the run is; a row without an evaluation keeps the last loss."""
+        """Note the run's progress; a row without an evaluation keeps the last loss."""
         loss = now.closed["loss"] if math.isfinite(now.closed["loss"]) else self.progress.loss
         rounds, state = self.run.ending.rounds, now.state
         self.progress = RunProgress(state.round, rounds, state.time_s, loss)
@@ -333,7 +333,7 @@ class Driver:
                 snapshot(self.records.folder)
 
     def _say(self, line: str) -> None:
-        """Say something about the run for those who look for a mistake."""
+        """Log a line about the run, for debugging."""
         logger.info("%s: %s", self.run.folder, line)
 
     # -- the end ---------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class Driver:
         write_outputs(self.run, self.records, self.loop.measures, end.last, rows)
 
     def _fail(self, reason: str, trace: str, retry: bool = False) -> str:
-        """Keep what was recorded, as far as the disk takes it, and say why the run ended."""
+        """Keep the records, as far as the disk takes them, and log the reason of the end."""
         for keep in (
             self.records.flush,
             lambda: finish(self.records.folder, self.run.record),
@@ -364,7 +364,7 @@ class Driver:
         return "failed"
 
     def _files(self) -> dict[str, dict[str, Any]]:
-        """Return what is known of the files of a run that failed; nothing if they are gone."""
+        """Return the entries of the files of a run that failed; none if the files are gone."""
         with suppress(OSError):
             return described(self.records.inventory())
         return {}

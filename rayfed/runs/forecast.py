@@ -1,4 +1,4 @@
-"""Forecasts of runs before they are run: who takes part, and how long rounds take.
+"""Forecasts of runs: their participants, and the duration of rounds.
 
 Who is asked, who answers and when does not depend on a number that clients compute, unless a
 selection looks at losses. So rounds can be gone through with clients that return zeros. How long a
@@ -50,7 +50,7 @@ _SHORT_ROUNDS, _SHORT_S = 20, 0.1  # and of short rounds, which other programs d
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the first rounds of a run will be.
+    """The first rounds of a run, ahead of time.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Forecast:
 
 
 def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
-    """Return what the first rounds of a run will be; None where that depends on what is computed.
+    """Return the first rounds of a run ahead of time; None if they depend on computed values.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def few_asked(run: Run, rounds: int, asked: Ints) -> str:
 
 
 def _remedy(run: Run) -> str:
-    """Return what to change where few clients are there: nothing that the run may not have."""
+    """Return the settings to change where few clients are available, if the run may have them."""
     change = "change clients.availability or participation.cohort"
     if run.private is not None or run.training.algorithm.asynchronous:
         return change  # nobody may wait for others, or there are no rounds that wait
@@ -186,7 +186,7 @@ def probe(run: Run, tables: Mapping[str, Any]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """What a round of a run takes in this process.
+    """Duration of a round of a run in this process.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class MeasuredRound:
 
 
 def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
-    """Run a round, or some if they are short, and return what the shortest of them took.
+    """Run a round, or several short ones, and return the times of the shortest.
 
     What client functions print is dropped.
 
@@ -237,7 +237,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
 
 
 def rounds_of(run: Run) -> int:
-    """Return how many rounds a run is expected to have."""
+    """Return the expected number of rounds of a run."""
     return _UNKNOWN if run.ending.rounds >= ENDLESS else run.ending.rounds
 
 
@@ -257,7 +257,7 @@ def duration(seconds: float) -> str:
 
 
 class _Hollow(Executor):
-    """An executor whose clients compute nothing: whatever they upload is zero.
+    """An executor with clients that compute nothing and upload zeros.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The logger ``rayfed``: what happens in runs, line by line, for those who look for a mistake.
+"""The logger ``rayfed``: the events of runs, line by line, for debugging.
 
 It is one of Python's ``logging``: nothing is written unless a program, or ``--verbose``, asks for
 it. Lines of runs that go on in other processes come to the process that began the study.
@@ -33,7 +33,7 @@ class LogLine(NamedTuple):
 
 
 class _Forwarded(logging.Handler):
-    """Hands on what is written, instead of writing it."""
+    """A handler that passes lines on, instead of writing them."""
 
     def __init__(self, take: Callable[[LogLine], None]) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def forward(level: int, take: Callable[[LogLine], None]) -> None:
 
 
 def log_round(run: Run, row: Row, ended: Sequence[CountedTasks]) -> None:
-    """Write a line about a round: who was asked, what came of it, the loss, the simulated time."""
+    """Log a line about a round: its clients, their outcomes, the loss, the simulated time."""
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("%s", round_line(run, row, ended))
 

@@ -65,7 +65,7 @@ def sent_modules(runs: Sequence[Run]) -> list[ModuleType]:
 
 
 def source_digests(runs: Iterable[Run]) -> dict[str, str]:
-    """Return digests of the sources of `own_modules`, by name; of what has no source, nothing."""
+    """Return digests of the sources of `own_modules`, by name; none of modules without source."""
     found = {}
     for module in own_modules(runs):
         spec = module.__spec__
@@ -153,7 +153,7 @@ def _scenario_of(folder: Path) -> str:
 
 
 def noted_runs(folder: Path, scenario: Any) -> list[str] | None:
-    """Return the run folders of a study whose scenario names modules of a user's, None of others.
+    """Return the run folders of a study that names a user's modules, None of other studies.
 
     Nothing is imported. Runs that have not begun are known where `note_modules` listed them.
 
@@ -173,7 +173,7 @@ def noted_runs(folder: Path, scenario: Any) -> list[str] | None:
 
 
 def _note(folder: Path) -> dict[str, Any]:
-    """Return what a result folder says of modules, nothing if it cannot be read."""
+    """Return the note on modules of a result folder; empty if it cannot be read."""
     held: Any = {}
     with suppress(OSError, ValueError):
         held = read_json(folder / MODULES, results=True)
@@ -256,12 +256,12 @@ def _named(plugin: Any) -> type | FunctionType:
 
 
 def seal(text: str) -> str:
-    """Return what only this user can return for a text, 64 characters."""
+    """Return this user's seal of a text, 64 characters; no other user can compute it."""
     return hmac.new(_key(), text.encode(), "sha256").hexdigest()
 
 
 def is_sealed(text: str, given: object) -> bool:
-    """Return whether this user has sealed a text, by what `seal` may have returned."""
+    """Return whether a seal is this user's of a text."""
     return isinstance(given, str) and hmac.compare_digest(seal(text).encode(), given.encode())
 
 

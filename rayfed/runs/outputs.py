@@ -1,4 +1,4 @@
-"""Outputs at the end of a run: model, clients, their absences, a walk, and what to beware of."""
+"""Outputs at the end of a run: model, clients, their absences, a walk, and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rayfed.runs.files.records import Records, write_parquet
 from rayfed.runs.files.run_json import one_line
 from rayfed.runs.files.store import publish_npz
 from rayfed.runs.forecast import WHY_EMPTY, few_asked
-from rayfed.runs.resume import told
+from rayfed.runs.resume import change_warnings
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FEW_EMPTY = 0.1  # of all rounds: clients that come and go leave some rounds em
 def write_outputs(
     run: Run, records: Records, measures: Measures, last: RunState, rows: tuple[Row, Row]
 ) -> None:
-    """Write what is known at the end of a run.
+    """Write the outputs at the end of a run.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _unfinished(run: Run, last: RunState) -> CountedTasks | None:
 
 
 def run_warnings(run: Run, records: Records) -> list[str]:
-    """Return what readers should beware of: data, weights, empty rounds, diagnostics, theory."""
+    """Return warnings for readers: data, weights, empty rounds, diagnostics, theory."""
     algorithm, measures = run.training.algorithm, run.measuring.measures
     diagnostics = names(algorithm.diagnostics)
     secure = names(columns.SECURE) if run.secure else ()
@@ -100,7 +100,7 @@ def run_warnings(run: Run, records: Records) -> list[str]:
         noted += _empty(values(rows, "participants")[1:])  # row 0 is before the first round
     noted += _thin(run, records, max(0, rows.num_rows - 1))
     noted += [text for name in secure for text in _wrapped(values(rows, name)[1:])]
-    noted += told(run.record.get("changes") or ())
+    noted += change_warnings(run.record.get("changes") or ())
     return [*noted, *warnings, *(text for each in measures.values() for text in each.warnings())]
 
 
@@ -113,7 +113,7 @@ def _empty(participants: Ints) -> list[str]:
 
 
 def _guessing(run: Run, losses: Floats) -> list[str]:
-    """Return a warning if the loss of classes ended worse than that of who guesses them."""
+    """Return a warning if the loss of classes ended worse than that of a guess."""
     classes, problem = run.record["data"]["classes"], run.training.problem
     known = losses[np.isfinite(losses)]
     ours = type(problem).__module__.startswith("rayfed.problems.")
@@ -188,7 +188,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
 
 
 def _participation(records: Records) -> tuple[Ints, Array, Array]:
-    """Return the clients that were asked (K,), how often, and how often their replies were used."""
+    """Return the clients that were asked (K,), and counts of their requests and used replies."""
     folder = records.folder / "events.parquet"
     events = read(folder, ["client", "status"])
     clients, status = values(events, "client"), values(events, "status")
@@ -331,7 +331,7 @@ def write_walk(run: Run, records: Records) -> None:
 
 
 def log_disconnected(run: Run, records: Records) -> None:
-    """Say in the log in how many rounds the graph under the server was not connected, if any."""
+    """Log the number of rounds in which the graph under the server was not connected, if any."""
     if not {CONNECTED, REPAIRED} <= set(names(run.participation.select.diagnostics)):
         return
     path = records.folder / "rounds.parquet"
@@ -344,7 +344,7 @@ def log_disconnected(run: Run, records: Records) -> None:
 
 
 def _walk_path(records: Records) -> WalkPath:
-    """Return where the server was in each round, and when it asked whom."""
+    """Return the server's place in each round, and the times of its requests."""
     folder = records.folder
     rounds = read(folder / "rounds.parquet", ["time_s", POSITION])
     positions = values(rounds, POSITION)[1:]
@@ -402,7 +402,7 @@ def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
 
 
 def _most_rounds(graphs: Graphs) -> int:
-    """Return how many rounds are shown, so that the graphs of all stay small."""
+    """Return the number of rounds to show, so that the graphs of all stay small."""
     if graphs.fixed:
         return MOST_ROUNDS
     whole = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
@@ -416,7 +416,7 @@ def _evenly(rounds: int, most: int) -> Ints:
 
 
 def _clients(count: int, path: WalkPath) -> Ints:
-    """Return whose links are kept: the most visited, then those who were asked most."""
+    """Return the clients to keep links of: the most visited, then the most asked."""
     if count <= MOST_CLIENTS:
         return np.arange(count)
     visits, asks = (

@@ -114,7 +114,7 @@ class LogLines(ProgressDisplay):
             self.note(f"{many(total, 'client actor')} started in {taken:.1f} s")
 
     def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
-        """Print how far the study is, if the last line is long ago."""
+        """Print the progress of the study, if the last line is long ago."""
         if time.monotonic() - self.last < _EVERY_S:
             return
         self.last = time.monotonic()
@@ -130,7 +130,7 @@ class LogLines(ProgressDisplay):
         self.lead = f"; {text}"
 
     def page(self, done: int, total: int, text: str) -> None:
-        """Print what is done for the page, if that has been going on for long."""
+        """Print the current step of the page, if it takes long."""
         if not self.paging:
             self.paging, self.last = True, time.monotonic()
         if time.monotonic() - self.last >= _EVERY_S:
@@ -154,7 +154,7 @@ def display(total: int) -> ProgressDisplay:
 
 
 def _done(progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> float:
-    """Return how many runs are done, with parts of those that go on."""
+    """Return the number of runs done, with fractions of those in progress."""
     parts = (far.round / far.rounds for name, far in progress.items() if name not in outcome)
     return len(outcome) + sum(parts)
 

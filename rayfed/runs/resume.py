@@ -1,4 +1,4 @@
-"""Resuming: what decides the results of a run, and whether that is what a folder holds.
+"""Resuming: the identity of a run, compared with that in its folder.
 
 ``run.json`` holds the identity of a run: its scenario, its seed, the data, the user's modules. A
 run goes on only if they are those that it began with, or if the user accepts what has changed.
@@ -34,7 +34,7 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Change:
-    """What decides results and is not as it was when a run began.
+    """A change of a value that decides results, since a run began.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def check_all(folder: Path, runs: Sequence[Run]) -> None:
 
 
 def changes(held: Mapping[str, Any], run: Run) -> list[Change]:
-    """Return what has changed since a run began, by its ``run.json``.
+    """Return the changes since a run began, by its ``run.json``.
 
     Of another version of rayfed, settings that only one of both knows are none.
     """
@@ -149,7 +149,7 @@ def changes(held: Mapping[str, Any], run: Run) -> list[Change]:
 
 
 def adopt(folder: Path, runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Write down what has changed in the records of runs, and return the runs with it.
+    """Note accepted changes in the records of runs, and return the runs with them.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def adopt(folder: Path, runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(_Found(folder, run).adopted() for run in runs)
 
 
-def told(noted: Iterable[Mapping[str, Any]]) -> list[str]:
+def change_warnings(noted: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return warnings for readers of results about accepted changes."""
     return [
         f"changed after round {change['round']}: "
@@ -175,7 +175,7 @@ def extended(run: Run, held: Mapping[str, Any]) -> bool:
 
 
 class _Found:
-    """A run that would go on, and what its folder holds of it.
+    """A run that would continue, and the record in its folder.
 
     Attributes
     ----------
@@ -190,14 +190,14 @@ class _Found:
         self.checkpoints = Checkpoints(self.path / "checkpoint")
 
     def check(self, *, accept: bool, mended: bool) -> None:
-        """Raise ScenarioError if something else would be run than what is there."""
+        """Raise ScenarioError if the run is not that of the folder."""
         if self._is_of_this_run(accept=accept, mended=mended):
             self._check_ending()
         elif self._round and self.checkpoints.identity() in digests_of(self.run.record):
             self._check_reached()
 
     def adopted(self) -> Run:
-        """Write down what has changed in the record, and return the run with it."""
+        """Note accepted changes in the record, and return the run with them."""
         identity = self.run.record.get("identity")
         if not self.held or identity is None:
             return self.run
@@ -214,7 +214,7 @@ class _Found:
                 {"time": stamp, "round": self._round, "key": c.key, "from": c.before, "to": c.now}
                 for c in fresh
             ]
-            lines = [*(self.held.get("warnings") or ()), *told(noted[-len(fresh) :])]
+            lines = [*(self.held.get("warnings") or ()), *change_warnings(noted[-len(fresh) :])]
             kept = {"identity": own, "changes": noted, "warnings": lines}
             kept |= {key: self.run.record[key] for key in ("scenario", "settings")}
             status(self.path, {**self.held, **kept})
@@ -258,7 +258,7 @@ class _Found:
             raise self._refusal(text)
 
     def _check_changes(self, *, accept: bool, mended: bool) -> None:
-        """Refuse what has changed and is not accepted."""
+        """Refuse changes that are not accepted."""
         found = [] if accept else changes(self.held, self.run)
         found = [c for c in found if not (mended and c.key.startswith("modules."))]
         if found:
@@ -365,7 +365,7 @@ def digests_of(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def decisive(scenario: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """Return what of a resolved scenario decides the rows of a run, by dotted key.
+    """Return the settings of a resolved scenario that decide a run's rows, by dotted key.
 
     Parameters
     ----------
@@ -462,7 +462,7 @@ class Identities:
         return json.dumps(rest, sort_keys=True, default=str), data
 
     def _file(self, key: str, value: Any) -> dict[str, Any] | None:
-        """Return what is known of a file or folder that a setting names; None if it names none.
+        """Return the identity of a file or folder that a setting names; None if it names none.
 
         The files in the folder of a data set are known by their rows.
         """

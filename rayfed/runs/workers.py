@@ -1,9 +1,9 @@
 """Whole runs in processes of their own, one to a CPU, for studies of many runs.
 
 A worker takes one run after the other, computes its clients itself, and writes its folder. The
-tables of the study lie in one file that all workers map, so that they are in memory once. It has no
-name, so that nothing is left of it however the processes end. A worker
-is a process ``python -m rayfed.runs.workers FD``, whose argument is its end of a pipe (`serve`).
+tables of the study are in one file that all workers map, so that they are in memory once. The file
+has no name, so that nothing is left of it however the processes end. A worker is a process
+``python -m rayfed.runs.workers PIPE TABLES``: its end of a pipe, and that file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
-from multiprocessing.reduction import recv_handle, send_handle
+from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 from rayfed.core.errors import RayfedError
@@ -35,63 +37,76 @@ from rayfed.runs.backend import Backend, Report, RunProgress
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.folder import writing
 from rayfed.runs.files.run_json import record_failure
+from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.logger import LogLine, forward, logger
 
 _LOOK_S = 0.25
 _TRIES = 3  # workers that a run may lose
-_STOP = "stop"  # in place of a run, or during one: end it, and take no other
-_EVERY_S = 0.2  # a worker tells how far it is
-_LISTEN_S = 0.02
+_STOP = signal.SIGUSR1  # to a worker: end the run, and take no other
+_EVERY_S = 0.2  # between reports of a worker's progress
 _ALIGN = 64  # bytes; arrays begin at multiples of it, as they do in memory
 
 
 class Worker:
-    """One process, and what it is at.
+    """One process, and the run that it executes.
 
     Parameters
     ----------
     out : Path
         The study's result folder.
+    tables : int
+        The file of the tables.
     memory_gb : float, optional
         Memory that client state may take, in 10^9 bytes.
     """
 
-    def __init__(self, out: Path, memory_gb: float | None) -> None:
+    def __init__(self, out: Path, tables: int, memory_gb: float | None) -> None:
         here, there = Pipe()
+        ends = [there.fileno(), tables]
         # -P: nothing in the current folder is taken for a library
-        command = [sys.executable, "-P", "-m", "rayfed.runs.workers", str(there.fileno())]
+        command = [sys.executable, "-P", "-m", "rayfed.runs.workers", *map(str, ends)]
         # it starts without the user's modules and finds them where this process does
         path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
         environment = dict(os.environ) | ONE_THREAD | path
-        # Ctrl-C goes to all processes of a terminal; workers learn of it from this one
+        # Ctrl-C goes to all processes of a terminal; workers are stopped by this one
         held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self.process = subprocess.Popen(
-                command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment
+                command, pass_fds=ends, stdin=subprocess.DEVNULL, env=environment
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
         there.close()
         self.pipe: Connection[Any, Any] = here
         self.run: Run | None = None
-        self.tries = 0
-        self.pipe.send((str(out), memory_gb, logger.getEffectiveLevel(), settled()))
+        self.pipe.send((out, memory_gb, logger.getEffectiveLevel(), settled()))
 
-    def deal(self, run: Run, tables: int, resume: bool, tries: int = 0) -> None:
-        """Give it a run; the worker may have died, which shows when it is listened to."""
-        self.run, self.tries = run, tries
-        with suppress(OSError):
-            self.pipe.send((run, resume or tries > 0))
-            send_handle(self.pipe, tables, self.process.pid)
+    def execute(
+        self, run: Run, tables: int, resume: bool, report: Callable[[RunProgress], None]
+    ) -> str | RayfedError:
+        """Let it execute a run, and return the outcome; `tables` is their place in the file.
 
-    def end(self) -> None:
-        """Tell the process to end; a run that it is at can be resumed."""
-        self.pipe.close()
-        self.process.terminate()
+        Raises
+        ------
+        EOFError, OSError
+            If the process dies.
+        """
+        self.run = run
+        self.pipe.send((run, tables, resume))
+        while True:
+            received = self.pipe.recv()
+            if isinstance(received, RunProgress):
+                report(received)
+            elif isinstance(received, LogLine):
+                received.write()
+            else:
+                self.run = None
+                outcome: str | RayfedError = received
+                return outcome
 
 
 class WorkersStudy(Backend):
-    """Runs the runs of a study in worker processes.
+    """Runs the runs of a study in worker processes, each worker in the hands of one thread.
 
     Parameters
     ----------
@@ -106,169 +121,143 @@ class WorkersStudy(Backend):
     def __init__(self, out: Path, workers: int, memory_gb: float | None = None) -> None:
         self.out, self.most = out, workers
         self.memory_gb = None if memory_gb is None else memory_gb / workers
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
+        self.shared: dict[str, Any] | None = None
+        self.place = 0  # of the shared tables in the file
         self.workers: list[Worker] = []
+        self.idle: list[Worker] = []
+        self.progress: dict[str, RunProgress] = {}
+        self.stopping = False
 
     def execute(
         self, runs: Sequence[Run], tables: dict[str, Any], resume: bool, report: Report
     ) -> dict[str, str]:
         """Run all runs, several at a time, and return the outcome of each by folder."""
         while len(self.workers) < min(len(runs), self.most):
-            self.worker()  # they import while tables are written
-        with tempfile.TemporaryFile() as file:  # without a name: it goes with the last process
-            write_tables(file, tables)
-            tables.update(read_tables(file.fileno()))
-            return _Queue(self, runs, file.fileno(), resume).execute(report)
+            self.idle.append(self._start())  # they import while tables are written
+        self._share(tables)
+        outcome: dict[str, str] = {}
+        with ThreadPoolExecutor(max(1, len(self.workers))) as threads:
+            waiting = {threads.submit(self._execute, run, resume): run for run in runs}
+            try:
+                while waiting:
+                    done, _ = wait(waiting, _LOOK_S, FIRST_COMPLETED)
+                    outcome |= {waiting.pop(future).folder: future.result() for future in done}
+                    report(dict(self.progress), outcome)
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                self._stop()
+                raise
+        report({}, outcome)
+        return outcome
 
-    def worker(self) -> Worker:
-        """Start a worker."""
-        self.workers.append(Worker(self.out, self.memory_gb))
-        return self.workers[-1]
+    def _start(self) -> Worker:
+        worker = Worker(self.out, self.file.fileno(), self.memory_gb)
+        self.workers.append(worker)
+        if self.stopping:  # since the last look, so that `_stop` may have missed it
+            worker.process.send_signal(_STOP)
+        return worker
+
+    def _share(self, tables: dict[str, Any]) -> None:
+        """Replace tables by shared ones; those of later trials may be others."""
+        if self.shared is None or any(self.shared.get(k) is not v for k, v in tables.items()):
+            self.place = self.file.seek(0, os.SEEK_END)
+            write_tables(self.file, tables)
+            tables.update(read_tables(self.file.fileno(), self.place))
+            self.shared = dict(tables)
+
+    def _execute(self, run: Run, resume: bool) -> str:
+        """Execute a run in an idle worker, and in another one if that dies."""
+        worker = self.idle.pop()
+        report = partial(self.progress.__setitem__, run.folder)
+        outcome: str | RayfedError = STOPPED
+        for tries in range(_TRIES):
+            try:
+                outcome = worker.execute(run, self.place, resume or tries > 0, report)
+                break
+            except (EOFError, OSError):
+                self.workers.remove(worker)
+                status = worker.process.wait()
+                outcome = RayfedError(f"its worker died {_TRIES} times, last with status {status}")
+                if self.stopping:
+                    return STOPPED
+                worker = self._start()
+        self.idle.append(worker)
+        self.progress.pop(run.folder, None)
+        if isinstance(outcome, RayfedError):
+            return record_failure(run, self.out, outcome, str(outcome))
+        return outcome
+
+    def _stop(self) -> None:
+        """Let every run write a checkpoint and end."""
+        self.stopping = True
+        for worker in list(self.workers):
+            worker.process.send_signal(_STOP)
 
     def close(self) -> None:
         """End the workers."""
         for worker in self.workers:  # all end at once
-            worker.end()
+            worker.process.terminate()
         while self.workers:
-            self.workers.pop().process.wait()
+            worker = self.workers.pop()
+            worker.process.wait()
+            worker.pipe.close()
+        self.file.close()
 
 
-class _Queue:
-    """Deals runs to workers, in their order, until all are done."""
+def serve(pipe: Connection[Any, Any], file: int, stopping: Event) -> None:
+    """Execute the runs that come, until the other end is closed, which is an EOFError.
 
-    def __init__(self, study: WorkersStudy, runs: Sequence[Run], tables: int, resume: bool) -> None:
-        self.study, self.tables, self.resume = study, tables, resume
-        self.waiting = list(runs)
-        self.outcome: dict[str, str] = {}
-        self.progress: dict[str, RunProgress] = {}
-
-    def execute(self, report: Report) -> dict[str, str]:
-        for worker in self.study.workers:
-            self._deal(worker)
-        try:
-            while busy := {w.pipe: w for w in self.study.workers if w.run is not None}:
-                for pipe in wait(list(busy), _LOOK_S):
-                    self._listen(busy[pipe])  # type: ignore[index]
-                report(self.progress, self.outcome)
-        except KeyboardInterrupt:
-            self._stop()
-            raise
-        report({}, self.outcome)
-        return self.outcome
-
-    def _deal(self, worker: Worker) -> None:
-        worker.run = None
-        if self.waiting:
-            worker.deal(self.waiting.pop(0), self.tables, self.resume)
-
-    def _listen(self, worker: Worker) -> None:
-        """Take what a worker says: how far its run is, or how it ended."""
-        run = worker.run
-        assert run is not None
-        try:
-            said = worker.pipe.recv()
-        except (EOFError, OSError):
-            self._replace(worker, run)
-            return
-        if isinstance(said, RunProgress):
-            self.progress[run.folder] = said
-            return
-        if isinstance(said, LogLine):
-            said.write()
-            return
-        self.progress.pop(run.folder, None)
-        if isinstance(said, RayfedError):
-            said = record_failure(run, self.study.out, said, str(said))
-        self.outcome[run.folder] = said
-        self._deal(worker)
-
-    def _replace(self, worker: Worker, run: Run) -> None:
-        """Give the run of a worker that died to a new one."""
-        self.study.workers.remove(worker)
-        worker.end()
-        worker.process.wait()
-        if worker.tries + 1 < _TRIES:
-            self.study.worker().deal(run, self.tables, True, worker.tries + 1)
-            return
-        status = worker.process.returncode
-        error = RayfedError(f"its worker died {_TRIES} times, last with status {status}")
-        self.outcome[run.folder] = record_failure(run, self.study.out, error, str(error))
-        if self.waiting:
-            self._deal(self.study.worker())
-
-    def _stop(self) -> None:
-        """Let every run write a checkpoint and end."""
-        busy = [worker for worker in self.study.workers if worker.run is not None]
-        for worker in busy:
-            with suppress(OSError):
-                worker.pipe.send(_STOP)
-        for worker in busy:
-            with suppress(EOFError, OSError):
-                while isinstance(worker.pipe.recv(), (RunProgress, LogLine)):
-                    pass
-
-
-def serve(pipe: Connection[Any, Any]) -> None:
-    """Execute the runs that come, until nobody sends any more, which is an EOFError."""
+    Parameters
+    ----------
+    pipe : Connection
+    file : int
+        Of the tables.
+    stopping : Event
+        Set once runs are to write a checkpoint and end.
+    """
     out, memory_gb, lowest, homes = pipe.recv()
     settle(homes)
 
-    def send(line: LogLine) -> None:
-        with suppress(BrokenPipeError):
-            pipe.send(line)
+    def send(message: RunProgress | LogLine | RayfedError | str) -> None:
+        with suppress(BrokenPipeError):  # `recv` raises an error then
+            pipe.send(message)
 
     forward(lowest, send)
-    mapped, tables = (0, 0), dict[str, Any]()
+    mapped, tables = -1, dict[str, Any]()
     while True:
         try:
-            dealt = pipe.recv()
+            run, place, resume = pipe.recv()
         except (AttributeError, ImportError) as error:  # of a user's plug-in
             text = f"a worker does not find a plug-in ({error}); put its class into a module"
-            os.close(recv_handle(pipe))
-            pipe.send(RayfedError(text))
+            send(RayfedError(text))
             continue
-        if dealt == _STOP:  # said while a run ended, or to one that has ended since
-            return
-        run, resume = dealt
-        handle = recv_handle(pipe)
-        found = os.fstat(handle)
-        if mapped != (found.st_dev, found.st_ino):  # one that is mapped keeps its number
-            mapped, tables = (found.st_dev, found.st_ino), read_tables(handle)
-        os.close(handle)
+        if place != mapped:
+            mapped, tables = place, read_tables(file, place)
         try:
-            said = _execute(pipe, run, Path(out), tables, resume, memory_gb)
+            with writing(out / run.folder):
+                driver = Driver(run, out, SerialExecutor(tables, memory_gb=memory_gb))
+                outcome = _execute(driver, resume, stopping, send)
         except OSError as error:  # of the run's folder
-            said = record_failure(run, Path(out), error, traceback.format_exc())
-        with suppress(BrokenPipeError):  # nobody is left, which `recv` says
-            pipe.send(said)
+            outcome = record_failure(run, out, error, traceback.format_exc())
+        send(outcome)
 
 
 def _execute(
-    pipe: Connection[Any, Any],
-    run: Run,
-    out: Path,
-    tables: Mapping[str, Any],
-    resume: bool,
-    memory_gb: float | None,
+    driver: Driver, resume: bool, stopping: Event, send: Callable[[RunProgress], None]
 ) -> str:
-    """Execute a run, and return its outcome, see `Driver.execute`."""
-    told = heard = time.monotonic()
+    """Execute a run, and return its outcome; see `Driver.execute`."""
+    reported = time.monotonic()
 
     def report(progress: RunProgress) -> None:
-        nonlocal told, heard
-        now = time.monotonic()
-        if now - heard > _LISTEN_S:  # to look takes as long as a short round
-            heard = now
-            if pipe.poll():  # somebody says to stop, or nobody is left
-                driver.stop()
-                return
-        if now - told > _EVERY_S:
-            told = now
-            with suppress(BrokenPipeError):
-                pipe.send(progress)
+        nonlocal reported
+        if stopping.is_set():
+            driver.stop()
+        elif time.monotonic() - reported > _EVERY_S:
+            reported = time.monotonic()
+            send(progress)
 
-    with writing(out / run.folder):
-        driver = Driver(run, out, SerialExecutor(tables, memory_gb=memory_gb))
-        return driver.execute(resume, report)
+    return driver.execute(resume, report)
 
 
 def write_tables(file: IO[bytes], tables: Mapping[str, Any]) -> None:
@@ -283,27 +272,30 @@ def write_tables(file: IO[bytes], tables: Mapping[str, Any]) -> None:
     file.flush()
 
 
-def read_tables(handle: int) -> dict[str, Any]:
-    """Return the tables of an open file, whose arrays are mapped and cannot be written."""
-    held = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+def read_tables(file: int, place: int = 0) -> dict[str, Any]:
+    """Return the tables at a place of an open file; their arrays are mapped and read-only."""
+    held = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+    held.seek(place)
     head, sizes = pickle.load(held)  # not of the file, whose position all processes share
     place = held.tell()
-    whole, buffers = memoryview(held), []
+    mapping, buffers = memoryview(held), []
     for size in sizes:
         place += -place % _ALIGN
-        buffers.append(whole[place : place + size])
+        buffers.append(mapping[place : place + size])
         place += size
     tables: dict[str, Any] = pickle.loads(head, buffers=buffers)
     return tables
 
 
 def main() -> None:
-    """Serve on the connection whose number is the argument."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals says when to stop
+    """Serve the runs of a pipe: arguments are the numbers of the pipe and of the tables' file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals out runs stops them
+    stopping = Event()
+    signal.signal(_STOP, lambda *_: stopping.set())
     end_with_parent()
     own_process()
-    with suppress(EOFError):
-        serve(Connection(int(sys.argv[1])))
+    with suppress(EOFError, ConnectionResetError):
+        serve(Connection(int(sys.argv[1])), int(sys.argv[2]), stopping)
 
 
 if __name__ == "__main__":

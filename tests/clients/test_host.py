@@ -1,37 +1,10 @@
-"""Hosts: runs begin and end there, state is kept, and work is done ahead."""
-
-from dataclasses import replace
+"""Hosts: runs begin and end there, and state is kept."""
 
 import numpy as np
 import pytest
 
-from rayfed.clients.host import NotKept, UnknownRun
+from rayfed.clients.host import UnknownRun
 from tests.clients.toy_host import host_with, request
-
-
-def test_what_was_computed_ahead_is_used_once_and_counts_as_if_computed_now():
-    x = {"x": np.array([1.0, 2.0])}
-    wanted = host_with([2, 5, 2, 2, 9])[0].exchange("run", request([4, 0, 2]), x)
-    host, _ = host_with([2, 5, 2, 2, 9])
-    ahead = host.work_ahead("run", replace(request([0, 4]), serials=np.array([11, 12])), x)
-    assert (ahead.branches, ahead.each) == ([], {})
-    asked = replace(request([4, 0, 2]), serials=np.array([12, 11, 0]))
-    found = host.exchange("run", asked, x)
-    ((*place, sums),), ((*known, totals),) = found.branches, wanted.branches
-    assert place == known
-    for a, b in ((sums, totals), (found.each, wanted.each)):
-        assert a.keys() == b.keys()
-        assert all(a[name].tolist() == b[name].tolist() for name in a)
-    with pytest.raises(NotKept):
-        host.exchange("run", asked, x)
-
-
-def test_where_a_half_fails_ahead_of_time_nothing_is_kept():
-    host, _ = host_with([2, 5, 2, 2])
-    asked = replace(request([0, 3]), serials=np.array([1, 2]))
-    assert host.work_ahead("run", asked, {"x": np.ones(2)}).client == 3
-    with pytest.raises(NotKept):
-        host.exchange("run", asked, {"x": np.ones(2)})
 
 
 def test_state_is_committed_and_given_back_as_it_changes():

@@ -14,7 +14,7 @@ def request(count):
     return Request(
         "algorithm", "train", {"x": 30, "n": 1}, ids, ids / 7, ids % 5, ids % 2, 4, 1,
         vectors=True, sleep_s=ids / 3, classes=[(1, 2)], plain=("x",), draw=ids + 9, rows=ids % 3,
-        data_round=2, sums=False, serials=ids + 1,
+        data_round=2, sums=False,
     )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("sent", [
-    request(3), request(COUNT), request(0), replace(request(3), draw=7, rows=None, serials=None),
+    request(3), request(COUNT), request(0), replace(request(3), draw=7, rows=None),
 ])  # fmt: skip
 def test_requests_arrive_as_they_were_sent(sent):
     got = pickle.loads(pickle.dumps(sent, 5))

@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rayfed.core.flat import ASIDE, NamedArrays, flat, whole
+from rayfed.core.flat import SMALL, NamedArrays, flat, whole
 
 ARRAYS = {
     "floats": np.array([0.1, -0.0, np.nan]),
@@ -16,7 +16,7 @@ ARRAYS = {
     "texts": np.array(["a", "bc"]),
     "dates": np.array(["2026-11-22"], "datetime64[D]"),
     "fields": np.zeros(2, [("a", "i4")]),
-    "long": np.arange(ASIDE),
+    "long": np.arange(SMALL),
 }
 
 

@@ -67,9 +67,8 @@ def test_nodes_of_any_size_give_the_bits_of_one_process(method):
     wanted = rows_of(run, SerialExecutor(tables))
     for sizes, wires in (([2, 2], False), ([1, 3, 2], True), ([5], False)):
         nodes = [Node(size, 23) for size in sizes]
-        ahead = method["name"] == "fedbuff"
         with no_ray(wires=wires):
-            executor = RayExecutor(pool(nodes, works_ahead=ahead), 23, stored(tables))
+            executor = RayExecutor(pool(nodes), 23, stored(tables))
             assert_same(rows_of(run, executor), wanted)
             assert all((wire is not None) == wires for wire in executor.calls.wires)
             executor.close(run.folder)
@@ -141,24 +140,6 @@ def test_clients_of_one_node_are_dealt_to_its_actors_anew():
         for host, part in zip(executor.pool.actors, parts, strict=True)
     ]
     assert [[len(p.request.ids) for p in two] for two in within] == [[2, 2], [2, 2]]
-
-
-def test_what_a_combiner_has_lost_is_computed_anew():
-    run, tables = prepared(12, algorithms=[METHODS[2]])
-    wanted = rows_of(run, SerialExecutor(tables))
-    nodes = [Node(2, 12), Node(2, 12)]
-    executor = RayExecutor(pool(nodes, works_ahead=True), 12, stored(tables))
-    hosts = [actor.actor.host for node in nodes for actor in node.actors]
-    exchange, lost = executor.exchange, []
-
-    def forgetful(*given):
-        lost.append(sum(len(host.runs[run.folder].kept) for host in hosts))
-        hosts[0].runs[run.folder].kept.clear()
-        return exchange(*given)
-
-    executor.exchange = forgetful
-    assert_same(rows_of(run, executor), wanted)
-    assert any(lost)
 
 
 def test_a_client_that_fails_is_named_through_a_combiner(monkeypatch):

@@ -1,5 +1,8 @@
 """A driver that hosts a share of the clients itself, with actors as objects in this process."""
 
+import socket
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +15,6 @@ from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
-from rayfed.executors.wire import Wire
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.ray import backend as ray_runs
 from rayfed.testing.studies import LOCAL, mixed
@@ -39,11 +41,11 @@ def prepared(method):
     return plan.runs[0], plan.tables
 
 
-def hosting(tables, actors, *, works_ahead=False):
+def hosting(tables, actors):
     """Return the executor of a driver that hosts clients beside some nodes with an actor each."""
     nodes = [Node(1, COUNT) for _ in range(actors)]
     own = RayHost(None, actors + 1)
-    return RayExecutor(pool(nodes, works_ahead=works_ahead), COUNT, stored(tables), own=own)
+    return RayExecutor(pool(nodes), COUNT, stored(tables), own=own)
 
 
 def begun(run, executor):
@@ -75,7 +77,7 @@ def clients_of(pieces):
 def test_bits_are_those_of_one_process(method, actors):
     run, tables = prepared(method)
     rows, state, clients = rows_of(run, SerialExecutor(tables))
-    executor = hosting(tables, actors, works_ahead=method["name"] == "fedbuff")
+    executor = hosting(tables, actors)
     found, after, found_clients = rows_of(run, executor)
     pd.testing.assert_frame_equal(found, rows, check_exact=True)
     np.testing.assert_array_equal(after.model, state.model)
@@ -96,17 +98,6 @@ def test_the_driver_has_its_part_of_the_clients_and_forgets_it():
     assert not executor.own.host.runs
 
 
-def test_work_ahead_is_left_to_actors():
-    run, tables = prepared(METHODS[2])
-    executor = hosting(tables, 1, works_ahead=True)
-    answered = []
-    answer = executor.own.answer
-    executor.own.answer = lambda method, *given: answered.append(method) or answer(method, *given)
-    rows_of(run, executor)
-    assert set(answered) == {"exchange"}
-    assert "work_ahead" in executor.pool.actors[0].answered
-
-
 def test_a_run_goes_on_from_a_checkpoint_after_an_actor_was_lost():
     """Clients at the driver go back, too: what they did since the checkpoint is done again."""
     run, tables = prepared(METHODS[1])
@@ -120,7 +111,7 @@ def test_a_run_goes_on_from_a_checkpoint_after_an_actor_was_lost():
     state, *_ = loop.step(state)
     executor.pool.actors[0].alive = False
     for wire in executor.calls.wires:
-        wire.close()
+        wire._socket.shutdown(socket.SHUT_RDWR)
     with pytest.raises(HostLost):
         loop.step(state)
     executor.pool.actors[0].alive = True
@@ -175,21 +166,17 @@ def test_clients_at_the_driver_cannot_write_to_its_model(monkeypatch):
     assert any("x" in send for send in given)
 
 
-def test_requests_have_left_before_the_driver_computes(monkeypatch):
-    """A socket may take only a part of a large model at once; the actor would wait meanwhile."""
-    move = Wire.move
-    monkeypatch.setattr(Wire, "move", lambda wire, receive=True: receive and move(wire))
+def test_actors_have_their_requests_before_the_driver_computes():
     run, tables = prepared(METHODS[0])
     executor = hosting(tables, 1)
-    unsent = []
-    answer = executor.own.answer
-    executor.own.answer = lambda *given: (
-        unsent.append([wire.sends for wire in executor.calls.wires]) or answer(*given)
-    )
+    (actor,), began = executor.pool.actors, threading.Event()
+    at_actor, at_driver = actor.actor.answer, executor.own.answer
+    actor.actor.answer = lambda *given: began.set() or at_actor(*given)
+    executor.own.answer = lambda *given: began.wait(5) and at_driver(*given)
     loop, state, _ = begun(run, executor)
+    began.clear()
     loop.step(state)
-    assert unsent
-    assert not any(any(each) for each in unsent)
+    assert began.is_set()
 
 
 @pytest.mark.parametrize(("hosting_", "answers"), [((None, 2), True), (None, False)])

@@ -165,10 +165,10 @@ class Node:
             handle.alive = False
 
 
-def pool(nodes: Sequence[Node], *, works_ahead: bool = False) -> Pool:
+def pool(nodes: Sequence[Node]) -> Pool:
     """Return the pool of some nodes."""
     hosts = [(host, len(node.actors) // len(node.hosts)) for node in nodes for host in node.hosts]
-    return Pool([host for host, _ in hosts], [size for _, size in hosts], works_ahead)
+    return Pool([host for host, _ in hosts], [size for _, size in hosts])
 
 
 def stored(tables: Mapping[str, Any]) -> dict[str, Stored]:

@@ -197,3 +197,29 @@ def test_tables_have_no_name_in_the_temporary_folder(plan, tmp_path, monkeypatch
         study.close()
     assert [*ended.values()] == ["finished"]
     assert seen == []
+
+
+def test_tables_of_later_trials_are_shared_too(tmp_path):
+    """A sweep adds tables between its batches; workers read them at another place of the file."""
+    study = WorkersStudy(tmp_path, 1)
+    tables, places, found = {"a": Rows(np.ones((3, 2)), np.arange(3), (2,))}, [], []
+    for name in ("a", "b", "b"):
+        tables.setdefault(name, Rows(np.full((4, 2), 5.0), np.arange(4), (2,)))
+        study._share(tables)
+        places.append(study.place)
+        found.append(read_tables(study.file.fileno(), study.place))
+    study.close()
+    assert [list(each) for each in found] == [["a"], ["a", "b"], ["a", "b"]]
+    assert places[0] < places[1] == places[2]
+    np.testing.assert_array_equal(found[1]["b"].X, tables["b"].X)
+    assert not tables["b"].X.flags.writeable
+
+
+def test_a_worker_that_starts_during_a_stop_is_stopped_too(tmp_path):
+    study = WorkersStudy(tmp_path, 1)
+    study._stop()
+    worker = study._start()
+    try:
+        assert worker.process.wait(30) in (0, -signal.SIGUSR1)  # while it imports, or at its end
+    finally:
+        study.close()

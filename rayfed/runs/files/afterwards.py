@@ -35,7 +35,7 @@ Made: TypeAlias = Mapping[str, Array] | None
 
 
 def complete(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
-    """Write what the record of a run that finished does not list yet, and list it there.
+    """Write the files that the record of a finished run does not list yet, and list them.
 
     What cannot be made is a line in the run's log and never the end of a study.
 
@@ -81,7 +81,7 @@ def fit(run: Run, tables: Mapping[str, Any], folder: Path) -> Made:
 
 
 def labels(run: Run, tables: Mapping[str, Any], folder: Path) -> Made:
-    """Return the labels of who took part, where targets are labels.
+    """Return the labels of participants, where targets are labels.
 
     ``clients`` (K,) and ``counts`` (K, classes) of their training rows, as they are at the end. A
     run that puts all rows in one place has no clients to tell of.

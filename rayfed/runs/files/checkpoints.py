@@ -55,7 +55,7 @@ _PREFIXES = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds.
+    """Content of a checkpoint.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Checkpoints:
             raise Damaged(f"{name} lacks {error}") from error
 
     def settle(self, name: str) -> None:
-        """Make the checkpoint of a manifest the newest, and delete what belongs to none."""
+        """Make the checkpoint of a manifest the newest, and delete files that belong to none."""
         if name != MANIFESTS[0]:
             self._publish(MANIFESTS[0], self._manifest(name) or {})
         self._clean()
@@ -196,7 +196,7 @@ class Checkpoints:
         return self._newest().get("round")
 
     def identity(self) -> str | None:
-        """Return the digest of what decides the newest checkpoint's run; None if unknown."""
+        """Return the identity digest of the newest checkpoint's run; None if unknown."""
         return self._newest().get("identity")
 
     def _newest(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class Checkpoints:
 
 
 def _sound(folder: Path, parts: Any, compacted: Any) -> Mapping[str, Entry]:
-    """Return the parts of a table that are there: those of the checkpoint, or what became of them.
+    """Return the existing parts of a table: those of the checkpoint, or their successors.
 
     Raises
     ------
@@ -399,7 +399,7 @@ def _to_rewrite(kept: Sequence[PartFile], fresh: Sequence[PartFile]) -> list[Par
 
 
 def _without(part: PartFile, ids: Ints) -> PartFile:
-    """Return a part whose rows of some clients are out of date."""
+    """Return a part without the live rows of some clients."""
     out_of_date = np.isin(part.live, ids)
     return replace(part, live=part.live[~out_of_date]) if out_of_date.any() else part
 

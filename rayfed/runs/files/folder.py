@@ -54,7 +54,7 @@ def create(folder: Path, tell: Tell = lambda line: None) -> None:
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Turn what the system says where a result folder cannot be used into one line about it."""
+    """Turn a system error about a result folder into one line."""
     try:
         yield
     except OSError as error:

@@ -60,5 +60,5 @@ def home_of(url: str) -> Path:
 
 
 def shown(folder: Path) -> str:
-    """Return how the user knows a result folder: its URL if it is the local copy of one."""
+    """Return the user's name of a result folder: its URL if it is a local copy."""
     return str(read_note(folder).get("url") or folder)

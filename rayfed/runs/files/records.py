@@ -96,7 +96,7 @@ class PartedTable:
         self.unsynced = []
 
     def keep(self, parts: Mapping[str, Entry]) -> None:
-        """Go on after these parts, and delete whatever else is in the folder."""
+        """Continue after these parts, and delete all other files of the folder."""
         for name in store.names(self.folder):
             if name not in parts:
                 store.remove(self.folder / name)
@@ -127,7 +127,7 @@ class PartedTable:
         self.compacted = {part.name: Entry.of(part, whole.num_rows)}
 
     def swap(self) -> None:
-        """Put what `prepare` wrote in place of the parts, which `recover` deletes."""
+        """Replace the parts by the file of `prepare`; `recover` deletes them."""
         new, old = (self.folder.with_suffix(s) for s in (".new", ".old"))
         store.move(self.folder, old)
         store.move(new, self.folder)
@@ -135,7 +135,7 @@ class PartedTable:
 
     @staticmethod
     def recover(folder: Path) -> None:
-        """Delete what `swap` left; after a crash in the middle of it restore the folder first."""
+        """Delete the parts that `swap` replaced; after a crash in it restore the folder first."""
         new, old = folder.with_suffix(".new"), folder.with_suffix(".old")
         if not folder.exists() and old.exists():
             store.move(old, folder)
@@ -270,7 +270,7 @@ class Records:
         personal: Mapping[str, Array] | None = None,
         unfinished: CountedTasks | None = None,
     ) -> None:
-        """Add what only the end of a run adds to the tables, and compact them.
+        """Add the rows of the end of a run to the tables, and compact them.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class Records:
         self._compact(changes, recorded)
 
     def _reopen(self, moment: RunState, row: Row) -> None:
-        """Take back what the end of a run has added, if it has; it may go on."""
+        """Remove the rows of the end of a run, if there are any; the run may continue."""
         for name in AT_END:
             store.remove(self.folder / name)
         kept = self.thinning is not None and self.thinning.keeps(moment.round, last=moment.round)
@@ -318,7 +318,7 @@ class Records:
         self._announce()
 
     def inventory(self) -> dict[str, Entry]:
-        """Return what is known of the files of the folder, by their paths in it."""
+        """Return the entries of the folder's files, by their paths in it."""
         files = {
             f"{table.folder.name}/{part}": entry
             for table in self.tables.values()
@@ -328,7 +328,7 @@ class Records:
         return files | {path.name: Entry.of(path) for path in outputs}
 
     def close(self) -> None:
-        """Delete what only a run that goes on needs: ``run.json`` lists all files now."""
+        """Delete files that only an unfinished run needs: ``run.json`` lists all files now."""
         store.remove(self.folder / PARTS)
         store.sync_folder(self.folder)
 
@@ -406,7 +406,7 @@ def _with_last(row: Row, whole: pa.Table) -> pa.Table:
 
 
 def write_profile(folder: Path, profile: Profile) -> None:
-    """Write ``profile.json`` in a run's folder: what is measured is not among its results."""
+    """Write ``profile.json`` in a run's folder; measured times are not among its results."""
     store.publish_text(folder / "profile.json", json.dumps(profile.record(), indent=1) + "\n")
 
 

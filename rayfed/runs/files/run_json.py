@@ -1,4 +1,4 @@
-"""The record of a run, ``run.json``: what was run, where, how it ended; and its log."""
+"""The record of a run, ``run.json``: its settings, machine and end; and its log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MACHINE_ERRORS = (OSError, MemoryError, HostLost, ScratchError)
 
 
 def run_record(run: Run, started: float, status: str, **more: Any) -> dict[str, Any]:
-    """Return what ``run.json`` holds.
+    """Return the content of ``run.json``.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def status(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def record_failure(run: Run, out: Path, error: Exception, trace: str) -> str:
-    """Record that a run failed whose driver could not begin, or died; returns "failed"."""
+    """Record the failure of a run with no driver, or a dead one; returns "failed"."""
     folder, reason = out / run.folder, f"its driver failed: {one_line(error)}"
     with suppress(OSError):  # where the disk is the reason, nothing can be written
         store.make_folder(folder)
@@ -87,7 +87,7 @@ def one_line(error: Exception) -> str:
 
 @cache
 def versions(libraries: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the versions of what a run's bits depend on, those of a problem's libraries too."""
+    """Return the versions that a run's bits depend on, those of a problem's libraries too."""
     names = (*VERSIONS, *libraries)
     own = {"python": sys.version.split()[0], "rayfed": version(DISTRIBUTION)}
     return own | {name: version(name) for name in names}

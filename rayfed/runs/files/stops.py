@@ -60,7 +60,7 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
 
 
 def clear(folder: Path) -> None:
-    """Forget what a study was asked, as it goes on."""
+    """Forget earlier requests to stop, as the study continues."""
     with usable(folder):
         for asked in (folder / STOP, *folder.glob(f"*/{STOP}")):
             store.remove(asked)

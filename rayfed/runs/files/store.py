@@ -81,7 +81,7 @@ def move(path: Path, target: Path) -> None:
 
 
 def names(folder: Path) -> list[str]:
-    """Return the names of what a folder holds, sorted; none if there is no such folder."""
+    """Return the sorted names in a folder; none if there is no such folder."""
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""``usage.parquet`` and ``density.parquet``: what clients did, summed up while a run goes on.
+"""``usage.parquet`` and ``density.parquet``: activity of clients, summed up during a run.
 
 They are written anew as the run goes, and once more at its end, from its tables.
 """
@@ -90,7 +90,7 @@ class Summaries:
             self.waiting.append((rows, events))
 
     def _sum(self) -> None:
-        """Add to the sums what waits."""
+        """Add the waiting rows to the sums."""
         for rows, events in self.waiting:
             kept = [name for name in NEEDED["rounds"] if name in rows[0]]
             self.sums.add(
@@ -108,7 +108,7 @@ class Summaries:
                 self.sums.add(rows, tasks)
 
     def publish(self) -> None:
-        """Write them, unless that was done a moment ago for what it takes."""
+        """Write them, unless the last writing was recent for its duration."""
         self._sum()
         began = time.monotonic()
         if began >= self.next and self.sums.grids:
@@ -118,7 +118,7 @@ class Summaries:
 
 
 def bands_of(run: Run) -> Callable[[Ints], Ints]:
-    """Return what says to which band of equal speed rank clients belong."""
+    """Return a function from clients to their bands of equal speed rank."""
     clients = run.federation.clients
 
     def known(ids: Ints) -> tuple[Bools, Floats, Ints]:
@@ -134,7 +134,7 @@ def bands_of(run: Run) -> Callable[[Ints], Ints]:
 
 
 def finish(folder: Path, record: Mapping[str, Any], **made: pa.Table) -> None:
-    """Write both tables of a run that has ended from what its folder holds.
+    """Write both tables of a run that has ended from the files of its folder.
 
     Parameters
     ----------

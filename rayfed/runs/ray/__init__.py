@@ -15,7 +15,7 @@ started as this process was, under `uv run`, too.
 
 
 def imported(address: str | None) -> Any:
-    """Import Ray, and return what runs on it, `rayfed.runs.ray.backend`.
+    """Import Ray, and return `rayfed.runs.ray.backend`.
 
     Ray imports tqdm's bars, which warn in a notebook without ipywidgets; rayfed draws none of them.
 
@@ -40,7 +40,7 @@ def imported(address: str | None) -> Any:
 
 
 def expected(address: str | None) -> str:
-    """Return who will listen during a run, in one line.
+    """Return the addresses that will listen during a run, in one line.
 
     Parameters
     ----------

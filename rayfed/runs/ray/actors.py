@@ -1,4 +1,4 @@
-"""The client actors of a study, node by node: what starts as nodes come, and goes with them."""
+"""Client actors of a study, started and stopped as Ray nodes join and leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rayfed.executors.ray_pool import Pool
 
 
 class Node(NamedTuple):
-    """A node of the cluster: its name, and what Ray may give away there."""
+    """A node of the cluster: its name, and its CPUs and GPUs in Ray."""
 
     name: str
     cpus: float
@@ -29,7 +29,7 @@ class Node(NamedTuple):
 
 @dataclass
 class NodeActors:
-    """What a study has on one node.
+    """Actors of a study on one node.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class NodeActors:
     used: bool = False
 
     def hosts(self, *, combined: bool) -> list[tuple[Any, int]]:
-        """Return whom drivers call here, with how many actors each stands for."""
+        """Return the hosts that drivers call here, with the number of actors of each."""
         if combined and self.combiner is not None and not self.starting:
             return [(self.combiner, len(self.actors))]
         return [(actor, 1) for actor in self.actors]
@@ -106,7 +106,7 @@ class StudyActors:
         self.refused: set[str] = set()
         self.version = 0
 
-    # -- what there is ---------------------------------------------------------------------------
+    # -- current actors --------------------------------------------------------------------------
 
     @property
     def actors(self) -> list[Any]:
@@ -140,7 +140,7 @@ class StudyActors:
         return self.drivers_at is not None
 
     def hosting(self) -> tuple[float | None, int] | None:
-        """Return what the hosts of drivers are made with, `RayHost`; None if there are none."""
+        """Return the arguments of the `RayHost` of each driver; None if drivers host no clients."""
         if self.drivers_at is None:
             return None
         here = self.by_node.get(self.drivers_at)
@@ -148,17 +148,13 @@ class StudyActors:
         return self.memory_gb, sharing * self.drivers  # each has the share of a single run
 
     def pool(self) -> Pool:
-        """Return whom drivers call."""
+        """Return the pool of hosts that drivers call."""
         used = [on_node for on_node in self.by_node.values() if on_node.used]
         combined = self._several([key for key, on_node in self.by_node.items() if on_node.used])
         hosts = [host for on_node in used for host in on_node.hosts(combined=combined)]
-        works_ahead = (
-            self.cpus >= sum(len(on_node.actors) for on_node in used) + self.hosting_driver
-        )
-        sizes = [size for _, size in hosts]
-        return Pool([host for host, _ in hosts], sizes, works_ahead, self.version)
+        return Pool([host for host, _ in hosts], [size for _, size in hosts], self.version)
 
-    # -- what changes ----------------------------------------------------------------------------
+    # -- starting and ending ---------------------------------------------------------------------
 
     def begin(
         self, nodes: Mapping[str, Node], drivers_at: str | None = None, runs: int = 1
@@ -194,7 +190,7 @@ class StudyActors:
         self.start(nodes)
 
     def _on_gpus(self, node: Node) -> int:
-        """Return how many actors the GPUs of a node are enough for."""
+        """Return the number of actors that the GPUs of a node are enough for."""
         return int(node.gpus / self.gpus + 1e-9)  # 0.6 / 0.2 is less than 3
 
     def _several(self, nodes: Iterable[str]) -> bool:
@@ -275,7 +271,7 @@ class StudyActors:
                 yield from self._ready(key, on_node)
 
     def _ready(self, key: str, on_node: NodeActors) -> Iterator[str]:
-        """Use what was started on a node, if all of it is ready."""
+        """Use the actors that were started on a node, if all of them are ready."""
         done, waiting = ray.wait(on_node.starting, num_returns=len(on_node.starting), timeout=0)
         try:
             ray.get(done)
@@ -299,7 +295,7 @@ class StudyActors:
             )
 
     def end(self) -> Iterator[Any]:
-        """Forget everything, and yield what is to be ended."""
+        """Forget all actors, and yield those to end."""
         for on_node in self.by_node.values():
             yield from on_node.actors
             if on_node.combiner is not None:

@@ -83,7 +83,7 @@ class DriverActor:
             return self.driver.execute(resume)
 
     def news(self) -> tuple[RunProgress | None, list[str | LogLine]]:
-        """Return how far the current run is, and what was printed and logged since the last call.
+        """Return the progress of the current run, and the output since the last call.
 
         What client functions printed is text.
         """
@@ -157,7 +157,7 @@ class RayStudy(Backend):
             )
         self.out, self.say = out, say
         self.shared: dict[str, Any] = {}
-        self.lent: dict[str, dict[str, Any]] = {}
+        self.mapped: dict[str, dict[str, Any]] = {}
         self.drivers: list[Any] = []
         self.idle: list[Any] = []
         self.sources = Sources.of(modules)
@@ -234,7 +234,7 @@ class RayStudy(Backend):
             )
 
     def follow(self) -> list[str]:
-        """Follow the nodes of a cluster, give drivers the pool that there is, say what changed."""
+        """Follow the nodes of a cluster, give drivers the current pool, and log changes."""
         if self.alone or time.monotonic() - self.looked < _NODES_S:
             return []
         lines = list(self.study_actors.look(alive()))
@@ -275,9 +275,9 @@ class RayStudy(Backend):
             self._end_drivers()
 
     def _share(self, tables: dict[str, Any]) -> None:
-        """Put tables into the object store, and what maps them there in their places."""
+        """Put tables into the object store, and replace them by mappings of it."""
         for name in tables.keys() - self.shared.keys():
-            self.lent[name] = tables
+            self.mapped[name] = tables
             self.shared[name] = ray.put(tables[name])
             tables[name] = ray.get(self.shared[name])
 
@@ -310,8 +310,8 @@ class RayStudy(Backend):
         for actor in self.study_actors.end():
             self._end(actor)
         try:
-            while self.lent:  # without Ray there is nothing behind the arrays
-                name, tables = self.lent.popitem()
+            while self.mapped:  # without Ray there is nothing behind the arrays
+                name, tables = self.mapped.popitem()
                 tables[name] = deepcopy(tables[name])
                 del self.shared[name]
         finally:
@@ -361,7 +361,7 @@ class _Queue:
         return self.outcome
 
     def _listen(self) -> None:
-        """Log what Ray says, and see whether it is still there."""
+        """Log Ray's messages, and check that its servers are alive."""
         node = self.study.node
         while node.messages:
             first, *_ = *node.messages.pop(0).splitlines(), ""  # dozens of lines of its log follow
@@ -390,7 +390,7 @@ class _Queue:
         self.busy[ref] = (driver, run, tries)
 
     def _settle(self, ref: Any) -> None:
-        """Note how a run ended, and give its driver the next one."""
+        """Note the outcome of a run, and give its driver the next one."""
         driver, run, tries = self.busy.pop(ref)
         self.progress.pop(run.folder, None)
         try:
@@ -410,7 +410,7 @@ class _Queue:
         self._deal(driver)
 
     def _deaths(self, run: Run, before: int) -> int:
-        """Return how many drivers a run has lost since its checkpoint, given how many before."""
+        """Count the drivers that a run has lost since its checkpoint, given the count before."""
         try:
             saved = (self.study.out / run.folder / "checkpoint" / MANIFESTS[0]).read_bytes()
         except OSError:
@@ -424,7 +424,7 @@ class _Queue:
         self.outcome[run.folder] = record_failure(run, self.study.out, reason, str(error))
 
     def _poll(self) -> None:
-        """Ask the busy drivers how far they are."""
+        """Ask the busy drivers for their progress."""
         asked = [(run.folder, driver.news.remote()) for driver, run, _ in self.busy.values()]
         for folder, ref in asked:
             progress = _news(ref)
@@ -454,7 +454,7 @@ def cluster_cpus(address: str) -> list[int]:
 
 
 def _news(ref: Any) -> RunProgress | None:
-    """Write what a driver has to say, and return how far it is; None if it is not known."""
+    """Write the output of a driver, and return its progress; None if it does not answer."""
     try:
         news: tuple[RunProgress | None, list[str | LogLine]] = ray.get(ref, timeout=2)
     except RayError:

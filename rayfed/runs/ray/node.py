@@ -74,7 +74,7 @@ class RayNode:
         self.print = ray_worker.print_to_stdstream
 
     def keep_messages(self) -> None:
-        """Keep what Ray prints by itself, kilobytes of errors whatever was asked about logs."""
+        """Keep Ray's own output, kilobytes of errors at any log level."""
         ray_worker.print_to_stdstream = lambda data, **_: self.messages.extend(data["lines"])
 
     def lost(self) -> str | None:
@@ -82,7 +82,7 @@ class RayNode:
         return next((name for name, p in self.servers.items() if not _is_alive(p)), None)
 
     def last_lines(self, server: str) -> str:
-        """Return what a server of Ray's wrote last."""
+        """Return the last lines of the log of a server of Ray's."""
         lines = []
         for path in sorted(self.logs.glob(f"{server}.*")) if self.logs else ():
             with suppress(OSError):
@@ -157,7 +157,7 @@ def joined() -> RayNode:
 
 
 class _Paths(list[str]):
-    """What workers put first on Python's path: what is first here, and where rayfed is.
+    """First entries of the workers' Python path: the first here, and the folder of rayfed.
 
     Ray adds the current folder, in which anybody's file may have the name of a library.
     """

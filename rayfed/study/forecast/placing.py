@@ -146,8 +146,8 @@ class OneProcess:
 def message_seconds(run: Run) -> float:
     """Return what the messages of an Ask of a run take, at most.
 
-    Those who reply to one update of an asynchronous algorithm may each have begun from another
-    version, and actors are sent their work twice: to begin ahead, and when it is due.
+    The clients of one update of an asynchronous algorithm may each have begun from another version.
+    Its message counts twice, since hosts stack clients of different models worse than one process.
     """
     algorithm, times, models = run.training.algorithm, 1, 1
     if isinstance(algorithm, Asynchronous) and algorithm.redispatch == "arrival":

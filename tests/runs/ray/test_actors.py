@@ -180,13 +180,6 @@ def test_gpus_of_several_nodes_are_no_gpu_of_one(started):
         StudyActors(20, "auto", gpus=0.1).begin({"a": Node("a", 8.0, 0.0)})
 
 
-@pytest.mark.parametrize(("clients_per_actor", "ahead"), [("auto", True), (5, False)])
-def test_actors_work_ahead_where_each_has_a_processor(started, clients_per_actor, ahead):
-    study_actors = StudyActors(20, clients_per_actor)
-    begun(study_actors, a=2.0)
-    assert study_actors.pool().works_ahead == ahead
-
-
 def with_drivers(started, clients_per_actor="auto", runs=1, **cpus):
     """Return the actors of a study whose drivers are on node a and host clients."""
     study_actors = StudyActors(20, clients_per_actor, memory_gb=1.0)
@@ -217,7 +210,6 @@ def test_a_driver_that_hosts_clients_takes_the_place_of_an_actor(
     assert study_actors.processes == len(there) + hosts
     assert (study_actors.hosting() is not None) == hosts
     assert study_actors.cpus == sum(cpus.values())
-    assert study_actors.pool().works_ahead == (study_actors.processes <= study_actors.cpus)
 
 
 def test_drivers_share_the_memory_of_their_node_with_its_actors(started):

@@ -1,4 +1,4 @@
-"""Actors that task ahead, as objects in this process: what they give is the same to the bit."""
+"""Asynchronous runs on actors as objects in this process: bitwise equal to a serial run."""
 
 from contextlib import ExitStack
 
@@ -26,10 +26,10 @@ def actors():
     """
     with ExitStack() as patched:
 
-        def make(tables, *, works_ahead=True, wires=False):
+        def make(tables, *, wires=False):
             patched.enter_context(no_ray(wires=wires))
             nodes = [Node(1, COUNT) for _ in range(3)]
-            return RayExecutor(pool(nodes, works_ahead=works_ahead), COUNT, stored(tables))
+            return RayExecutor(pool(nodes), COUNT, stored(tables))
 
         yield make
 
@@ -46,7 +46,7 @@ def run_of(name, **settings):
     return plan.runs[0], plan.tables
 
 
-def rows_of(run, executor, between=lambda: None):
+def rows_of(run, executor):
     """Return the rows of a run, and its last state."""
     executor.open(run.folder, run.setup())
     loop = Loop(run, executor)
@@ -55,7 +55,6 @@ def rows_of(run, executor, between=lambda: None):
     for _ in range(12):
         state, row, _ = loop.step(state)
         rows.append(row)
-        between()
     return pd.DataFrame(rows), state
 
 
@@ -67,7 +66,7 @@ def rows_of(run, executor, between=lambda: None):
         ("fedat", {}, True),
     ],
 )
-def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires):
+def test_actors_give_the_same_bits(actors, name, settings, wires):
     run, tables = run_of(name, **settings)
     wanted, wanted_after = rows_of(run, SerialExecutor(tables))
     executor = actors(tables, wires=wires)
@@ -75,23 +74,10 @@ def test_actors_that_work_ahead_give_the_same_bits(actors, name, settings, wires
     pd.testing.assert_frame_equal(found, wanted, check_exact=True)
     np.testing.assert_array_equal(after.model, wanted_after.model)
     assert [wire is not None for wire in executor.calls.wires] == [wires] * 3
-    assert "work_ahead" in [method for actor in executor.pool.actors for method in actor.answered]
-    kept = [len(actor.actor.host.runs[run.folder].kept) for actor in executor.pool.actors]
-    under_way = [*after.timeline.open.values(), *after.timeline.waiting]
-    assert sum(kept) <= len(under_way)  # the others were used
+    assert all("exchange" in actor.answered for actor in executor.pool.actors)
 
 
-def test_what_actors_have_lost_is_computed_anew(actors):
-    run, tables = run_of("fedbuff", buffer=3, concurrency=8)
-    wanted, wanted_after = rows_of(run, SerialExecutor(tables))
-    executor = actors(tables)
-    hosts = [actor.actor.host for actor in executor.pool.actors]
-    found, after = rows_of(run, executor, lambda: hosts[1].runs[run.folder].kept.clear())
-    pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    np.testing.assert_array_equal(after.model, wanted_after.model)
-
-
-def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(actors, monkeypatch):
+def test_a_failure_is_reported_as_in_a_serial_run(actors, monkeypatch):
     run, tables = run_of("fedbuff", buffer=3, concurrency=8)
     algorithm = type(run.training.algorithm)
     whole = algorithm.train
@@ -108,14 +94,3 @@ def test_a_failure_ahead_of_time_is_reported_when_the_reply_is_due(actors, monke
             rows_of(run, executor)
         messages.append(str(error.value))
     assert messages[0] == messages[1]
-
-
-def test_actors_that_share_processors_do_not_work_ahead(actors):
-    run, tables = run_of("fedbuff", buffer=3, concurrency=8)
-    executor = actors(tables, works_ahead=False)
-    found, _ = rows_of(run, executor)
-    wanted, _ = rows_of(run, SerialExecutor(tables))
-    pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-    answered = [method for actor in executor.pool.actors for method in actor.answered]
-    assert "exchange" in answered
-    assert "work_ahead" not in answered
