@@ -27,6 +27,7 @@ extensions = [
     "columns",
     "commands",
     "gallery",
+    "goes_with",
     "interface",
     "navigation",
     "scenario_reference",
