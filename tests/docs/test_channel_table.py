@@ -28,7 +28,8 @@ WORDS = {
     "late": {(True, True): "partial, stale", (True, False): "partial"},
 }
 SHORT = (
-    (r"^\S+: ", ""), (r"; .*$", ""), (r"^(it needs .*), but .*$", r"\1"), (r"'ef21'", "a memory"),
+    (r"^\S+: ", ""), (r"found \w+, but ", ""), (r"; .*$", ""),
+    (r"^(it needs .*), but .*$", r"\1"), (r"'ef21'", "a memory"),
     (r"'median'", "a rule"), (r"'[\w-]+' needs", "a codec needs"),
     (r"'\w+' to what", "uploads to what"),
 )  # fmt: skip
