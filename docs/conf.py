@@ -28,6 +28,7 @@ extensions = [
     "commands",
     "example",
     "gallery",
+    "goes_with",
     "interface",
     "navigation",
     "scenario_reference",

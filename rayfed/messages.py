@@ -51,7 +51,7 @@ class Ask:
         what the clients store.
     vectors : bool
         Whether the server also receives the vectors of each client, in `Reply.each`; only
-        methods that declare `Algorithm.sees_vectors` may use it.
+        methods that need `VECTORS` (`Algorithm.needs`) may use it.
     overlap : bool
         Whether clients need what they are sent only at the end of their computing. Those whose last
         reply was used then compute from the end of that task on, while their upload and the next

@@ -17,6 +17,7 @@ from annotated_types import Gt
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
+from rayfed.core.needs import VECTORS, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class AsyncSGD(Asynchronous):
     """
 
     name: ClassVar[str] = "async-sgd"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Asynchronous.needs | {VECTORS}
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column("step", about="Factor s of the update: 1, or less for an old gradient."),
     )

@@ -18,6 +18,7 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
+from rayfed.core.needs import FRESH, MEAN, MODEL, ONE_ASK, SOLVER, Terms, refuse_flags
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
@@ -37,6 +38,22 @@ Aim: TypeAlias = Literal["mean", "plain", "own"]
 Coded: TypeAlias = Mapping[str, Literal["any", "contractive"]]
 Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
+OLD_FLAGS: Mapping[str, str] = {
+    "sees_vectors": "needs = Algorithm.needs | {VECTORS}",
+    "personal": "gives = Algorithm.gives | {OWN_MODELS}",
+    "has_global": "gives = Algorithm.gives - {MODEL}",
+    "local_steps": "needs = Algorithm.needs - {SOLVER}",
+    "layered": "needs = Algorithm.needs | {LAYERS}",
+    "takes_partial": "needs = Algorithm.needs | {ALL_STEPS}",
+    "takes_stale": "needs = Algorithm.needs - {FRESH}",
+    "takes_estimates": "needs = Algorithm.needs - {MEAN}",
+    "keeps_statistics": "gives = Algorithm.gives | {OWN_STATISTICS}",
+    "needs_everyone": "needs = Algorithm.needs | {EVERYONE}",
+    "own_steps": "gives = Algorithm.gives | {OWN_STEPS}",
+    "exact_downloads": "needs = Algorithm.needs | {EXACT_DOWNLOADS}",
+    "asks_once": "gives = Algorithm.gives - {ONE_ASK}",
+}
+"""Flags of earlier releases, and the declaration in place of each where it is not its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,74 +88,44 @@ class Algorithm:
 
     Attributes
     ----------
+    needs : set of Term
+        What settings of a study must not take away, from `rayfed.core.needs`. By default the exact
+        mean of the replies of the round, and a local solver.
+    gives : set of Term
+        What settings may count on: a global model (``x``), models of the clients' own (`models`),
+        one Ask in a round, running statistics that stay at the clients, own step counts. By
+        default a global model and one Ask.
     diagnostics : tuple of Column
         Numbers that `round` returns; each is a column of `rounds`.
     theory : tuple of type
         Subclasses of `Measure` of which `measures` may hold one each.
-    sees_vectors : bool
-        The server is given single vectors, which breaks the promise that it sees only sums.
     baseline : bool
         It is a baseline: reports compare with it and never rank it first.
     centralised : bool
         One machine holds all rows; there are no clients.
-    personal : bool
-        Clients have models of their own, `models`, which evaluations score beside ``x``.
-    has_global : bool
-        ``x`` is a model; if not, the personal models are scored in its place.
-    local_steps : bool
-        Clients take steps of `local`.
     asynchronous : bool
         It has no rounds; see `rayfed.algorithms.asynchronous.Asynchronous`.
     aim : "mean", "plain" or "own"
         Whose minimum it heads for: that of a mean of the F_i, weighted as the mean over
         participants or plain; or of F, or of a function of its own. See `power`.
-    layered : bool
-        It tells layers of the model apart: a model of one layer will not do.
-    takes_partial : bool
-        Clients may take fewer local steps than they were asked for (``participation.late``).
-    takes_stale : bool
-        The reply to the one Ask of a round may hold work of earlier rounds, with smaller weights.
-    takes_estimates : bool
-        The means of a reply may be estimates over all clients, whose weights need not add up to 1.
-    needs_everyone : bool
-        All clients must reply in every round.
-    own_steps : bool
-        It says itself how many local steps clients take.
     coded : mapping of str to "any" or "contractive", optional
         The uploaded vectors that codecs and clips may change, and which codecs: those whose error
         is smaller than the vector alone, where the vector is a change of what client and server
         both keep. All other uploads travel as they are. If None: all weighted vectors of the first
         Ask that are as long as the model. A class with client state, or with a client function of
         its own for that state, must say it: the server may mirror it; see `Upload.mirrors`.
-    exact_downloads : bool
-        Clients need exactly what the server sends, so that it cannot be coded.
-    asks_once : bool
-        A round has one Ask.
-    keeps_statistics : bool
-        Running statistics of normalisation layers stay with the clients.
     """
 
     name: ClassVar[str]
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, SOLVER})
+    gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK})
     diagnostics: ClassVar[tuple[Column, ...]] = ()
     theory: ClassVar[tuple[type[Measure], ...]] = ()
-    sees_vectors: ClassVar[bool] = False
     baseline: ClassVar[bool] = False
     centralised: ClassVar[bool] = False
-    personal: ClassVar[bool] = False
-    has_global: ClassVar[bool] = True
-    local_steps: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = False
     aim: ClassVar[Aim] = "mean"
-    layered: ClassVar[bool] = False
-    takes_partial: ClassVar[bool] = True
-    takes_stale: ClassVar[bool] = False
-    takes_estimates: ClassVar[bool] = False
-    keeps_statistics: ClassVar[bool] = False
-    needs_everyone: ClassVar[bool] = False
-    own_steps: ClassVar[bool] = False
     coded: ClassVar[Coded | None] = None
-    exact_downloads: ClassVar[bool] = False
-    asks_once: ClassVar[bool] = True
 
     label: str | None = None
     weights: Literal["size", "uniform"] | None = None
@@ -152,6 +139,9 @@ class Algorithm:
     aggregate: Aggregator | Literal["study"] | None = "study"
     privacy: Privacy | Literal["study"] | None = "study"
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
+
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, OLD_FLAGS)
 
     def __post_init__(self) -> None:
         self.check_solver(self.local)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
+from rayfed.core.needs import ONE_ASK, OWN_MODELS, SOLVER, Terms
 from rayfed.messages import Ask, State, Upload
 
 
@@ -70,11 +71,9 @@ class LocalOnly(Algorithm):
     """
 
     name: ClassVar[str] = "local-only"
-    takes_stale: ClassVar[bool] = True
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({SOLVER})
+    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK})
     baseline: ClassVar[bool] = True
-    personal: ClassVar[bool] = True
-    has_global: ClassVar[bool] = False
     aim: ClassVar[Aim] = "own"
 
     def client_state(self, x0: Array) -> State:

@@ -14,6 +14,7 @@ from annotated_types import Interval
 from rayfed.algorithms.asynchronous import Discounted
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
+from rayfed.core.needs import VECTORS, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class FedAsync(Discounted):
     """
 
     name: ClassVar[str] = "fedasync"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Discounted.needs | {VECTORS}
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column("mixing", about="Weight a of the reply in the new model: mixing s(staleness)."),
     )

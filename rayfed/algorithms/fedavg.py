@@ -13,6 +13,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.core.arrays import Array
+from rayfed.core.needs import SOLVER, Terms
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class FedAvg(Algorithm):
     """
 
     name: ClassVar[str] = "fedavg"
-    takes_stale: ClassVar[bool] = True
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({SOLVER})
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 

@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.asynchronous import Discounted
 from rayfed.core.arrays import Array
+from rayfed.core.needs import MEAN, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class FedBuff(Discounted):
     """
 
     name: ClassVar[str] = "fedbuff"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Discounted.needs - {MEAN}
 
     buffer: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0

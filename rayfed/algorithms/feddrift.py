@@ -15,6 +15,7 @@ from annotated_types import Ge, Gt
 from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
 from rayfed.core.columns import Column
+from rayfed.core.needs import OWN_MODELS, VECTORS, Terms
 from rayfed.messages import Ask, Groups, State, Upload
 
 if TYPE_CHECKING:
@@ -77,11 +78,9 @@ class FedDrift(Algorithm):
 
     name: ClassVar[str] = "feddrift"
     coded: ClassVar[Coded] = {"delta": "any"}
-    asks_once: ClassVar[bool] = False
+    needs: ClassVar[Terms] = Algorithm.needs | {VECTORS}
+    gives: ClassVar[Terms] = frozenset({OWN_MODELS})
     aim: ClassVar[Aim] = "own"
-    personal: ClassVar[bool] = True
-    has_global: ClassVar[bool] = False
-    sees_vectors: ClassVar[bool] = True
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column("clusters", "global models", about="Models that the server keeps after the round."),
         Column("used", "models in use", about="Models that participants trained in the round."),

@@ -18,6 +18,7 @@ from rayfed.algorithms.columns import SERVER_LR
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
+from rayfed.core.needs import MEAN, SOLVER, Terms
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 
@@ -77,7 +78,7 @@ class FedExP(WithMemory):
 
     name: ClassVar[str] = "fedexp"
     coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
-    takes_stale: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({MEAN, SOLVER})
     diagnostics: ClassVar[tuple[Column, ...]] = (SERVER_LR,)
 
     epsilon: Annotated[float, Ge(0)] = 1e-3

@@ -17,6 +17,7 @@ from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
+from rayfed.core.needs import MEAN, SOLVER, Terms
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -78,7 +79,7 @@ class FedNova(WithMemory):
 
     name: ClassVar[str] = "fednova"
     coded: ClassVar[Coded] = {"direction": "any", control.CHANGE: "contractive"}
-    takes_stale: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({MEAN, SOLVER})
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "tau_eff", "effective local steps",

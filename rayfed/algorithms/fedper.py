@@ -18,6 +18,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError, listed
+from rayfed.core.needs import LAYERS, ONE_ASK, OWN_MODELS, Terms
 from rayfed.messages import Ask, ByClient, State, Upload
 from rayfed.problems.layers import Layer, head, matching
 
@@ -63,9 +64,8 @@ class FedPer(FedAvg):
 
     name: ClassVar[str] = "fedper"
     coded: ClassVar[Coded] = {"delta": "any"}
-    personal: ClassVar[bool] = True
-    has_global: ClassVar[bool] = False
-    layered: ClassVar[bool] = True
+    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS}
+    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK})
 
     personal_layers: Annotated[tuple[str, ...], MinLen(1)] | None = None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import OWN_MODELS, Terms
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
 
@@ -48,7 +49,7 @@ class FineTuned(FedAvg):
     """
 
     name: ClassVar[str] = "fedavg-finetuned"
-    personal: ClassVar[bool] = True
+    gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     tune: Solver = field(default_factory=lambda: SGD(epochs=1))
 

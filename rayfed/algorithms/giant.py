@@ -19,6 +19,7 @@ from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import RayfedError
+from rayfed.core.needs import EXACT_DOWNLOADS, MODEL, Terms
 from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class GIANT(Whole):
 
     name: ClassVar[str] = "giant"
     coded: ClassVar[Coded] = {"gradient": "any", "direction": "any"}
-    exact_downloads: ClassVar[bool] = True
-    asks_once: ClassVar[bool] = False
+    needs: ClassVar[Terms] = Whole.needs | {EXACT_DOWNLOADS}
+    gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True
 

@@ -16,6 +16,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, inner, namespace
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import LAYERS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
@@ -61,7 +62,7 @@ class Moon(FedAvg):
 
     name: ClassVar[str] = "moon"
     coded: ClassVar[Coded] = {"delta": "any"}
-    layered: ClassVar[bool] = True
+    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS}
 
     mu: Annotated[float, Ge(0)] = 1.0
     temperature: Annotated[float, Gt(0)] = 0.5

@@ -14,6 +14,7 @@ from annotated_types import Ge, Le, Lt
 
 from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.core.arrays import Array
+from rayfed.core.needs import EXACT_DOWNLOADS, Terms
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class OverlapSGD(Algorithm):
 
     name: ClassVar[str] = "overlap-sgd"
     coded: ClassVar[Coded] = {"moved": "any"}
-    exact_downloads: ClassVar[bool] = True  # the anchor that clients are pulled to
+    needs: ClassVar[Terms] = Algorithm.needs | {
+        EXACT_DOWNLOADS
+    }  # the anchor that clients are pulled to
 
     alpha: Annotated[float, Ge(0), Le(1)] = 0.6
     beta: Annotated[float, Ge(0), Lt(1)] = 0.7

@@ -16,6 +16,7 @@ from annotated_types import Gt
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import OWN_MODELS, Terms
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
@@ -58,7 +59,7 @@ class PerFedAvg(FedAvg):
     """
 
     name: ClassVar[str] = "per-fedavg"
-    personal: ClassVar[bool] = True
+    gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     alpha: Annotated[float, Gt(0)] = 0.01
     variant: Variant = "first-order"

@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, namespace
+from rayfed.core.needs import OWN_MODELS, Terms
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
@@ -52,7 +53,7 @@ class PFedMe(FedAvg):
     """
 
     name: ClassVar[str] = "pfedme"
-    personal: ClassVar[bool] = True
+    gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     lam: Annotated[float, Gt(0)] = 15.0
     inner_steps: Annotated[int, Ge(1)] = 5

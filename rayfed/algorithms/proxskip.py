@@ -16,6 +16,7 @@ from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.algorithms.compressed import all_replied
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ALL_STEPS, EVERYONE, EXACT_DOWNLOADS, OWN_STEPS, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -59,11 +60,9 @@ class ProxSkip(Algorithm):
     """
 
     name: ClassVar[str] = "proxskip"
-    needs_everyone: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Algorithm.needs | {EVERYONE, ALL_STEPS, EXACT_DOWNLOADS}
+    gives: ClassVar[Terms] = Algorithm.gives | {OWN_STEPS}
     coded: ClassVar[Coded] = {}
-    exact_downloads: ClassVar[bool] = True
-    own_steps: ClassVar[bool] = True
-    takes_partial: ClassVar[bool] = False
 
     p: Annotated[float, Interval(gt=0, le=1)] = 0.1
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Aim, Algorithm
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import SOLVER, Terms
 from rayfed.messages import Reply, State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -67,7 +68,7 @@ class Whole(Algorithm):
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
-    local_steps: ClassVar[bool] = False
+    needs: ClassVar[Terms] = Algorithm.needs - {SOLVER}
     aim: ClassVar[Aim] = "own"
     curved: ClassVar[bool] = False
     """Whether it needs Hessians or their products with vectors."""

@@ -10,6 +10,19 @@ from annotated_types import Ge, Gt
 
 from rayfed.channel.mixers import Mixer, squared_distances
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.needs import (
+    COUNT_ONCE,
+    FRESH,
+    MEAN,
+    ONE_MEAN,
+    REPLIED,
+    ROUNDS,
+    SUMS,
+    THIS_ROUND,
+    VECTORS,
+    VECTORS_ALIKE,
+    Terms,
+)
 from rayfed.messages import State
 
 
@@ -40,6 +53,18 @@ class Aggregator:
     def sees_vectors(self) -> bool:
         """Whether a real server would see single vectors; sums by bucket are none."""
         return self.before is None or self.before.sees_vectors
+
+    @property
+    def needs(self) -> Terms:
+        """What others must leave to it; buckets are of one cohort, whose replies come together."""
+        seen = {VECTORS} if self.sees_vectors else {ROUNDS, FRESH}
+        alike = () if self.weighs and self.before is None else {VECTORS_ALIKE}
+        return frozenset({ONE_MEAN, COUNT_ONCE, THIS_ROUND, *seen, *alike})
+
+    @property
+    def removes(self) -> Terms:
+        """What it does not leave to others."""
+        return frozenset({MEAN, REPLIED, SUMS})
 
     def least(self) -> int:
         """Return the smallest number of vectors for which the rule's guarantee holds."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.needs import EXACT_UPLOADS, MEAN, MEMORYLESS, NOTHING, ONE_MEAN, SENT, Terms
 from rayfed.core.rng import Draw, Key, Permutation, part_of
 
 Shape: TypeAlias = tuple[int, ...]
@@ -99,12 +100,17 @@ class Stage:
 
     Attributes
     ----------
+    needs, removes : set of Term
+        What others must leave to it, and what it does not leave to others, on the way up; by
+        default it changes uploads.
     by_round : bool
         Whether the clients of a round share draws, so that works of different versions of the model
         are not computed together.
     """
 
     name: ClassVar[str]
+    needs: ClassVar[Terms] = NOTHING
+    removes: ClassVar[Terms] = frozenset({EXACT_UPLOADS})
 
     @property
     def by_round(self) -> bool:
@@ -125,8 +131,9 @@ class Memory:
 
     Attributes
     ----------
-    sees_vectors : bool
-        Whether a real server would have to see single vectors.
+    needs, removes : set of Term
+        What others must leave to it, and what it does not leave to others; `VECTORS` is needed
+        where a real server would have to see single vectors.
     at_server : bool
         Whether the server keeps a vector, which takes sum_i w_i c_i over the participants.
     estimates : bool
@@ -138,7 +145,8 @@ class Memory:
     """
 
     name: ClassVar[str]
-    sees_vectors: ClassVar[bool] = False
+    needs: ClassVar[Terms] = frozenset({SENT, ONE_MEAN})
+    removes: ClassVar[Terms] = frozenset({MEAN, MEMORYLESS})
     at_server: ClassVar[bool] = False
     estimates: ClassVar[bool] = False
     bits: ClassVar[int] = 0

@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.channel.base import Draws, Kept
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import NOTHING, ONE_MEAN, READABLE, ROUNDS, UNAFFECTED, WEIGHTED, Terms
 from rayfed.core.shares import rounded
 
 
@@ -41,6 +42,8 @@ class Fault:
     """Whether nothing is sent."""
     rows: ClassVar[bool] = False
     """Whether the rows are wrong, and all else is right."""
+    needs: ClassVar[Terms] = NOTHING
+    removes: ClassVar[Terms] = NOTHING
 
     ids: tuple[int | str, ...] = ()
     count: Annotated[int, Gt(0)] | None = None
@@ -127,6 +130,8 @@ class Collusion(Fault):
 
     sees_vectors: ClassVar[bool] = False
     """Whether sums over the honest are not enough."""
+    needs: ClassVar[Terms] = frozenset({ROUNDS, READABLE, ONE_MEAN, WEIGHTED})
+    removes: ClassVar[Terms] = frozenset({UNAFFECTED})
 
     def init(self, p: int, uniforms: Floats) -> Kept:
         """Return the colluding clients' state before the first round; empty by default.
@@ -235,6 +240,7 @@ class Silent(Fault):
 
     name: ClassVar[str] = "silent"
     silent: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({ROUNDS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from annotated_types import Interval
 
 from rayfed.channel.base import Code, Codec, Memory, Shape
 from rayfed.core.arrays import Array, Bools
+from rayfed.core.needs import VECTORS, Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class EF21Plus(EF21):
     """
 
     name: ClassVar[str] = "ef21+"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar[Terms] = EF21.needs | {VECTORS}
     bits: ClassVar[int] = 1
 
     def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:

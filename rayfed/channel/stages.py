@@ -14,6 +14,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.channel.base import Draws, Stage
 from rayfed.channel.codecs.bits import bits_for
 from rayfed.core.arrays import Array, Floats
+from rayfed.core.needs import FRESH, NO_SCALARS, ONE_SIZE, READABLE, SEVERAL, TIMES, VECTORS, Terms
 
 _KEY, _SHARE = 32, 80
 """Bytes of a public key, and of an encrypted pair of shares: two of 32, and 16 that seal them."""
@@ -129,6 +130,8 @@ class SecureSum(Stage):
     """
 
     name: ClassVar[str] = "secure-sum"
+    needs: ClassVar[Terms] = frozenset({FRESH, NO_SCALARS, ONE_SIZE, SEVERAL, TIMES})
+    removes: ClassVar[Terms] = frozenset({VECTORS, READABLE})
     turns: ClassVar[int] = 3
 
     range: Annotated[float, Gt(0)]

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rayfed.core.errors import ScenarioError, unknown
+from rayfed.core.needs import VECTORS
 from rayfed.core.plugins import ALL_KINDS, declared, find, resolve, settings
 from rayfed.engine.columns import ColumnEntry, catalogue
 from rayfed.study import described, plain
@@ -42,8 +43,9 @@ def first_line(cls: type[Any]) -> str:
 
 
 def _marks(cls: type[Any]) -> str:
-    marks = {"sees_vectors": "sees single vectors", "baseline": "baseline"}
-    shown = [text for key, text in marks.items() if getattr(cls, key, False)]
+    sees = isinstance(needs := getattr(cls, "needs", None), frozenset) and VECTORS in needs
+    marks = {"sees single vectors": sees, "baseline": getattr(cls, "baseline", False)}
+    shown = [text for text, holds in marks.items() if holds]
     return f" ({', '.join(shown)})" if shown else ""
 
 

@@ -13,6 +13,7 @@ from rayfed.cli.tables import on_nodes
 from rayfed.clients.request import GROUP
 from rayfed.core.errors import listed, many
 from rayfed.core.machine import in_words
+from rayfed.core.needs import VECTORS
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import ENDLESS, Run
@@ -126,7 +127,7 @@ def traffic(run: Run) -> str:
             text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
         if up.memory is not None and up.memory.whole_first:
             text += f", the first time {up.bytes_up(ask, first=True):,}"
-        if up.memory is not None and up.memory.sees_vectors:
+        if up.memory is not None and VECTORS in up.memory.needs:
             text += f" (with '{up.memory.name}' the server sees single vectors)"
         parts.append(text)
     if ask is not None and down is not None:
@@ -143,7 +144,7 @@ def server_sees(run: Run) -> str:
     uplink = run.uplink()
     memory = None if uplink is None else uplink.memory
     single = (algorithm, rule, memory)
-    if any(part is not None and part.sees_vectors for part in single):
+    if any(part is not None and VECTORS in part.needs for part in single):
         return "the vectors of single clients"
     if run.private is not None and run.private.in_shares:
         return "sums modulo a number that have noise, and who took part"

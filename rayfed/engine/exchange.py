@@ -22,6 +22,7 @@ from rayfed.clients.setup import DataView
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.errors import RunFailed
 from rayfed.core.names import called
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Draw, Key
 from rayfed.core.tree import add
 from rayfed.engine.channel import ServerChannel
@@ -341,8 +342,8 @@ class Exchange:
             raise RunFailed(
                 f"{type(asker).__name__} has no method '{ask.function}', which its Ask names"
             )
-        if ask.vectors and not (owner == "algorithm" and asker.sees_vectors):
-            raise RunFailed(f"'{ask.function}' asks for vectors; declare `sees_vectors`")
+        if ask.vectors and not (owner == "algorithm" and VECTORS in asker.needs):
+            raise RunFailed(f"'{ask.function}' asks for vectors; add VECTORS to `needs`")
 
 
 class Colluders:

@@ -15,6 +15,7 @@ import numpy as np
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
+from rayfed.core.needs import SOLVER
 from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.exchange import Exchange
@@ -250,6 +251,6 @@ class Loop:
         if run_state.round == 0:
             return f"round 0: {what} {NOT_FINITE} before any step; correct the start or the data"
         algorithm, rate = self.run.training.algorithm, ""
-        if algorithm.local_steps and isinstance(algorithm.local, Descent):
+        if SOLVER in algorithm.needs and isinstance(algorithm.local, Descent):
             rate = f" (local lr {algorithm.local.rate(run_state.round):g})"
         return f"round {run_state.round}: {what} {NOT_FINITE}; likely the step is too large{rate}"

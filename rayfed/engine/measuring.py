@@ -12,6 +12,7 @@ from rayfed.clients.request import Owner, Request, uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
+from rayfed.core.needs import MODEL
 from rayfed.engine import replies
 from rayfed.engine.clock import StepCounter
 from rayfed.engine.run import Run
@@ -65,7 +66,7 @@ class Measures:
         function, up = evaluation.measure, evaluation.up
         found = self.ask("evaluation", function, up, ids, send, when, run_state.round)
         row = evaluation.row(found.sums, found.each, views.evaluation.objective)
-        if views.server is not None and run.training.algorithm.has_global:  # it knows no others
+        if views.server is not None and MODEL in run.training.algorithm.gives:  # it knows no others
             pieces, up = np.arange(views.server.shards.clients), evaluation.up_on_server
             sums = self.ask("server", evaluation.on_server, up, pieces, {"x": x}, when).sums
             row |= evaluation.scores(sums["metrics"].tolist(), sums)

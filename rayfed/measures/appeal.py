@@ -13,6 +13,7 @@ from rayfed.clients import Clients
 from rayfed.clients.clients import loss_alone
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
+from rayfed.core.needs import MODEL
 from rayfed.measures.base import Measure, MeasureView
 from rayfed.messages import State, Upload
 
@@ -55,7 +56,7 @@ class Appeal(Measure):
             send = {"x": view.first, "steps": np.array(self.steps)}
             alone = view.ask("alone", send, {"loss": 1}, solving=True).each["loss"]
             known = {"alone": alone, "round": np.array(view.round)}
-        if view.algorithm.has_global:
+        if MODEL in view.algorithm.gives:
             losses = view.losses(view.model, view.clients)
         else:
             losses = view.own_losses()

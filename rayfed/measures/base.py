@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 from rayfed.clients import setup
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
+from rayfed.core.needs import Terms
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
 from rayfed.population import Population
@@ -56,8 +57,8 @@ class Method(Protocol):
         """Whether one machine holds all rows."""
 
     @property
-    def has_global(self) -> bool:
-        """Whether ``x`` is a model."""
+    def gives(self) -> Terms:
+        """What it gives, `MODEL` where ``x`` is a model."""
 
     def round(self, state: State) -> Generator[Any, Any, Any]:
         """Yield the server's Asks in a round that starts from a state."""

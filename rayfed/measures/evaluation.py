@@ -15,6 +15,7 @@ from rayfed.clients import Clients
 from rayfed.clients.clients import once
 from rayfed.core.arrays import Array, as_matrix, inner, to_numpy
 from rayfed.core.columns import Column, names
+from rayfed.core.needs import MODEL, OWN_MODELS
 from rayfed.messages import State, Upload
 from rayfed.numerics.evenness import evenness
 from rayfed.problems.base import Batch
@@ -248,10 +249,10 @@ class Evaluation:
         Where there is one kind alone, it is both.
         """
         shared = x[None]
-        if not self.algorithm.personal:
+        if OWN_MODELS not in self.algorithm.gives:
             return shared, shared
         own = self.algorithm.models_among(clients, x, **beside)
-        return (shared if self.algorithm.has_global else own), own
+        return (shared if MODEL in self.algorithm.gives else own), own
 
     def _looked_at(
         self, clients: Clients, subsample: Subsample | None = None
@@ -280,14 +281,14 @@ class Evaluation:
         row = {"loss": loss / objective.normaliser(weight, int(own)), **self.scores(scored, sums)}
         if self.scored == "training":
             row["test_loss"] = np.nan
-        if self.algorithm.personal:
+        if OWN_MODELS in self.algorithm.gives:
             spread, worst, _ = evenness(each["personal_accuracy"])
             personal = (own_loss / own, ratio(accuracy, clients), spread, worst)
             row |= zip(names(PERSONAL), personal, strict=True)
         if self.validation:
             loss, right, rows, own_loss, accuracy, clients = sums["validation"].tolist()
             row |= zip(names(VALIDATION), (ratio(loss, rows), ratio(right, rows)), strict=True)
-            if self.algorithm.personal:
+            if OWN_MODELS in self.algorithm.gives:
                 own_scores = (ratio(own_loss, clients), ratio(accuracy, clients))
                 row |= zip(names(PERSONAL_VALIDATION), own_scores, strict=True)
         return row
@@ -395,9 +396,9 @@ def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, .
     wanted = {
         SCORES: True,
         VALIDATION: validation,
-        PERSONAL_VALIDATION: validation and algorithm.personal,
+        PERSONAL_VALIDATION: validation and OWN_MODELS in algorithm.gives,
         TOP: classes > MANY,
-        PERSONAL: algorithm.personal,
+        PERSONAL: OWN_MODELS in algorithm.gives,
     }
     return tuple(column.name for group, given in wanted.items() if given for column in group)
 
@@ -413,9 +414,9 @@ def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...
     accuracies : bool
         Whether a measure needs their accuracies under the model.
     """
-    if algorithm.personal and evaluated <= MOST_CLIENTS:
-        return KEPT if algorithm.has_global else KEPT[1:]
-    wanted = {"personal_accuracy": algorithm.personal, "accuracy": accuracies}
+    if OWN_MODELS in algorithm.gives and evaluated <= MOST_CLIENTS:
+        return KEPT if MODEL in algorithm.gives else KEPT[1:]
+    wanted = {"personal_accuracy": OWN_MODELS in algorithm.gives, "accuracy": accuracies}
     return tuple(name for name, given in wanted.items() if given)
 
 

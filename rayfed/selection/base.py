@@ -16,6 +16,17 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import RunFailed
+from rayfed.core.needs import (
+    CHANCES,
+    COHORT,
+    EVERYONE,
+    NO_SCALARS,
+    ONE_MORE,
+    ROUNDS,
+    VECTORS_ALIKE,
+    Terms,
+    where,
+)
 from rayfed.messages import Ask, Reply, State, Wait
 from rayfed.topology import Graphs
 from rayfed.topology.walks.metropolis import Walk
@@ -122,6 +133,23 @@ class Selection:
     asks: ClassVar[bool] = False
     may_be_empty: ClassVar[bool] = False
     diagnostics: ClassVar[tuple[Column, ...]] = ()
+
+    @property
+    def needs(self) -> Terms:
+        """What others must leave to it."""
+        return where({ROUNDS: self.asks or self.listens or self.needs_graphs})
+
+    @property
+    def removes(self) -> Terms:
+        """What it does not leave to others."""
+        looks, own = self.asks or self.listens, self.own_cohort
+        some = own or self.may_be_empty or self.repeats
+        return where(
+            {
+                EVERYONE: some, COHORT: own, ONE_MORE: looks or own, CHANCES: looks,
+                NO_SCALARS: self.listens, VECTORS_ALIKE: self.repeats,
+            }
+        )  # fmt: skip
 
     def named(self, names: Sequence[str]) -> Self:
         """Return the selection among clients that the data name, empty if they do not.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from rayfed.core.needs import EVERYONE, LAYERS, OWN_STATISTICS, OWN_STEPS
 from rayfed.core.plugins import name_of
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import Run
@@ -68,15 +69,15 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         scenario["rounds"] *= 4
         scenario["clients"] |= {"availability": {"name": "cyclic", "groups": 3, "period_s": 20}}
         scenario["participation"] |= {"over_select": 1.0, "deadline_s": None, "timeout_s": 30}
-    if cls.needs_everyone:
+    if EVERYONE in cls.needs:
         scenario["clients"] |= {"availability": "always", "groups": []}
         scenario["participation"] = {"select": {"name": "uniform"}}
-    if cls.own_steps:
+    if OWN_STEPS in cls.gives:
         del scenario["algorithms"][0]["local"]["steps"]
-    if cls.keeps_statistics:
+    if OWN_STATISTICS in cls.gives:
         model = "rayfed.testing.modules:Normed"
         scenario["problem"] |= {"name": "network", "model": model, "l2": 0}
-    elif cls.layered:
+    elif LAYERS in cls.needs:
         scenario["problem"] |= {"name": "mlp", "hidden": [4]}
     if cls.centralised:
         scenario["problem"] |= {"dataset": {"name": "mushroom"}}

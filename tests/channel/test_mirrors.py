@@ -361,15 +361,15 @@ def test_wrong_mirrors_are_named(wrong, message, uplink):
 @pytest.mark.parametrize(("name", "keys", "message"), [
     ("marina", {"uplink": [TOP]}, "'marina' needs its uploads as they are"),
     ("mifa", {"uplink": [{"name": "rand-k", "k": 2}]}, "such as top-k, or unbiased: false"),
-    ("proxskip", {"downlink": ["natural"]}, "clients of 'proxskip' need exactly what the server"),
-    ("giant", {"downlink": ["natural"]}, "clients of 'giant' need exactly what the server sends"),
+    ("proxskip", {"downlink": ["natural"]}, "'proxskip' needs exactly what the server"),
+    ("giant", {"downlink": ["natural"]}, "'giant' needs exactly what the server sends"),
     ("proxskip", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}},
-     "clients: 'proxskip' needs all clients in every round; let none be away"),
-    ("proxskip", {"participation": {"deadline_s": 9}}, "deadline_s: found 9, but 'proxskip' needs"),
+     "clients: 'proxskip' needs all clients in every round, but absence or failure"),
+    ("proxskip", {"participation": {"deadline_s": 9}}, "deadline_s: 'proxskip' needs all clients"),
     ({"name": "fedavg", "weights": "uniform"},
      {"aggregate": "median", "participation": {"deadline_s": 9, "late": "stale"}},
-     "'median' counts every vector once, and late: stale weighs late ones less"),
-    ("feddrift", {"downlink": [TOP | {"memory": "ef21"}]}, "one Ask in a round, and 'feddrift'"),
+     "'median' needs vectors that count alike, but late: stale"),
+    ("feddrift", {"downlink": [TOP | {"memory": "ef21"}]}, "one Ask in a round, but 'feddrift'"),
 ])  # fmt: skip
 def test_what_a_method_needs_is_refused_with_its_reason(name, keys, message):
     method = {"name": name, "local": {"lr": 0.1}} if name == "proxskip" else name

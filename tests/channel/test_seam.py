@@ -10,6 +10,7 @@ from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.errors import RunFailed, ScenarioError
+from rayfed.core.needs import MEAN
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Ask, Upload
@@ -224,7 +225,7 @@ REFUSED = [
     ([RAND | {"memory": "ef21"}], [], "fedavg",
      "'ef21' needs a contractive codec, such as top-k, or unbiased: false"),
     ([{"name": "qsgd", "levels": 1, "memory": "ef21"}], [], "fedavg", "needs a contractive codec"),
-    ([TOP | {"memory": "ef21"}], [], "scaffold", "all clients, which 'scaffold' does not take"),
+    ([TOP | {"memory": "ef21"}], [], "scaffold", "'scaffold' needs the exact weighted mean"),
     ([RAND], [], "mifa", "adds 'change' to what its clients keep, which needs a contractive codec"),
     ([], [TOP | {"memory": "error-feedback"}], "fedavg",
      "downlink: 'error-feedback' is for sums over clients; give ef21"),
@@ -254,7 +255,7 @@ def test_matrices_need_layers(mixed):
 def test_drift_of_sizes_goes_without_memories_at_the_server(mixed):
     made = scenario(mixed, uplink=[TOP | {"memory": "ef21"}])
     drift = {"name": "arriving", "at": 1, "over": 3}
-    with pytest.raises(ScenarioError, match="goes by the sizes of clients, which drift changes"):
+    with pytest.raises(ScenarioError, match="needs clients of constant size, but drift"):
         api.prepare(api.read(made | {"drift": drift}))
 
 
@@ -263,7 +264,7 @@ class Fixed(Algorithm):
     """Client i sends (1, 2, 3, 4, 5, 6) times i + 1 in every round."""
 
     name: ClassVar[str] = "fixed"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs - {MEAN}
     coded: ClassVar = {"v": "any"}
 
     def vector(self, clients, x):

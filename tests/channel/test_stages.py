@@ -164,14 +164,14 @@ REFUSED = [
     ([{"name": "clip", "norm": 1}, "natural"], {}, "found 'natural' behind 'clip'"),
     ([{"name": "top-k", "k": 2, "memory": "error-feedback"}, {"name": "clip", "norm": 1}], {},
      "'error-feedback' notes what is sent, which 'clip' changes"),
-    ([SECURE], {"algorithms": [{"name": "fedexp", "local": LOCAL}]}, "which leave in the clear"),
-    ([SECURE], {"algorithms": [{"name": "fedasync", "local": LOCAL}]}, "sees single vectors"),
-    ([SECURE], {"algorithms": [{"name": "fedbuff", "buffer": 1, "local": LOCAL}]}, "is no sum"),
-    ([{"name": "top-k", "k": 2, "memory": "ef21+"}, SECURE], {}, "sees single vectors"),
-    ([{"name": "top-k", "k": 2, "memory": "ef21"}, SECURE], {}, "give start: coded"),
+    ([SECURE], {"algorithms": [{"name": "fedexp", "local": LOCAL}]}, "scalars, in the clear"),
+    ([SECURE], {"algorithms": [{"name": "fedasync", "local": LOCAL}]}, "hides single vectors"),
+    ([SECURE], {"algorithms": [{"name": "fedbuff", "buffer": 1, "local": LOCAL}]}, "single reply"),
+    ([{"name": "top-k", "k": 2, "memory": "ef21+"}, SECURE], {}, "hides single vectors"),
+    ([{"name": "top-k", "k": 2, "memory": "ef21"}, SECURE], {}, "first vectors as they are"),
     ([SECURE], {"participation": {"cohort": 3, "deadline_s": 9, "late": "stale"}}, "late: stale"),
-    ([SECURE], {"participation": {"cohort": 2, "select": "oort"}}, "'oort' learns from losses"),
-    ([SECURE], {"participation": {"cohort": 1}}, "an update of a single reply is no sum"),
+    ([SECURE], {"participation": {"cohort": 2, "select": "oort"}}, "'oort' makes"),
+    ([SECURE], {"participation": {"cohort": 1}}, "'fedavg' updates after a single reply"),
 ]  # fmt: skip
 
 

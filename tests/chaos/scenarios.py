@@ -10,6 +10,7 @@ from typing import Any
 
 from rayfed.channel import Codec
 from rayfed.core import plugins
+from rayfed.core.needs import ALL_STEPS, FRESH, MEAN, SOLVER
 from rayfed.engine.settings import Participation
 from rayfed.population import Connection, Crash, Server
 from rayfed.selection import All, Selection
@@ -126,7 +127,7 @@ class _Drawing:
             scenario["topology"] = self.plugin("topologies")
         self.extras(scenario)
         classes = [plugins.find("algorithms")[name] for name in methods]
-        fit = all(cls.takes_estimates and not cls.asynchronous for cls in classes)
+        fit = all(MEAN not in cls.needs and not cls.asynchronous for cls in classes)
         if dice.chance(_PRIVATE if fit else _UNFIT):
             self.privacy(scenario)
         return scenario
@@ -160,7 +161,7 @@ class _Drawing:
         if dice.chance(_FAULTY):
             scenario["clients"]["faults"] = [self.fault() for _ in range(dice.whole(1, 2))]
         classes = [plugins.find("algorithms")[given["name"]] for given in algorithms]
-        takes = all(cls.takes_estimates for cls in classes)
+        takes = all(MEAN not in cls.needs for cls in classes)
         if dice.chance(_ROBUST if takes else _UNFIT):
             scenario["aggregate"] = self.plugin("aggregators")
             if not dice.chance(_UNFIT):
@@ -394,9 +395,9 @@ class _Drawing:
         """Return what becomes of late task, most of the time as the algorithms allow it."""
         found, fitting = [plugins.find("algorithms")[name] for name in methods], ["drop"]
         rounds = not any(cls.asynchronous for cls in found)
-        if rounds and all(cls.takes_partial and cls.local_steps for cls in found):
+        if rounds and all(ALL_STEPS not in cls.needs and SOLVER in cls.needs for cls in found):
             fitting.append("partial")
-        if rounds and all(cls.takes_stale for cls in found):
+        if rounds and all(FRESH not in cls.needs for cls in found):
             fitting.append("stale")
         if not self.dice.chance(0.4):
             return {}

@@ -10,9 +10,11 @@ import pytest
 from annotated_types import Ge
 from rich.console import Console
 
+from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.cli import catalogue
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import VECTORS
 from rayfed.core.plugins import KINDS, find, settings
 
 EVERY = [(kind, name) for kind in KINDS for name in find(kind)]
@@ -50,7 +52,7 @@ class Peeking(FedAvg):
     """
 
     name: ClassVar[str] = "peeking"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs | {VECTORS}
 
     depth: int = 3
     left: float | None = None

@@ -13,6 +13,7 @@ import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.core.needs import EVERYONE, LAYERS
 from rayfed.core.plugins import find
 from rayfed.runs.files.outcome import outcomes
 from rayfed.runs.serial import SerialStudy
@@ -22,8 +23,12 @@ from rayfed.testing.studies import LOCAL
 def names():
     """Return the algorithms that train one model of any kind at the clients of a cohort."""
     found = find("algorithms").items()
-    others = ("centralised", "layered", "asynchronous", "needs_everyone")
-    return [name for name, cls in found if not any(getattr(cls, each) for each in others)]
+    others = {LAYERS, EVERYONE}
+    return [
+        name
+        for name, cls in found
+        if not (cls.centralised or cls.asynchronous or others & cls.needs)
+    ]
 
 
 @pytest.mark.guard

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import rayfed
+from rayfed.core.needs import EVERYONE, LAYERS, OWN_STATISTICS
 from rayfed.core.plugins import find
 
 pytestmark = pytest.mark.ray
@@ -33,7 +34,7 @@ def study(tmp_path_factory):
     plain = [
         name
         for name, cls in classes
-        if not (cls.layered or cls.asynchronous or cls.needs_everyone)  # a cohort is drawn
+        if not (cls.asynchronous or {LAYERS, EVERYONE} & cls.needs)  # a cohort is drawn
     ]
     found = [{"name": name, "local": LOCAL} for name in plain]
     rule = {"name": "metropolis", "hop_s": 3}
@@ -172,7 +173,9 @@ def test_actors_give_the_bytes_of_no_actors_where_candidates_are_asked(
 @pytest.mark.slow
 def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path, assert_same):
     found = find("algorithms").items()
-    layered = [name for name, cls in found if cls.layered and not cls.keeps_statistics]
+    layered = [
+        name for name, cls in found if LAYERS in cls.needs and OWN_STATISTICS not in cls.gives
+    ]
     made = yaml.safe_load(study.read_text())
     made |= {"rounds": 4, "algorithms": [{"name": name, "local": LOCAL} for name in layered]}
     made["problem"] = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}

@@ -28,8 +28,9 @@ WORDS = {
     "late": {(True, True): "partial, stale", (True, False): "partial"},
 }
 SHORT = (
-    (r"^\S+: ", ""), (r"found \w+, but ", ""), (r"; .*$", ""), (r"'ef21'", "a memory"),
-    (r"the work of it", "its task"), (r"clients of it", "its clients"), (r"'median'", "a rule"),
+    (r"^\S+: ", ""), (r"found \w+, but ", ""), (r"; .*$", ""),
+    (r"^(it needs .*), but .*$", r"\1"), (r"'ef21'", "a memory"),
+    (r"'median'", "a rule"), (r"'[\w-]+' needs", "a codec needs"),
     (r"'\w+' to what", "uploads to what"),
 )  # fmt: skip
 """What is left out of a reason, or said of any algorithm."""

@@ -71,7 +71,14 @@ def test_the_site_has_its_sections(site):
     _, pages = site
     for name in ("index", "quickstart", "architecture", "design/index", "concepts/promises"):
         assert f"{name}.html" in pages
-    for name in ("scenario", "columns", "commands", "interface", "gallery/algorithms/fedexp"):
+    for name in (
+        "scenario",
+        "columns",
+        "combinations",
+        "commands",
+        "interface",
+        "gallery/algorithms/fedexp",
+    ):
         assert f"generated/{name}.html" in pages
 
 

@@ -159,13 +159,23 @@ def test_intervals_are_in_the_checkpoint(mixed, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "changes", "algorithm", "found"),
     [
-        ("known", {}, "fednova", "'fednova' needs a mean whose weights add up to 1"),
-        ("known", {"late": "stale"}, "fedavg", "late: stale gives replies other weights"),
+        ("known", {}, "fednova", "'fednova' needs the exact weighted mean"),
+        (
+            "known",
+            {"late": "stale"},
+            "fedavg",
+            "needs replies of the current round alone, but late: stale",
+        ),
         ("known", {"select": "power-of-d", "cohort": 1}, "fedavg", "give intervals"),
-        ("known", {"cohort": 1, "over_select": 2.0}, "fedavg", "over_select prefers the fast"),
-        ("known", {"deadline_s": 9}, "fedavg", "a deadline prefers the fast"),
-        ("known", {"minimum": 2}, "fedavg", "a minimum prefers times when many are there"),
-        ("intervals", {}, "mifa", "'mifa' needs a mean"),
+        (
+            "known",
+            {"cohort": 1, "over_select": 2.0},
+            "fedavg",
+            "but over_select: 2.0 makes the probability",
+        ),
+        ("known", {"deadline_s": 9}, "fedavg", "but deadline_s: 9.0 makes the probability"),
+        ("known", {"minimum": 2}, "fedavg", "but minimum: 2 makes the probability"),
+        ("intervals", {}, "mifa", "'mifa' needs the exact weighted mean"),
     ],
 )
 def test_what_cannot_be_corrected_is_refused(mixed, kind, changes, algorithm, found):
@@ -181,7 +191,7 @@ def test_what_cannot_be_corrected_is_refused(mixed, kind, changes, algorithm, fo
 def test_known_chances_do_not_hold_where_replies_get_lost(mixed, lossy):
     made = scenario(mixed, {"correct": "known"})
     made["clients"] |= lossy
-    with pytest.raises(ScenarioError, match="lost on the way"):
+    with pytest.raises(ScenarioError, match="but loss of replies makes the probability"):
         api.prepare(api.read(made))
 
 

@@ -9,6 +9,7 @@ import pytest
 from rayfed import api
 from rayfed.algorithms.base import Algorithm
 from rayfed.core.errors import RunFailed
+from rayfed.core.needs import VECTORS
 from rayfed.engine.cohort import Cohorts
 from rayfed.engine.exchange import Exchange, NobodyToAsk, NoReply, SentAsk
 from rayfed.engine.state import RoundStats
@@ -129,7 +130,7 @@ class Curious(Algorithm):
     """Asks once for means alone, and then for what each client sent."""
 
     name: ClassVar[str] = "curious"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs | {VECTORS}
 
     def twice(self, clients):
         return Upload({"ids": np.stack([clients.ids, clients.ids], axis=1).astype(float)})
@@ -144,7 +145,7 @@ class Secretive(Curious):
     """Does not say so."""
 
     name: ClassVar[str] = "secretive"
-    sees_vectors: ClassVar[bool] = False
+    needs: ClassVar = Algorithm.needs
 
 
 def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
@@ -158,7 +159,7 @@ def test_the_vectors_of_each_client_are_asked_for_and_declared(mixed):
     assert seen[1].each["ids"].tolist() == [[2.0, 2.0], [3.0, 3.0]]
     np.testing.assert_array_equal(seen[0].mean["ids"], seen[1].mean["ids"])
     policy = policy_for(mixed(algorithms=[Secretive()], clients=always))
-    with pytest.raises(RunFailed, match="'twice' asks for vectors; declare `sees_vectors`"):
+    with pytest.raises(RunFailed, match="'twice' asks for vectors; add VECTORS to `needs`"):
         policy.answer(ask, "algorithm", ids, first_round())
 
 

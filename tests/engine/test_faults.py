@@ -11,6 +11,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.channel.mixers import Buckets
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import MEAN
 from rayfed.core.rng import Key
 from rayfed.engine.tasks import USED
 from rayfed.messages import Ask, Upload
@@ -28,7 +29,7 @@ class Numbers(Algorithm):
     """Client i sends (i, round + i^2) and the scalar i; the server keeps the means."""
 
     name: ClassVar[str] = "numbers"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs - {MEAN}
 
     def init(self, x0):
         return {"x": x0, "got": np.zeros(2), "scalar": np.zeros(1)}
@@ -335,9 +336,9 @@ ALIE = [{"name": "alie", "count": 2}]
 @pytest.mark.parametrize(
     ("algorithm", "faults", "message"),
     [
-        ("fedbuff", ALIE, "clients.faults.0: 'alie' is of rounds, and 'fedbuff' has none"),
-        ("fedbuff", [{"name": "silent", "count": 2}], "clients.faults.0: 'silent' is of rounds"),
-        ("mifa", ALIE, "clients.faults.0: 'alie' needs one mean of the honest, and 'mifa' uploads"),
+        ("fedbuff", ALIE, "clients.faults.0: 'alie' needs rounds, but 'fedbuff' is asynchronous"),
+        ("fedbuff", [{"name": "silent", "count": 2}], "clients.faults.0: 'silent' needs rounds"),
+        ("mifa", ALIE, "clients.faults.0: 'alie' needs weighted means alone, but 'mifa' adds up"),
         ("fedavg", [{"name": "label-flip", "count": 2}],
          "clients.faults.0: 'label-flip' is for classes, and the targets are numbers"),
         ("fedavg", [{"name": "bit-flip"}], "clients.faults.0: says of nobody that they are faulty"),

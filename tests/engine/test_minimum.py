@@ -99,7 +99,7 @@ def test_a_run_that_nothing_can_end_fails(mixed, tmp_path):
     ("changes", "found"),
     [
         ({"minimum": 5}, "found 5, but there are 4 clients"),
-        ({"minimum": 2, "select": "walk"}, "'walk' says itself who takes part"),
+        ({"minimum": 2, "select": "walk"}, "'walk' decides itself which clients take part"),
         ({"minimum": 2, "select": "uniform"}, "is asynchronous and has no rounds"),
     ],
 )

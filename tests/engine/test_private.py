@@ -15,6 +15,7 @@ from rayfed.channel.base import Draws
 from rayfed.channel.privacy import epsilon
 from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError
+from rayfed.core.needs import MEAN
 from rayfed.core.rng import Key
 from rayfed.engine.tasks import USED, columns_of
 from rayfed.messages import Ask, Reply, Upload
@@ -36,7 +37,7 @@ class Watched(Algorithm):
     """Client i sends (3 (i + 1), 4 (i + 1)); the server keeps the mean and what else it got."""
 
     name: ClassVar[str] = "watched"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs - {MEAN}
 
     twice: bool = False
 
@@ -551,21 +552,21 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
     ("algorithm", "changes", "message"),
     [
         (FEDAVG, {"participation": {"cohort": 4}}, "give participation.select: poisson"),
-        ("fedavg", {}, "clients count alike; give weights: uniform"),
+        ("fedavg", {}, "privacy needs clients that count alike"),
         (FEDAVG, {"uplink": []}, "nothing bounds an upload; end the uplink with {name: clip"),
         (FEDAVG, {"uplink": [CLIP, {"name": "rand-k", "k": 1}]}, "uplink: "),
         (FEDAVG, {"uplink": [{"name": "top-k", "k": 1, "memory": "error-feedback"}, CLIP]},
-         "'error-feedback' notes what is sent, which 'clip' changes"),
-        ({"name": "scaffold", "weights": "uniform"}, {}, "clients of 'scaffold' remember earlier"),
-        (FEDAVG, {"participation": {**POISSON, "over_select": 1.5}}, "over_select lets one client"),
-        (FEDAVG, {"participation": {**POISSON, "retries": 1, "timeout_s": 9.0}}, "retries ask"),
-        (FEDAVG, {"participation": {**POISSON, "minimum": 2}}, "minimum lets the others wait"),
+         "'error-feedback' keeps state between rounds"),
+        ({"name": "scaffold", "weights": "uniform"}, {}, "'scaffold' needs the exact"),
+        (FEDAVG, {"participation": {**POISSON, "over_select": 1.5}}, "over_select: 1.5 lets"),
+        (FEDAVG, {"participation": {**POISSON, "retries": 1, "timeout_s": 9.0}}, "retries: 1 lets"),
+        (FEDAVG, {"participation": {**POISSON, "minimum": 2}}, "minimum: 2 lets clients affect"),
         (FEDAVG, {"participation": {**POISSON, "late": "stale", "deadline_s": 9.0}},
-         "late: stale uses a client in rounds in which it was not drawn"),
-        (FEDAVG, {"aggregate": "median"}, "a robust rule does not divide by the expected cohort"),
+         "privacy needs replies of the current round alone"),
+        (FEDAVG, {"aggregate": "median"}, "privacy needs sums over the clients' vectors, but"),
         ({"name": "fedbuff", "weights": "uniform"}, {"participation": {}},
-         "'fedbuff' has no rounds, and sampling is of rounds"),
-        ({"name": "fedexp", "weights": "uniform"}, {}, "a noised mean alone"),
+         "privacy needs rounds, but 'fedbuff'"),
+        ({"name": "fedexp", "weights": "uniform"}, {}, "but privacy replaces that mean"),
         (FEDAVG, {"privacy": {**PRIVACY, "epsilon": 1.0}}, "give noise or epsilon, one of them"),
         (FEDAVG, {"uplink": [ADAPTIVE], "privacy": None}, "is for private runs; give a number"),
         (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0}}]},
@@ -585,7 +586,7 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "a client may be in a tree of 5 rounds twice; give at most separation, 4"),
         (FEDAVG, {"privacy": {**TREE, "accountant": "pld"}, "participation": {}}, "accountant"),
         (FEDAVG, {"privacy": SHARES, "uplink": [CLIP, KEPT]},
-         "the noise of a sum tells how many clients added to it, which coins must hide"),
+         "the noise level reveals the cohort size"),
         (FEDAVG, {"privacy": SHARES, "participation": {}},
          "a client's own noise does not hide its upload; end the uplink with secure-sum"),
         (FEDAVG, {"privacy": SHARES, "uplink": [ADAPTIVE, KEPT], "participation": {}},
@@ -602,9 +603,9 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "units of a sum, and 5 are needed; give secure-sum more bits"),
         (FEDAVG, {"privacy": {**TREE, "at": "clients"}, "participation": {}}, "privacy.at: "),
         (FEDAVG, {"clients": {"count": 8, "faults": [{"name": "ipm", "count": 2}]}},
-         "clients with 'ipm' know what others send"),
+         "'ipm' lets clients affect one another"),
         (FEDAVG, {"server": {"uploads_mbps": 1.0}, "participation": {**POISSON, "deadline_s": 9.0}},
-         "clients share a link, so one makes another late"),
+         "the server lets clients affect one another"),
         (FEDAVG, {"uplink": MASKED, "participation": {**POISSON, "deadline_s": 9.0}},
          "one client decides whether a secure sum of all others is lost; let no reply fail, or "
          "give secure-sum a threshold of at most 0.12"),

@@ -12,6 +12,7 @@ from rayfed.channel.mixers import Buckets
 from rayfed.channel.stages import SecureSum
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import MEAN
 from rayfed.core.rng import Key
 from rayfed.messages import Ask, Upload
 from rayfed.testing import tiny_run
@@ -25,7 +26,7 @@ class Told(Algorithm):
     """Clients send what their number makes; the server keeps what it gets."""
 
     name: ClassVar[str] = "told"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs - {MEAN}
 
     def init(self, x0):
         return {"x": x0, "got": np.zeros(3), "peeked": np.zeros(1)}
@@ -128,7 +129,7 @@ class Vectors(Algorithm):
     """Clients send two vectors and nothing else; the server keeps what it gets."""
 
     name: ClassVar[str] = "vectors"
-    takes_estimates: ClassVar[bool] = True
+    needs: ClassVar = Algorithm.needs - {MEAN}
 
     def init(self, x0):
         return {"x": x0, "got": np.zeros(3)}
@@ -276,21 +277,21 @@ KRUM = {"name": "krum", "f": 2}
     ("algorithm", "changes", "message"),
     [
         ("fedavg", {"aggregate": "median"},
-         "aggregate: 'median' counts every client once; give 'fedavg' weights: uniform"),
+         "aggregate: 'median' needs clients that count alike, but weights: size"),
         ({"name": "scaffold", "weights": "uniform"}, {"aggregate": KRUM},
-         "aggregate: 'scaffold' needs the mean itself, not what 'krum' makes of the vectors"),
+         "aggregate: 'scaffold' needs the exact weighted mean of uploads, but 'krum'"),
         ({**FEDAVG, "aggregate": KRUM}, {},
          "algorithms.0.aggregate: 'krum' needs 5 vectors and gets 4; give a smaller f"),
         (FEDAVG, {"aggregate": {**KRUM, "f": 1, "before": {"name": "buckets", "size": 2}}},
          "aggregate: 'krum' needs 3 vectors and gets 2; give a smaller f"),
         (FEDAVG, {"aggregate": {"name": "median", "before": "buckets"},
                   "participation": {"cohort": 4, "late": "stale", "deadline_s": 1.0}},
-         "aggregate: buckets are of one cohort, whose replies come in one round"),
+         "aggregate: 'median' needs replies of the current round alone, but late: stale"),
         ({"name": "fedbuff", "weights": "uniform"},
          {"aggregate": {"name": "median", "before": "buckets"}, "participation": {}},
-         "aggregate: buckets are of one cohort"),
+         "aggregate: 'median' needs rounds, but 'fedbuff' is asynchronous"),
         (FEDAVG, {"aggregate": "median", "uplink": [SECURE]},
-         "aggregate: 'median' needs vectors, which 'secure-sum' hides; give before: buckets"),
+         "aggregate: 'median' needs the vector of each client, but 'secure-sum' hides"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "participation": {"cohort": 5}},
          "aggregate: of 5 clients one is in a bucket of its own; give another size or cohort"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE], "clients": {"count": 20},
@@ -301,12 +302,12 @@ KRUM = {"name": "krum", "f": 2}
          "aggregate: buckets of secure sums are known before anybody fails; give retry: same"),
         (FEDAVG, {"aggregate": "median",
                   "uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]},
-         "aggregate: 'ef21' adds up what all clients sent, which 'median' does not"),
+         "aggregate: 'median' needs vectors of the round alone, but 'ef21' adds up"),
         (FEDAVG, {"aggregate": "median", "participation": {"cohort": 4, "select": "weighted"}},
-         "aggregate: 'median' counts every vector once, and 'weighted' may draw a client twice"),
+         "aggregate: 'median' needs vectors that count alike, but 'weighted'"),
         (FEDAVG, {"aggregate": {"name": "mean", "before": {"name": "nearest-neighbours", "f": 1}},
                   "participation": {"cohort": 4, "select": "weighted"}},
-         "aggregate: 'mean' counts every vector once, and 'weighted' may draw a client twice"),
+         "aggregate: 'mean' needs vectors that count alike, but 'weighted'"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_with_a_rule_is_one_line(algorithm, changes, message):

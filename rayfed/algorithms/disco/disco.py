@@ -27,6 +27,7 @@ from rayfed.algorithms.whole import SHARE, Whole, terms, total
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import EXACT_DOWNLOADS, MODEL, VECTORS, Terms
 from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -121,8 +122,8 @@ class DiSCO(Whole):
 
     name: ClassVar[str] = "disco"
     coded: ClassVar[Coded] = {}
-    exact_downloads: ClassVar[bool] = True
-    asks_once: ClassVar[bool] = False
+    needs: ClassVar[Terms] = Whole.needs | {EXACT_DOWNLOADS, VECTORS}
+    gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (
         GRADIENT_NORM,
         Column(
@@ -133,7 +134,6 @@ class DiSCO(Whole):
         CG_RESIDUAL,
         CG_TOLERANCE,
     )  # fmt: skip
-    sees_vectors: ClassVar[bool] = True
     curved: ClassVar[bool] = True
 
     damped: bool = True

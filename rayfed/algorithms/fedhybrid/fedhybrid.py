@@ -30,6 +30,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
+from rayfed.core.needs import EXACT_DOWNLOADS, FRESH, MEAN, Terms
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
@@ -131,7 +132,7 @@ class FedHybrid(Algorithm):
 
     name: ClassVar[str] = "fedhybrid"
     coded: ClassVar[Coded] = {}
-    exact_downloads: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, EXACT_DOWNLOADS})
     aim: ClassVar[Aim] = "own"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
@@ -142,7 +143,6 @@ class FedHybrid(Algorithm):
         CG_TOLERANCE,
     )  # fmt: skip
     theory: ClassVar[tuple[type[Measure], ...]] = (Merit,)
-    local_steps: ClassVar[bool] = False
 
     newton: Newton = 0
     alpha_gradient: Step = 0.1

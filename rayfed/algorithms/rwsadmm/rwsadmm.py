@@ -33,6 +33,7 @@ from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ALL_STEPS, EXACT_DOWNLOADS, FRESH, MEAN, MODEL, OWN_MODELS, Terms
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.selection.walk import Walking
@@ -140,10 +141,10 @@ class RWSADMM(Algorithm):
 
     name: ClassVar[str] = "rwsadmm"
     coded: ClassVar[Coded] = {}
-    exact_downloads: ClassVar[bool] = True
-    asks_once: ClassVar[bool] = False
+    # One kappa counts the steps of earlier rounds; the step size is the method's own.
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, ALL_STEPS, EXACT_DOWNLOADS})
+    gives: ClassVar[Terms] = frozenset({MODEL, OWN_MODELS})
     aim: ClassVar[Aim] = "plain"
-    takes_partial: ClassVar[bool] = False  # one kappa counts the steps of earlier rounds
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "token_distance",
@@ -151,8 +152,6 @@ class RWSADMM(Algorithm):
         ),
     )
     theory: ClassVar[tuple[type[Measure], ...]] = (Lagrangian,)
-    personal: ClassVar[bool] = True
-    local_steps: ClassVar[bool] = False  # with a step size of its own
 
     beta: Annotated[float, Gt(0)] = 10.0
     epsilon: Annotated[float, Ge(0)] | tuple[Annotated[float, Ge(0)], ...] = 0.0

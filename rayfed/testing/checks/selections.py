@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from rayfed import api
+from rayfed.core.needs import EVERYONE, LAYERS
 from rayfed.core.plugins import find
 from rayfed.engine.tasks import events_of
 from rayfed.selection.base import Selection
@@ -49,7 +50,7 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
     names = [
         name
         for name, cls in found
-        if not (cls.centralised or cls.layered or cls.asynchronous or cls.needs_everyone)
+        if not (cls.centralised or cls.asynchronous or {LAYERS, EVERYONE} & cls.needs)
     ]
     for run, loop in loops(_plan(cls, algorithms=[{"name": name} for name in names])):
         now, _ = loop.start()

@@ -11,6 +11,7 @@ import numpy as np
 
 from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import EVERYONE, OWN_STATISTICS, OWN_STEPS
 from rayfed.core.plugins import find
 from rayfed.engine.tasks import USED, Tasks
 from tests.contract.references.channel import Channel, Reply
@@ -173,26 +174,26 @@ class Combination:
             settings = dict(method.settings)
         cls = find("algorithms")[settings["name"]]
         local = {"batch": "full", "lr": self.rate_from(RATE), **settings.pop("local", {})}
-        if not cls.own_steps:
+        if OWN_STEPS not in cls.gives:
             local["steps"] = STEPS
         settings["local"] = local
         settings |= WEIGHTS[self.weights]
         if self.rule != "none" and self.weights == "none":
             settings["weights"] = "uniform"
-        others = {} if cls.own_steps else OTHER
+        others = {} if OWN_STEPS in cls.gives else OTHER
         groups = [
             {"ids": [i], "local": {"steps": n, "lr": self.rate_from(lr)}}
             for i, (n, lr) in others.items()
         ]
         late = LATE[self.late]
         waiting = late.get("deadline_s") == WAITING
-        few = not (cls.needs_everyone or cls.asynchronous or waiting)
+        few = not (EVERYONE in cls.needs or cls.asynchronous or waiting)
         # a step takes a second, and two at client 4; or one in the mean
         pace = {"name": "exponential" if waiting else "constant", "mean_s": 1.0}
         groups.append({"ids": [4], "delay": {**pace, "mean_s": 2.0}})
         return {
             "name": "combination", "rounds": ROUNDS, "seeds": [SEED], "dtype": "float64",
-            "problem": NORMED if cls.keeps_statistics else self.world.scenario(),
+            "problem": NORMED if OWN_STATISTICS in cls.gives else self.world.scenario(),
             "clients": {
                 "count": N, "delay": pace, "groups": groups,
             },

@@ -1,0 +1,92 @@
+"""The page of what goes with what, from the declarations of plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import md
+from sphinx.application import Sphinx
+
+from rayfed.core.needs import GIVEN, TERMS, Term, Terms
+from rayfed.core.plugins import find
+from rayfed.study.forecast.parts import BY_PRIVACY, OF_PRIVACY, SETTINGS
+
+HEAD = """# What goes with what
+
+A part of a study declares what it needs, and what it removes, so that others cannot have it
+(`rayfed.core.needs`). Before a run starts, one function compares all parts: where one needs what
+another removes, the study is refused, and the message names both. For example, FedVARP needs
+replies of the current round alone, and `late: stale` uses replies of earlier rounds. What follows
+from the first Ask of an algorithm, from numbers or from shapes is checked as well, and not listed
+here; [](../howto/compress.md) has the codecs and rules that each algorithm takes."""
+KINDS = ("stages", "memories", "aggregators", "faults", "selections")
+
+
+def page() -> str:
+    """Return the page."""
+    parts = dict(_parts())
+    return "\n\n".join([HEAD, _algorithms(), _terms(parts)]) + "\n"
+
+
+def _algorithms() -> str:
+    rows = [
+        (f"`{name}`", _names(cls.needs), _names(cls.gives))
+        for name, cls in find("algorithms").items()
+    ]
+    head = ("algorithm", "needs", "gives")
+    return f"## Algorithms\n\n{md.table(head, rows)}"
+
+
+def _terms(parts: dict[str, tuple[Terms, Terms]]) -> str:
+    rows = [
+        (
+            f"`{term.name.upper()}`",
+            md.escaped(term.needed),
+            ", ".join(f"`{name}`" for name, (needs, _) in parts.items() if term in needs),
+            ", ".join(f"`{name}`" for name, (_, removes) in parts.items() if term in removes),
+        )
+        for term in TERMS.values()
+    ]
+    head = ("term", "meaning", "needed by", "removed by")
+    text = (
+        "Algorithms are in the table above. Where a cell is empty, algorithms, the first Ask, the "
+        "clients, the server or drift need or remove the term."
+    )
+    return f"## Terms\n\n{text}\n\n{md.table(head, rows)}"
+
+
+def _parts() -> Iterator[tuple[str, tuple[Terms, Terms]]]:
+    """Yield the parts that are no algorithms: name, needs, and removed terms."""
+    for kind in KINDS:
+        for name, cls in find(kind).items():
+            yield name, (_declared(cls, "needs"), _declared(cls, "removes"))
+    for each in SETTINGS:
+        name = f"{each.key}: {each.value}" if each.value else each.key
+        yield name, (frozenset(each.needs), frozenset(each.removes))
+    yield "privacy", (OF_PRIVACY, BY_PRIVACY)
+
+
+def _declared(cls: type[Any], key: str) -> Terms:
+    """Return a declaration; one that depends on settings, for their defaults."""
+    found = getattr(cls, key)
+    declared: Terms = found.fget(cls) if isinstance(found, property) else found
+    return declared
+
+
+def _names(terms: Terms) -> str:
+    def order(term: Term) -> tuple[bool, str]:
+        return term in GIVEN, term.name
+
+    return ", ".join(f"`{term.name.upper()}`" for term in sorted(terms, key=order))
+
+
+def _generate(app: Sphinx) -> None:
+    md.write(Path(app.srcdir), "combinations.md", page())
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the page before Sphinx reads its sources."""
+    app.connect("builder-inited", _generate)
+    return {"parallel_read_safe": True}

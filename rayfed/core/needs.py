@@ -1,0 +1,182 @@
+"""Needs of the parts of a run, and one function that finds parts that do not go together.
+
+A part is an algorithm, a stage, a rule, a selection, a setting of participation, and so on. It
+declares terms that it needs, and terms that it removes, which others then cannot have. All refusals
+are written from the two phrases of a term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rayfed.core.errors import ScenarioError
+
+Refusals: TypeAlias = Iterator[tuple[str, str]]
+"""Dotted keys, and the reason why each is refused; an empty reason refuses nothing."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One thing that parts of a run need, give or remove.
+
+    Parameters
+    ----------
+    name : str
+        Name of its constant, in lower case.
+    needed : str
+        Object of "needs ...".
+    removed : str
+        Predicate of a part that does not leave it to others.
+    """
+
+    name: str
+    needed: str
+    removed: str
+
+
+Terms: TypeAlias = frozenset[Term]
+NOTHING: Terms = frozenset()
+
+
+def where(conditions: Mapping[Term, object]) -> Terms:
+    """Return the terms whose condition holds."""
+    return frozenset(term for term, holds in conditions.items() if holds)
+
+
+# Needs of algorithms, which settings may remove.
+MEAN = Term("mean", "the exact weighted mean of uploads", "replaces that mean by an estimate")
+FRESH = Term("fresh", "replies of the current round alone", "uses replies of earlier rounds")
+ALL_STEPS = Term("all_steps", "all local steps of a client", "cuts local steps short")
+EVERYONE = Term("everyone", "all clients in every round", "leaves clients out")
+VECTORS = Term("vectors", "the vector of each client", "hides single vectors")
+EXACT_UPLOADS = Term("exact_uploads", "its uploads as they are", "changes uploads")
+EXACT_DOWNLOADS = Term(
+    "exact_downloads", "exactly what the server sends at its clients", "changes downloads"
+)
+REPLIED = Term("replied", "the vector of each client in a reply", "passes one vector on")
+SOLVER = Term("solver", "local steps of a solver", "takes no local steps")
+LAYERS = Term("layers", "a model of several layers", "has one layer")
+
+# What algorithms give, which settings may need.
+MODEL = Term("model", "a global model", "has no global model")
+OWN_MODELS = Term("own_models", "models of the clients' own", "has no models of the clients' own")
+ONE_ASK = Term("one_ask", "one Ask in a round", "asks several times")
+OWN_STATISTICS = Term(
+    "own_statistics",
+    "running statistics that stay at the clients (they average wrongly over different data)",
+    "averages them",
+)
+OWN_STEPS = Term("own_steps", "step counts of the method's own", "takes those of the solver")
+ROUNDS = Term("rounds", "rounds", "is asynchronous and has no rounds")
+
+# What follows from the first Ask of an algorithm.
+LOCAL = Term("local", "local steps of the client's solver", "does not ask for local steps")
+SENT = Term("sent", "vectors in the first Ask of a round", "uploads no vectors then")
+ONE_MEAN = Term("one_mean", "one mean over all clients", "needs one of each group")
+WEIGHTED = Term("weighted", "weighted means alone", "adds up vectors without weights")
+NO_SCALARS = Term(
+    "no_scalars",
+    "uploads of vectors alone",
+    "makes clients upload scalars, in the clear",
+)
+IN_TURN = Term("in_turn", "clients that send after they compute", "computes while it sends")
+
+# What channel, participation and clients leave to others.
+SUMS = Term("sums", "sums over the clients' vectors", "uses no sums")
+READABLE = Term("readable", "sums that the server can read", "hides sums")
+SEVERAL = Term("several", "several replies to a sum", "updates after a single reply")
+ONE_SIZE = Term("one_size", "uploads of one size", "sends first vectors as they are")
+THIS_ROUND = Term("this_round", "vectors of the round alone", "adds up what all clients sent")
+MEMORYLESS = Term("memoryless", "clients without memory", "keeps state between rounds")
+COUNT_ONCE = Term("count_once", "clients that count alike", "weighs clients differently")
+VECTORS_ALIKE = Term("vectors_alike", "vectors that count alike", "weighs vectors differently")
+UNAFFECTED = Term(
+    "unaffected", "clients that do not affect one another", "lets clients affect one another"
+)
+COHORT = Term("cohort", "a cohort of a given size", "decides itself which clients take part")
+ONE_MORE = Term("one_more", "a selection that can draw one more client", "draws whole cohorts")
+CHANCES = Term(
+    "chances", "a known probability of taking part", "makes the probability of taking part unknown"
+)
+TIMES = Term(
+    "times",
+    "transfer times that are known in advance",
+    "shares its bandwidth among transfers",
+)
+RESTARTS = Term(
+    "restarts", "clients that start one by one", "starts its clients together, when all have sent"
+)
+SIZES = Term("sizes", "clients of constant size", "changes the sizes of clients")
+
+GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS})
+"""Terms that an algorithm removes unless it gives them."""
+TERMS: Mapping[str, Term] = {
+    term.name: term for term in list(vars().values()) if isinstance(term, Term)
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run.
+
+    Parameters
+    ----------
+    place : str
+        Dotted key that a user changes; "" for the algorithm, which is never to blame.
+    shown : str
+        Its name in messages.
+    needs, removes : frozenset of Term
+    instead : str
+        Remedy, if this part is to change.
+    """
+
+    place: str
+    shown: str
+    needs: Terms = NOTHING
+    removes: Terms = NOTHING
+    instead: str = ""
+
+
+def clashes(parts: Iterable[Part]) -> Refusals:
+    """Yield the place and text of each need of a part that another part removes.
+
+    The part that is no algorithm is to blame; of two others, the one with the need.
+
+    Examples
+    --------
+    >>> fedvarp = Part("", "'fedvarp'", needs=frozenset({FRESH}))
+    >>> late = Part("late", "late: stale", removes=frozenset({FRESH}), instead="use drop")
+    >>> place, text = next(clashes([fedvarp, late]))
+    >>> text.split(", but ")[1]
+    'late: stale uses replies of earlier rounds; use drop'
+    """
+    parts = list(parts)
+    for part in parts:
+        for other in parts:
+            for term in sorted(part.needs & other.removes, key=lambda term: term.name):
+                if other is not part:
+                    text = f"{part.shown} needs {term.needed}, but {other.shown} {term.removed}"
+                    remedy = part.instead or other.instead or "leave one of them out"
+                    yield part.place or other.place or "algorithm", f"{text}; {remedy}"
+
+
+def refuse_flags(cls: type[object], instead: Mapping[str, str]) -> None:
+    """Refuse flags that a class of a user still declares in place of terms.
+
+    Parameters
+    ----------
+    cls : type
+    instead : mapping of str to str
+        The declaration that replaces each flag.
+
+    Raises
+    ------
+    ScenarioError
+        With the class as the place.
+    """
+    for flag, declaration in instead.items():
+        if isinstance(vars(cls).get(flag), bool):
+            text = f"declares '{flag}', which is replaced; write {declaration}"
+            raise ScenarioError(cls.__qualname__, f"{text} (from rayfed.core.needs)")

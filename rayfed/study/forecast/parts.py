@@ -1,0 +1,271 @@
+"""Parts of a run as they were set, each with what it needs and removes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.algorithms.staleness import ConstantStaleness
+from rayfed.channel.base import Codec
+from rayfed.channel.stages import SecureSum
+from rayfed.channel.uplink import coded_vectors
+from rayfed.clients.request import GROUP
+from rayfed.core.needs import (
+    ALL_STEPS,
+    CHANCES,
+    COHORT,
+    COUNT_ONCE,
+    EVERYONE,
+    EXACT_DOWNLOADS,
+    EXACT_UPLOADS,
+    FRESH,
+    GIVEN,
+    IN_TURN,
+    LOCAL,
+    MEAN,
+    MEMORYLESS,
+    NO_SCALARS,
+    NOTHING,
+    ONE_ASK,
+    ONE_MEAN,
+    ONE_MORE,
+    ONE_SIZE,
+    OWN_STATISTICS,
+    REPLIED,
+    RESTARTS,
+    ROUNDS,
+    SENT,
+    SEVERAL,
+    SIZES,
+    SUMS,
+    THIS_ROUND,
+    TIMES,
+    UNAFFECTED,
+    VECTORS_ALIKE,
+    WEIGHTED,
+    Part,
+    Term,
+    where,
+)
+from rayfed.engine.channel import FEWEST
+from rayfed.engine.run import Run
+from rayfed.messages import Ask
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of participation.
+
+    Parameters
+    ----------
+    key, value : str
+        Its key, and the value that has these needs; any other than the default if "".
+    holds : callable
+        Whether a run has it.
+    needs, removes : iterable of Term
+    instead : str
+        Remedy.
+    """
+
+    key: str
+    value: str
+    holds: Callable[[Run], object]
+    needs: Iterable[Term]
+    removes: Iterable[Term]
+    instead: str = "leave it out"
+
+
+def _few(run: Run) -> bool:
+    cohort = run.participation.cohort
+    return cohort is not None and cohort < run.federation.population.count
+
+
+def _asks_others(run: Run) -> bool:
+    rule = run.participation
+    again = rule.asks_again and not run.training.algorithm.asynchronous
+    return rule.retry == "other" and (rule.retries > 0 or again)
+
+
+def _discounts(run: Run) -> bool:
+    rule = run.participation
+    return rule.late == "stale" and not isinstance(rule.staleness, ConstantStaleness)
+
+
+def _corrects(run: Run) -> bool:
+    return run.participation.correct is not None
+
+
+def _is(key: str, value: str) -> Callable[[Run], object]:
+    return lambda run: getattr(run.participation, key) == value
+
+
+def _exceeds(key: str, least: float) -> Callable[[Run], object]:
+    return lambda run: (getattr(run.participation, key) or 0) > least
+
+
+_TASK, _CONSTANT = "leave it out, or limit a task by timeout_s", "use drop, or staleness: constant"
+_IN_TIME, _DROP = (ROUNDS, LOCAL, IN_TURN), "use drop"
+_LATER = (*_IN_TIME, COHORT, ONE_ASK, WEIGHTED)
+SETTINGS = (
+    Setting("cohort", "", _few, (), (EVERYONE,)),
+    Setting("deadline_s", "", _exceeds("deadline_s", 0), (ROUNDS,), (EVERYONE, CHANCES), _TASK),
+    Setting("timeout_s", "", _exceeds("timeout_s", 0), (), (EVERYONE, CHANCES)),
+    Setting(
+        "over_select", "", _exceeds("over_select", 1), (ROUNDS,), (CHANCES, UNAFFECTED), "use 1"
+    ),
+    Setting("minimum", "", _exceeds("minimum", 1), (ROUNDS, COHORT), (CHANCES, UNAFFECTED)),
+    Setting("patience_s", "", _exceeds("patience_s", 0), (ROUNDS,), ()),
+    Setting("retries", "", _exceeds("retries", 0), (), (CHANCES, UNAFFECTED)),
+    Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (), "use same"),
+    Setting(
+        "late", "partial", _is("late", "partial"), (*_IN_TIME, TIMES), (ALL_STEPS,), "use drop"
+    ),
+    Setting("late", "stale", _is("late", "stale"), _LATER, (FRESH,), _DROP),
+    Setting("late", "stale, discounted", _discounts, (), (VECTORS_ALIKE,), _CONSTANT),
+    Setting("interrupted", "resume", _is("interrupted", "resume"), (IN_TURN,), (), _DROP),
+    Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
+    Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
+)
+"""Settings of participation with needs, in the order in which they are refused."""
+OF_PRIVACY = frozenset({ROUNDS, COUNT_ONCE, UNAFFECTED, FRESH, SUMS, MEMORYLESS, ONE_MEAN})
+"""Needs of the accountant: what it counts is what a run spends."""
+BY_PRIVACY = frozenset({MEAN, REPLIED})
+
+
+def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
+    """Yield the parts of a run.
+
+    Parameters
+    ----------
+    run : Run
+    ask : Ask, optional
+        The first Ask of its algorithm.
+    """
+    yield _algorithm(run, ask)
+    yield from _participation(run)
+    yield from _federation(run)
+    if not run.training.algorithm.centralised:
+        yield from _channel(run)
+
+
+def may_fail(run: Run) -> bool:
+    """Return whether a client that takes part may not reply, or may be away."""
+    clients, rule = run.federation.clients, run.participation
+    return (
+        rule.deadline_s is not None
+        or rule.timeout_s is not None
+        or clients.lossy
+        or clients.crashing
+        or any(each.fault.silent for each in run.faults)
+        or bool(np.isfinite(clients.next_change(np.arange(clients.count), 0.0)).any())
+    )
+
+
+def _algorithm(run: Run, ask: Ask | None) -> Part:
+    algorithm, privacy = run.training.algorithm, run.channel.privacy
+    needs, removes = algorithm.needs, GIVEN - algorithm.gives
+    removes |= where(
+        {
+            ROUNDS: algorithm.asynchronous,
+            SEVERAL: run.asked < FEWEST,
+            RESTARTS: isinstance(algorithm, Asynchronous) and algorithm.redispatch == "update",
+            MEMORYLESS: privacy is not None
+            and privacy.sampled
+            and algorithm.client_state(run.training.x0),
+            SENT: ask is None or not coded_vectors(ask, run.coded(ask)),
+        }
+    )
+    if ask is None:  # the run reports it, whatever becomes of late task
+        return Part("", f"'{run.label}'", needs - {FRESH, ALL_STEPS}, removes)
+    exact = any(n > 1 for n in ask.up.values()) and not run.coded(ask)
+    needs |= where({REPLIED: ask.vectors, EXACT_UPLOADS: exact})
+    removes |= where(
+        {
+            LOCAL: not ask.local,
+            ONE_MEAN: GROUP in ask.up,
+            WEIGHTED: ask.plain,
+            NO_SCALARS: any(n == 1 for n in ask.up.values()),
+            IN_TURN: ask.overlap,
+        }
+    )
+    return Part("", f"'{run.label}'", needs, removes)
+
+
+def _participation(run: Run) -> Iterator[Part]:
+    rule, select = run.participation, run.participation.select
+    drawn = select.removes - where({VECTORS_ALIKE: run.training.algorithm.asynchronous})
+    name = f"'{select.name}'"
+    yield Part("participation.select", name, select.needs, drawn, "give select: uniform")
+    for each in SETTINGS:
+        if each.holds(run):
+            place, shown = f"participation.{each.key}", f"{each.key}: {getattr(rule, each.key)}"
+            yield Part(place, shown, frozenset(each.needs), frozenset(each.removes), each.instead)
+
+
+def _federation(run: Run) -> Iterator[Part]:
+    algorithm, population, rule = (
+        run.training.algorithm,
+        run.federation.population,
+        run.participation,
+    )
+    if run.training.weights != "uniform":
+        name, instead = f"weights: {run.training.weights}", f"give '{run.label}' weights: uniform"
+        yield Part("algorithm.weights", name, NOTHING, frozenset({COUNT_ONCE}), instead)
+    if any(solver.varying and solver.varying.listens for solver in run.training.solvers):
+        yield Part("algorithm.local", "a number of steps that follows losses", frozenset({ROUNDS}))
+    if isinstance(algorithm, Asynchronous) and algorithm.overlap:
+        needs, removes = frozenset({TIMES, RESTARTS}), frozenset({IN_TURN})
+        yield Part("algorithm.overlap", "overlap: true", needs, removes, "leave it out")
+    for layer in run.layers:
+        if layer.kind == "statistics":
+            name = f"BatchNorm ('{layer.module}')"
+            instead = "use GroupNorm, or algorithm 'fedbn'"
+            yield Part("problem.model", name, frozenset({OWN_STATISTICS}), NOTHING, instead)
+    clients = run.federation.clients
+    if EVERYONE in algorithm.needs and (may_fail(run) or clients.by_round):
+        instead = "let none be away, crash, fail to reply or be silent"
+        yield Part("clients", "absence or failure", NOTHING, frozenset({EVERYONE}), instead)
+    needs = where({ROUNDS: population.by_round})
+    unknown = rule.correct == "known" and population.chance(np.arange(1), 0.0, 1) is None
+    name = f"'{population.availability.name}'"
+    yield Part("clients.availability", name, needs, where({CHANCES: unknown}), "give it a period_s")
+    if population.lossy or population.crashing:
+        yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
+    if run.federation.server.limited:
+        waits = rule.deadline_s is not None or rule.timeout_s is not None
+        yield Part("server", "the server", NOTHING, where({TIMES: True, UNAFFECTED: waits}))
+    if run.federation.views.training.shards.moves_sizes:
+        yield Part("drift", "drift", NOTHING, frozenset({SIZES}))
+
+
+def _channel(run: Run) -> Iterator[Part]:
+    channel, out = run.channel, f"leave it out for '{run.label}'"
+    for stage in channel.uplink:
+        memory = stage.memory if isinstance(stage, Codec) else None
+        needs = stage.needs
+        if isinstance(stage, SecureSum) and channel.privacy is not None:
+            needs -= {SEVERAL}  # noise hides a single reply
+        if isinstance(stage, Codec) and memory is None:
+            needs |= where({ONE_ASK: any(stage.first(shape) for shape in run.layout.shapes)})
+        yield Part("uplink", f"'{stage.name}'", needs, stage.removes, out)
+        if memory is not None:
+            needs = memory.needs | where({SIZES: memory.at_server})
+            removes = where({THIS_ROUND: memory.at_server, ONE_SIZE: memory.whole_first})
+            yield Part("uplink", f"'{memory.name}'", needs, memory.removes | removes, out)
+    for stage in channel.downlink:
+        memory = stage.memory if isinstance(stage, Codec) else None
+        needs = where({ONE_ASK: memory is not None})
+        name = f"'{stage.name if memory is None else memory.name}'"
+        yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
+    for faulty in run.faults:
+        fault, place = faulty.fault, f"clients.faults.{faulty.number}"
+        needs = fault.needs | where({ROUNDS: fault.silent})
+        yield Part(place, f"'{fault.name}'", needs, fault.removes)
+    if channel.aggregate is not None:
+        rule = channel.aggregate
+        yield Part("aggregate", f"'{rule.name}'", rule.needs, rule.removes)
+    if channel.privacy is not None:
+        yield Part("privacy", "privacy", OF_PRIVACY, BY_PRIVACY)
