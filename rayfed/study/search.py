@@ -1,4 +1,4 @@
-"""Search over settings: what is tried next, by a sampler for each algorithm, batch by batch."""
+"""Search over settings: trials from a sampler for each algorithm, batch by batch."""
 
 from __future__ import annotations
 
@@ -111,17 +111,17 @@ class Search:
 
     @property
     def trials(self) -> list[int]:
-        """How many trials each algorithm gets: one where there is nothing to choose."""
+        """Number of trials of each algorithm: one without a choice."""
         return [self.sweep.trials if space else 1 for space in self.spaces]
 
     @property
     def runs(self) -> int:
-        """How many runs there are at most."""
+        """Largest number of runs."""
         return sum(self.trials) * len(self.study.seeds)
 
     @property
     def batch(self) -> int:
-        """How many trials of an algorithm are proposed together.
+        """Number of trials of an algorithm proposed together.
 
         All at once where none depends on what others reached.
         """
@@ -130,7 +130,7 @@ class Search:
 
     @property
     def batches(self) -> int:
-        """How many batches there are."""
+        """Number of batches."""
         return max(-(-trials // self.batch) for trials in self.trials)
 
     def propose(self) -> list[Trial]:
@@ -145,7 +145,7 @@ class Search:
         return made
 
     def tell(self, batch: Sequence[Trial], scores: Sequence[float]) -> None:
-        """Take what came of the last batch, in its order; little is good, infinite a failure."""
+        """Take the results of the last batch, in its order; little is good, infinite a failure."""
         for index, algorithm in enumerate(self.samplers):
             pairs = zip(batch, scores, strict=True)
             mine = [score for trial, score in pairs if trial.algorithm == index]
@@ -163,7 +163,7 @@ class Search:
         return Trial(number, index, self.study.labels[index], values, same)
 
     def _space(self, index: int) -> dict[str, Distribution]:
-        """Return what is searched for an algorithm: its own keys, and those of the study."""
+        """Return the search space of an algorithm: its own keys, and those of the study."""
         space = {}
         for key, given in self.study.search.items():
             parts = resolved(self.base, key).split(".")
@@ -192,12 +192,12 @@ class Sampler(Protocol):
         ...
 
     def tell(self, scores: Sequence[float]) -> None:
-        """Take what came of the last batch, in its order; little is good, infinite a failure."""
+        """Take the results of the last batch, in its order; little is good, infinite a failure."""
         ...
 
 
 class KnownPoints:
-    """Proposes points that are settled beforehand, whatever comes of them.
+    """Proposes given points, independent of results.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ class OptunaSampler:
             return [self._ask(values) for values in known]
 
     def tell(self, scores: Sequence[float]) -> None:
-        """Tell Optuna what came of the open trials."""
+        """Report the results of the open trials to Optuna."""
         for trial, score in zip(self.open, scores, strict=True):
             self.study.tell(trial, score)
         self.open = []
@@ -273,7 +273,7 @@ class OptunaSampler:
         return {key: held.from_law(trial.params[key]) for key, held in self.space.items()}
 
     def _sampler(self, number: int) -> Any:
-        """Return the sampler of a trial, which rounds what it proposes."""
+        """Return the sampler of a trial, which rounds its proposals."""
         made = getattr(self.optuna.samplers, _OPTUNA[self.name])(
             seed=self.key.sub(str(number)).words()[0], **self.settings
         )

@@ -1,4 +1,4 @@
-"""Clients in figures: their order by speed, and words for what they do."""
+"""Clients in figures: order by speed, and words for their states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tenths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def fifth(number: int) -> int:
-    """Return how many clients are the slowest fifth: at least one."""
+    """Return the size of the slowest fifth of clients: at least one."""
     return max(1, round(number / 5))
 
 

@@ -29,7 +29,7 @@ MOST_TICKS = 12
 
 
 class NothingToDraw(ValueError):
-    """The results do not have what a figure shows."""
+    """The results lack the data of a figure."""
 
     @classmethod
     def of(cls, run: RunRecord, what: str) -> NothingToDraw:

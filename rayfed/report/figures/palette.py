@@ -53,7 +53,7 @@ def mix(colour: str, other: str, amount: float) -> str:
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one algorithm is drawn everywhere on the page.
+    """Style of one algorithm everywhere on the page.
 
     Parameters
     ----------
@@ -93,13 +93,13 @@ def _step(colour: str, amount: int) -> str:
 
 
 def to_dark(chosen: Mapping[str, LineStyle]) -> dict[str, str]:
-    """Return what every light colour of the page becomes on a dark background."""
+    """Return the dark counterpart of every light colour of the page."""
     solid = {LIGHT[role]: DARK[role] for role in LIGHT}
     solid |= {style.light: style.dark for style in chosen.values()}
     return solid | {clear(light): clear(dark) for light, dark in solid.items()}
 
 
 def clear(colour: str) -> str:
-    """Return a colour that cannot be seen, the start of a scale that lets through what is below."""
+    """Return an invisible colour, the start of a transparent scale."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},0)"

@@ -24,7 +24,7 @@ _SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis
 
 
 def algorithm_styles(results: Results) -> dict[str, LineStyle]:
-    """Return how each algorithm of a study is drawn, the same in every figure and table.
+    """Return the style of each algorithm of a study, the same in every figure and table.
 
     Where many settings were swept, and in all cases, those of one algorithm are drawn alike.
     """
@@ -80,7 +80,7 @@ def _axis() -> dict[str, Any]:
 
 
 def scale(axis: Axis, largest: float) -> dict[str, Any]:
-    """Return how a clock is drawn: its title with the unit, and what one unit is worth."""
+    """Return the title of a clock with its unit, and the seconds of one unit."""
     unit, worth = axis.unit(largest)
     title = f"{axis.title} ({unit})" if unit else axis.title
     return {"title": title, "worth": worth, "unit": unit}

@@ -1,4 +1,4 @@
-"""Columns against each other: any two, last values and their costs, what is left out by round."""
+"""Columns against each other: any two, last values and costs, memory errors by round."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class AgainstPanel(FigurePanel):
 
 
 def tradeoff(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the last value of each setting against what it cost until then.
+    """Draw the last value of each setting against its cost.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def _per_update(results: Results, names: Collection[str]) -> list[float]:
 
 
 class TradeoffPanel(FigurePanel):
-    """A dot a setting: how it ended against what that cost, with the front."""
+    """A dot for each setting: last value against cost, with the front."""
 
     name: ClassVar[str] = "tradeoff"
     section = Section.RESULTS
@@ -333,7 +333,7 @@ class TradeoffPanel(FigurePanel):
 
     @property
     def applies(self) -> bool:
-        """Whether what travels differs: epsilon is recorded, or bytes an update differ."""
+        """Whether traffic differs: epsilon is recorded, or bytes per update differ."""
         sizes = _per_update(self.results, self.results.rivals)
         coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
         return (coded or EPSILON in self.results.rounds) and super().applies
@@ -351,7 +351,7 @@ class TradeoffPanel(FigurePanel):
 
 
 def left_out(results: Results) -> go.Figure:
-    """Draw the norm of what memories of uploads have not sent yet, by round.
+    """Draw the norm of unsent errors in upload memories, by round.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def left_out(results: Results) -> go.Figure:
 
 
 def _left_out_curves(results: Results) -> dict[str, Curve]:
-    """Return what each algorithm has left out by round, of those that recorded it."""
+    """Return the memory errors of each algorithm by round, where recorded."""
     found = {}
     for name in results.names:
         values = curve([history(run) for run in results.usable(name)], "round", _LEFT_OUT)
@@ -395,7 +395,7 @@ def _left_out_curves(results: Results) -> dict[str, Curve]:
 
 
 def left_out_title(results: Results) -> str:
-    """Return how much each algorithm has not sent in the end, the most first."""
+    """Return the last memory error of each algorithm, the largest first."""
     ends = {name: float(values.mean[-1]) for name, values in _left_out_curves(results).items()}
     order = sorted(ends, key=lambda name: -ends[name])[:MOST_NAMED]
     texts = [f"{units.number(ends[name])} of {quoted(name)}" for name in order]
@@ -403,7 +403,7 @@ def left_out_title(results: Results) -> str:
 
 
 class LeftOutPanel(FigurePanel):
-    """What memories of uploads have not sent yet, a line for each algorithm."""
+    """Unsent errors in upload memories, a line for each algorithm."""
 
     name: ClassVar[str] = "left-out"
     section = Section.RESULTS

@@ -40,7 +40,7 @@ MOST_RUNS = 24  # runs whose clients are shown one by one
 
 @dataclass(frozen=True)
 class PageSource:
-    """What all panels of a page are made from.
+    """Common data of all panels of a page.
 
     Parameters
     ----------
@@ -73,20 +73,20 @@ class PageSource:
         goal: float | None = None,
         live: bool = False,
     ) -> PageSource:
-        """Return what the panels of a result folder are made from."""
+        """Return the panel data of a result folder."""
         searched = Searched.of(results)
         shown = results if searched is None else searched.winners
         return cls(shown, column, goal, searched, live=live)
 
     @cached_property
     def cases(self) -> dict[str, PageSource]:
-        """What is made of each case of a study that has some, see `Results.cases`."""
+        """The values of each case of a study with cases, see `Results.cases`."""
         parts = self.results.cases.items()
         return {case: PageSource(part, self.y, self.goal, whole=self) for case, part in parts}
 
     @property
     def parts(self) -> tuple[PageSource, ...]:
-        """In what algorithms are compared: each of the cases, or the whole."""
+        """The compared parts: each of the cases, or the whole study."""
         return tuple(self.cases.values()) or (self,)
 
     @cached_property
@@ -111,12 +111,12 @@ class PageSource:
 
     @cached_property
     def answer(self) -> str:
-        """Who won, see `answers.headline`."""
+        """The headline, see `answers.headline`."""
         return headline(self.results, self.summary)
 
     @cached_property
     def styles(self) -> dict[str, LineStyle]:
-        """How each algorithm is drawn, the same in every figure and table.
+        """Style of each algorithm, the same in every figure and table.
 
         Where there are cases, names in a case come after those of all runs.
         """
@@ -132,13 +132,13 @@ class PageSource:
 
     @cached_property
     def runs_with_events(self) -> list[RunRecord]:
-        """The runs that recorded what their clients did."""
+        """The runs with recorded client activity."""
         runs = self.results.runs_found
         return [run for run in runs if run.asked and len(run.rounds) > 1]
 
     @cached_property
     def runs(self) -> list[RunRecord]:
-        """The runs whose clients are shown: of `runs_with_events` the first seeds of each name.
+        """The runs of the client figures: of `runs_with_events` the first seeds of each name.
 
         Of more names than `MOST_RUNS` these are so many, the best settings first.
         """
@@ -190,7 +190,7 @@ class PageSource:
 
     @cached_property
     def about(self) -> list[dict[str, Any]]:
-        """What scripts know of each algorithm: how it is drawn, and whether it is ranked."""
+        """Properties of each algorithm for scripts: style, and whether it is ranked."""
         results, own = self.results, without_global(self.results)
         return [
             {
@@ -290,7 +290,7 @@ class Panel:
 
     @cached_property
     def payload(self) -> Any:
-        """What the script needs, as values that JSON can hold; None if there is nothing."""
+        """Data of the script as JSON values; None if there are none."""
         return None
 
     def render(self) -> str:
@@ -304,7 +304,7 @@ def _unwritten(*_: Any) -> Any:
 
 
 class TemplatedFigure(Panel):
-    """What ``templates/figure.html`` needs of a panel; see its two kinds below.
+    """Data of a panel for ``templates/figure.html``; see its two kinds below.
 
     Attributes
     ----------
@@ -328,7 +328,7 @@ class TemplatedFigure(Panel):
 
     @property
     def how(self) -> str:
-        """How to read the figure, where no template says it."""
+        """Caption of the figure where no template has it."""
         return ""
 
 
@@ -348,13 +348,13 @@ class FigurePanel(TemplatedFigure):
 
     @property
     def applies(self) -> bool:
-        """Whether the results have what the figure shows."""
+        """Whether the results have the data of the figure."""
         with suppress(NothingToDraw):
             return bool(self.payload)
         return False
 
     def title(self) -> str:
-        """Return what one sees, in a sentence that is computed from the data."""
+        """Return the title, a sentence that is computed from the data."""
         return type(self).words(*self.subject)
 
     def figure(self) -> go.Figure:
@@ -363,7 +363,7 @@ class FigurePanel(TemplatedFigure):
 
     @property
     def subject(self) -> tuple[Any, ...]:
-        """What the figure and the title are made from."""
+        """The argument of the figure and the title."""
         return (self.results, self.source.y) if self.of_column else (self.results,)
 
     @cached_property
@@ -412,16 +412,16 @@ class RunPanel(TemplatedFigure):
     notes: ClassVar[bool] = True
 
     def title(self, run: RunRecord) -> str:
-        """Return what one sees of a run, in a sentence that is computed from the data."""
+        """Return the title of a run's figure, a sentence that is computed from the data."""
         return type(self).words(run)
 
     def figure(self, run: RunRecord) -> go.Figure:
-        """Return the figure of a run; raise `NothingToDraw` if it does not have what is shown."""
+        """Return the figure of a run; raise `NothingToDraw` if its data are missing."""
         return self.draws[0](self.results, run.name, run.seed)
 
     @property
     def applies(self) -> bool:
-        """Whether any run has what the figure shows."""
+        """Whether any run has the data of the figure."""
         return any(run["figure"] for run in self.payload["runs"])
 
     @cached_property
@@ -431,7 +431,7 @@ class RunPanel(TemplatedFigure):
         return {"runs": runs, "clickable": self.clickable}
 
     def _of(self, run: RunRecord) -> dict[str, Any]:
-        """Return the title and the figure of a run, or in place of these what it lacks."""
+        """Return the title and the figure of a run, or a note on missing data."""
         try:
             figure = figure_json(self.figure(run))
         except NothingToDraw as error:
@@ -505,7 +505,7 @@ def _own(given: str | type[Panel]) -> type[Panel]:
 
 
 def _place(panel: type[Panel]) -> tuple[float, str, float, str]:
-    """Return what panels are sorted by: unknown sections stand before the last one."""
+    """Return the sort key of panels: unknown sections stand before the last one."""
     known = list(Section)
     at = known.index(Section(panel.section)) if panel.section in known else len(known) - 1.5
     return at, panel.section, panel.rank, panel.name

@@ -67,7 +67,7 @@ def convergence(
     smooth: float = 0.0,
     seeds: bool = False,
 ) -> go.Figure:
-    """Draw how a column falls or rises, mean over seeds and band of one standard deviation.
+    """Draw a column over time, mean over seeds and band of one standard deviation.
 
     The band goes no further than the seeds. Where these are few they are drawn too, faintly.
     Where many settings were swept, only the best of each algorithm (`curves.leaders`) has its
@@ -242,7 +242,7 @@ def add_crossings(
 
 
 def _level(values: Curve, end: float) -> Curve:
-    """Return a curve; one whose clock stands still becomes a level line."""
+    """Return a curve; a curve at a single time becomes a level line."""
     if len(values.x) != 1:
         return values
     parts = (values.mean, values.low, values.high)
@@ -267,7 +267,7 @@ def _add_target(figure: go.Figure, target: float | None) -> None:
 def curve_data(
     results: Results, numbers: int = MOST_NUMBERS, whole: Results | None = None
 ) -> dict[str, Any]:
-    """Return what the script needs to draw any clock against any column, and to move the target.
+    """Return the script's data for any clock and any column, and for a moved target.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ class ConvergencePanel(Panel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """For each case, or the whole, a figure, and what it is drawn from for any other choice."""
+        """For each case, or the whole, a figure, and its data for any other choice."""
         return {"parts": [self._part(source) for source in self.source.parts]}
 
     def _part(self, source: PageSource) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What it took to reach the target, and the final values: the table, and seed by seed."""
+"""Costs to the target, and final values: the table, and seed by seed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CostsPanel(Panel):
 
     @property
     def within(self) -> str:
-        """How exactly costs are known, where not every round is evaluated, else empty."""
+        """The precision of costs where not every round is evaluated, else empty."""
         runs, y = [run.rounds for run in self.results.runs_found], self.source.y
         rounds, seconds = (
             max((gap(frame, clock, y) for frame in runs), default=0.0)
@@ -203,7 +203,7 @@ class FinalsPanel(FigurePanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         every, drawn = len(self.results.names), len(self.drawn)
         left = f" Of {every} algorithms the best {drawn} are drawn." if drawn < every else ""
         return (

@@ -1,4 +1,4 @@
-"""What was learned: the final model of a run and the path to it, and values by part."""
+"""Final models: model and path of a run, and values by part."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _xy(points: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32
 
 
 def fit_title(run: RunRecord) -> str:
-    """Return how well the final model of a run fits the rows that it is scored on."""
+    """Return the score of the final model of a run on its rows."""
     found, name = run.fit, quoted(run.name)
     assert found is not None
     if found.kind == "curve":
@@ -149,7 +149,7 @@ class FitPanel(RunPanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure of this kind of problem."""
+        """Caption for this kind of problem."""
         kind = next(run.fit.kind for run in self.results.runs_found if run.fit)
         return f"{HOW[kind]}. At most 2,000 are drawn. Shows the run chosen above."
 
@@ -234,7 +234,7 @@ def _server(run: RunRecord) -> Floats:
 
 
 def paths_title(run: RunRecord) -> str:
-    """Return how far apart local models end at first and last, and where the server's model is."""
+    """Return the distance of local models at first and last, and the server's position."""
     assert run.pulls is not None
     first, last = (units.number(_spread(run.pulls.ends[k])) for k in (0, -1))
     text = f"Local models end {first} apart at first and {last} at last"
@@ -270,7 +270,7 @@ _NAMED = 2  # steps
 
 
 def classes(results: Results) -> go.Figure:
-    """Draw how much of each class final models put into it, for the rows of ``fit.npz``.
+    """Draw the share of each class that final models classify right, for the rows of ``fit.npz``.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def classes(results: Results) -> go.Figure:
 
 
 def classes_title(results: Results) -> str:
-    """Return which class is the hardest, and how much of it each algorithm has right."""
+    """Return the hardest class, and its share classified right by each algorithm."""
     values = breakdown.classes(results)
     rivals = competing(results, values.columns)
     hardest = str(values[rivals].mean(axis=1).idxmin())
@@ -330,7 +330,7 @@ class ClassesPanel(FigurePanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         count = len(breakdown.classes(self.results))
         some = f" The {MOST} hardest of {count} classes." if count > MOST else ""
         return (
@@ -340,7 +340,7 @@ class ClassesPanel(FigurePanel):
 
 
 def layers(results: Results) -> go.Figure:
-    """Draw the last recorded drift of each layer: how far local models are from their mean.
+    """Draw the last recorded drift of each layer: distance of local models from their mean.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ class LayersPanel(FigurePanel):
 
 
 def profile(results: Results) -> go.Figure:
-    """Draw how long each step of a round took on the machine.
+    """Draw the wall time of each step of a round.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def profile(results: Results) -> go.Figure:
 
 
 def profile_title(results: Results) -> str:
-    """Return what took longest under the first rival, and how long a round was."""
+    """Return the longest step under the first rival, and the wall time of a round."""
     frame = breakdown.steps(results)
     name = competing(results, frame.columns)[0]
     taken = frame[name].drop(breakdown.MEAN_ACTOR, errors="ignore").sort_values(ascending=False)

@@ -58,7 +58,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Mixing:
-    """Points of a sweep with walking servers whose runs end at a goal.
+    """Points of a sweep with walking servers and runs that end at a goal.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _relaxation(runs: list[RunRecord]) -> float:
 
 
 def _texts(runs: dict[str, RunRecord]) -> pd.DataFrame:
-    """Describe what differs between runs of one algorithm: ``group`` and ``walk``."""
+    """Describe differences between runs of one algorithm: ``group`` and ``walk``."""
     facts = differing_facts(runs)
     keys = [str(key) for key in facts]
     of_walk = [key for key in keys if key.startswith(_OF_WALK)]
@@ -213,7 +213,7 @@ def _text(key: str, short: str, value: Any) -> str:
 
 
 def mixing(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the rounds to a goal of every point of a sweep over how long its walk remembers.
+    """Draw the rounds to a goal of every point of a sweep over the mixing time of its walk.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def _add_dots(
 
 
 def title(walks: Mixing) -> str:
-    """Return how many times the rounds a walk needs that takes twice as long to mix."""
+    """Return the factor on rounds for a walk with twice the mixing time."""
     aim = goal(walks.column, walks.goal)
     if len(walks.powers) > 1:
         clauses = [
@@ -357,7 +357,7 @@ class MixingPanel(FigurePanel):
         return find(self.results)
 
     def title(self) -> str:
-        """Return how many times the rounds a walk needs that takes twice as long to mix."""
+        """Return the factor on rounds for a walk with twice the mixing time."""
         return title(self.mixing)
 
     def figure(self) -> go.Figure:

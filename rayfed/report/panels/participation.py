@@ -1,4 +1,4 @@
-"""What clients hold and give: their labels, and their part in the updates, by data and by round."""
+"""Labels of clients, and their part in the updates, by data and by round."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _rows(run: RunRecord, counts: pd.DataFrame, shares: Floats) -> go.Figure:
 
 
 def _histograms(counts: pd.DataFrame, shares: Floats) -> go.Figure:
-    """Return a heat map with a row a label: how many clients hold how much of it."""
+    """Return a heat map with a row for each label: numbers of clients by share of the label."""
     # With room for rounding: a tenth of the rows is in the bin up to 10 %.
     place = np.ceil(10 * shares - 1e-9).astype(int)
     cells = np.stack([np.bincount(column, minlength=len(BINS)) for column in place.T])
@@ -138,7 +138,7 @@ def _name_labels(axis: go.layout.XAxis | go.layout.YAxis, counts: pd.DataFrame) 
 
 
 def labels_title(run: RunRecord) -> str:
-    """Return how many labels clients hold, and how much of the rows the most common one is."""
+    """Return the number of labels per client, and the share of the most common one."""
     counts = counted(run)
     held = np.sort((counts.to_numpy() > 0).sum(axis=1))
     low, high, total = int(held[0]), int(held[-1]), counts.shape[1]
@@ -165,7 +165,7 @@ class LabelsPanel(RunPanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         if any(len(counted(run)) > SINGLE for run in self.source.runs):
             return (
                 "The stronger the colour, the more clients have so large a part of their training "
@@ -243,7 +243,7 @@ def client_shares(run: RunRecord) -> pd.DataFrame:
 
 
 def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw who took part in which rounds, clients down (the fastest at the top), rounds across.
+    """Draw participation by round, clients down (the fastest at the top), rounds across.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def _add_dots(
 
 
 def title(run: RunRecord) -> str:
-    """Return what the slowest fifth of the clients gave against what they hold."""
+    """Return the part of the slowest fifth of clients in updates against their share of rows."""
     shares = client_shares(run)
     if shares["speed_s"].isna().all() or len(shares) < 2:
         return f"{len(shares):,} clients took part with {quoted(run.name)}"
@@ -336,7 +336,7 @@ def title(run: RunRecord) -> str:
 
 
 def faulty_gave(run: RunRecord, shares: pd.DataFrame) -> str:
-    """Return what the faulty clients gave, as the end of a sentence; empty if there are none."""
+    """Return the part of faulty clients, as the end of a sentence; empty without any."""
     faulty = shares.loc[shares.index.isin(list(run.faults)), "updates"]
     if not len(faulty):
         return ""
@@ -345,7 +345,7 @@ def faulty_gave(run: RunRecord, shares: pd.DataFrame) -> str:
 
 
 def rounds_title(run: RunRecord) -> str:
-    """Return how often clients took part, from the rarest to the most frequent.
+    """Return the participation of clients, from the rarest to the most frequent.
 
     Only clients that are recorded are counted.
     """
@@ -380,7 +380,7 @@ class ParticipationPanel(RunPanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
             return (
                 "Ten bands of clients of equal speed rank: grey their share of the data, coloured "
@@ -409,7 +409,7 @@ class ParticipationOverRoundsPanel(RunPanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         if any(len(client_shares(run)) > MOST_DOTS for run in self.source.runs):
             return (
                 "Rows are tenths of the clients, the fastest at the top; the stronger the colour, "

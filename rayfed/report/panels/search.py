@@ -1,4 +1,4 @@
-"""Trials of a search: what they reached and chose, and which keys mattered."""
+"""Trials of a search: scores, chosen values, and importance of keys."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _searched(of: Results | Searched) -> Searched:
 
 
 def trials(results: Results | Searched) -> go.Figure:
-    """Draw what every trial made of the objective over simulated time, the best ones in colour.
+    """Draw the objective of every trial over simulated time, the best ones in colour.
 
     Where nothing takes time it is over rounds.
 
@@ -107,7 +107,7 @@ def _add_rest(figure: go.Figure, label: str, lines: list[Curve], worth: float) -
 
 
 def coordinates(results: Results | Searched) -> go.Figure:
-    """Draw each trial as a line over the values that it chose, and what it reached at the right.
+    """Draw each trial as a line over its values, with its score at the right.
 
     One group of axes an algorithm that was searched; the best trial is in its colour.
 
@@ -157,7 +157,7 @@ def _add_axes(
 
 
 class _Heights:
-    """Where scores lie on the axis of what trials reached: the best at the top, failures below.
+    """Positions of scores on the axis: the best at the top, failures below.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def _write(
 
 
 def importance(results: Results | Searched) -> go.Figure:
-    """Draw how much each key decides whether a trial is good; see `Searched.importance`.
+    """Draw the importance of each key for the score; see `Searched.importance`.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def importance(results: Results | Searched) -> go.Figure:
 
 
 def trials_title(searched: Searched) -> str:
-    """Return what the best trial of each algorithm reached, the best first."""
+    """Return the score of the best trial of each algorithm, the best first."""
     best, column = searched.best, searched.results.column(searched.best.aim.column)
     order = sorted(best.winners, key=lambda winner: winner.best.place(best.aim))
     texts = [
@@ -267,7 +267,7 @@ def trials_title(searched: Searched) -> str:
 
 
 def coordinates_title(searched: Searched) -> str:
-    """Return what the best trial of each algorithm chose."""
+    """Return the values of the best trial of each algorithm."""
     labels = [label for label in searched.labels if searched.space(label)]
     chosen = {label: text_of(searched.values(searched.chosen(label))) for label in labels}
     return f"The best trials are {joined([f'{label} with {chosen[label]}' for label in labels])}"
@@ -307,7 +307,7 @@ class TrialsPanel(_SearchPanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         count = sum(map(len, self.subject[0].best.rivals.values()))
         return (
             f"Each of {count} trials is a line, the best of each algorithm in its colour: the mean "
@@ -332,7 +332,7 @@ class CoordinatesPanel(_SearchPanel):
 
 
 class ImportancePanel(_SearchPanel):
-    """A bar for each key: how much it decides whether a trial is good."""
+    """A bar for each key: its importance for the score."""
 
     name: ClassVar[str] = "importance"
     section = Section.SEARCH

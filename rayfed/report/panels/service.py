@@ -114,7 +114,7 @@ def _add_faulty(figure: go.Figure, results: Results, name: str, column: str, col
 
 
 def fairness_column(results: Results) -> str:
-    """Return what is compared: accuracy where some run has it, else loss."""
+    """Return the compared column: accuracy where some run has it, else loss."""
     clients = results.clients
     known = "accuracy" in clients and bool(clients["accuracy"].notna().any())
     return "accuracy" if known else "loss"
@@ -153,7 +153,7 @@ def worst_tenth(results: Results, name: str, column: str) -> float:
 
 
 def fairness_title(results: Results) -> str:
-    """Return how the worst-served tenth of clients fares under each algorithm."""
+    """Return the quality for the worst-served tenth of clients under each algorithm."""
     column = fairness_column(results)
     values = {name: worst_tenth(results, name, column) for name in results.names}
     known = {name: value for name, value in values.items() if math.isfinite(value)}
@@ -190,7 +190,7 @@ class FairnessPanel(FigurePanel):
 
 
 def pace(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw how well the final model serves each client against the time that its steps take.
+    """Draw the quality of the final model for each client against its seconds per step.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
 
 
 def pace_title(run: RunRecord) -> str:
-    """Return how the slowest fifth of the clients is served, and the others."""
+    """Return the quality for the slowest fifth of clients, and for the others."""
     measure, clients = served(run)
     split = len(clients) - fifth(len(clients))
     others, slow = (
@@ -283,12 +283,12 @@ class PacePanel(RunPanel):
 
     @property
     def applies(self) -> bool:
-        """Whether the clients of any run differ in speed, and it is known how they are served."""
+        """Whether clients of any run differ in speed, with recorded quality."""
         return any(served(run)[1]["speed_s"].nunique() > 1 for run in self.source.runs)
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         if any(len(served(run)[1]) > MOST_DOTS for run in self.source.runs):
             return (
                 "Tenths of the clients by speed: the dot is the mean, the grey line reaches from "
@@ -298,7 +298,7 @@ class PacePanel(RunPanel):
 
 
 def personal(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw what every client's own model gives it, and what the shared one would.
+    """Draw the quality of each client's own model against that of the shared one.
 
     Parameters
     ----------
@@ -404,7 +404,7 @@ def _add_curves(figure: go.Figure, clients: pd.DataFrame, measure: str, style: L
 
 
 def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 100) -> go.Figure:
-    """Draw how good every client's own model was in every evaluated round.
+    """Draw the quality of every client's own model in every evaluated round.
 
     Parameters
     ----------
@@ -460,7 +460,7 @@ def _run_with_models(results: Results, name: str, seed: int) -> RunRecord:
 
 
 def personal_title(run: RunRecord) -> str:
-    """Return how many clients their own models serve better, and how the worst served fares."""
+    """Return the number of clients better served by own models, and the worst-served one."""
     values, measure, name = own_models.ends(run), own_models.measure(run), quoted(run.name)
     total = f"{len(values):,} client{'s' * (len(values) != 1)}"
     (who, own), (_, shared) = (
@@ -477,7 +477,7 @@ def personal_title(run: RunRecord) -> str:
 
 
 def _worst(values: Floats, measure: str) -> tuple[str, str]:
-    """Return who is served worst and how well: one client of few, of many the mean of a tenth."""
+    """Return the worst-served client and its value; for many clients the mean of a tenth."""
     order = np.sort(values) if measure == "accuracy" else -np.sort(-values)
     if len(order) <= SINGLE:
         return "the worst-served client", units.number(float(order[0]))
@@ -486,7 +486,7 @@ def _worst(values: Floats, measure: str) -> tuple[str, str]:
 
 
 def personal_how(run: RunRecord) -> str:
-    """Return how to read the figure of the last values."""
+    """Return the caption of the figure of last values."""
     measure, many = own_models.measure(run), len(own_models.ends(run)) > SINGLE
     if own_models.distances(run) is None:
         text = f"The {measure} of each client's own model; there is no shared one."
@@ -514,14 +514,14 @@ def personal_how(run: RunRecord) -> str:
 
 
 def never_asked(run: RunRecord) -> str:
-    """Return how many clients were never asked, empty if all were."""
+    """Return the number of clients never asked, empty if there are none."""
     values = own_models.ends(run)
     never = int((~values["asked"]).sum())
     return f"{never:,} of {len(values):,} clients were never asked." if never else ""
 
 
 def personal_rounds_title(run: RunRecord) -> str:
-    """Return how good own models were at first and at last, on average and at worst."""
+    """Return the quality of own models at first and at last, on average and at worst."""
     measure, values = own_models.measure(run), own_models.over_rounds(run)
     ends = [values.iloc[place].to_numpy(float) for place in (0, -1)]
     first, last = (units.number(float(row.mean())) for row in ends)

@@ -1,4 +1,4 @@
-"""Last values over what was varied: one or two swept numbers, and cases."""
+"""Last values over varied settings: one or two swept numbers, and cases."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def sweep(results: Results, column: str | None = None, series: str | None = None
 
 
 def _swept(results: Results) -> SweptPoints:
-    """Return what a study swept; raise `NothingToDraw` if that is neither one number nor two."""
+    """Return the sweep of a study; raise `NothingToDraw` unless it is over one number or two."""
     swept = sweeps.find(results)
     if swept is None:
         raise NothingToDraw("this study swept neither one number nor two; see `summary`")
@@ -160,7 +160,7 @@ def sweep_figures(results: Results, sweep: SweptPoints, column: str) -> list[go.
 
 
 def sensitivity(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
-    """Draw what each key does to the last values while all others stay at their best.
+    """Draw the effect of each key on the last values with all others at their best.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def colour_scale(results: Results, sweep: SweptPoints, column: str) -> tuple[flo
 
 
 def series_styles(results: Results, sweep: SweptPoints) -> dict[str, LineStyle]:
-    """Return how each algorithm of a sweep is drawn: as the first of its points elsewhere."""
+    """Return the style of each algorithm of a sweep: that of its first point elsewhere."""
     styles = algorithm_styles(results)
     return {s: styles[name] for s, name in zip(sweep.series, sweep.firsts, strict=True)}
 
@@ -289,23 +289,23 @@ class _ColumnsPanel(Panel):
     """Base of panels that show something of the column that is chosen to be shown."""
 
     def of(self, column: str) -> dict[str, Any]:
-        """Return what is shown of a column."""
+        """Return the views of a column."""
         raise NotImplementedError
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """What is shown of every column."""
+        """Views of every column."""
         return {column: self.of(column) for column in self.source.columns}
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What the page shows before the reader has pressed anything."""
+        """The initial view of the page."""
         shown: dict[str, Any] = self.payload[self.source.y]
         return shown
 
 
 class SweepPanel(_ColumnsPanel):
-    """One figure of lines, or heat maps and what each key does, of the column that is shown."""
+    """Lines, or heat maps and the effect of each key, for the chosen column."""
 
     name: ClassVar[str] = "sweep"
     section = Section.SETTINGS
@@ -348,7 +348,7 @@ class SweepPanel(_ColumnsPanel):
 
     @property
     def heads(self) -> list[str]:
-        """What stands above each figure."""
+        """Headings of the figures."""
         if not self.maps:
             return [""]
         several = len(self.sweep.series) > 1
@@ -447,13 +447,13 @@ def critical_difference(results: Results, column: str | None = None) -> go.Figur
 
 
 def _styles(results: Results) -> dict[str, LineStyle]:
-    """Return how each algorithm is drawn, by its name in the table."""
+    """Return the style of each algorithm, by its name in the table."""
     inside = [(part.families, algorithm_styles(part)) for part in results.cases.values()]
     return {of.get(name, name): style for of, styles in inside for name, style in styles.items()}
 
 
 class CasesPanel(_ColumnsPanel):
-    """The table of algorithms by cases right below the answer, with what it shows as figures."""
+    """The table of algorithms by cases below the headline, and the same as figures."""
 
     name: ClassVar[str] = "cases"
     section = Section.ANSWER
@@ -466,7 +466,7 @@ class CasesPanel(_ColumnsPanel):
         return bool(self.source.cases)
 
     def of(self, column: str) -> dict[str, Any]:
-        """Return the table of a column as HTML, the figures, and what is said of ranks."""
+        """Return the table of a column as HTML, the figures, and the note on ranks."""
         found = ranks(self.results, column)
         macros = environment().get_template("macros.html").module
         rows = pivot(self.results, column)
@@ -479,7 +479,7 @@ class CasesPanel(_ColumnsPanel):
 
     @cached_property
     def _lines(self) -> dict[str, str]:
-        """A name of each algorithm in the table, whose line is shown beside it."""
+        """A name of each algorithm in the table, for the line beside it."""
         parts = [source.results for source in self.source.parts]
         return {part.families.get(name, name): name for part in parts for name in part.names}
 

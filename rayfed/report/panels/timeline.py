@@ -1,4 +1,4 @@
-"""Timelines: what the clients of a run did over simulated time, and the history of each."""
+"""Timelines of client activity over simulated time, and the history of each client."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def away_share(run: RunRecord, edges: Floats) -> Floats:
 
 
 def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
-    """Draw what the clients of one run did over simulated time, the fastest at the top.
+    """Draw client activity of one run over simulated time, the fastest at the top.
 
     A bar reaches from the moment the server asks to the arrival of the reply, network included.
     Dark grey is a client that has answered and waits for the round to end, light grey one that is
@@ -369,7 +369,7 @@ def _add_bars(
 
 
 def _named(customdata: np.ndarray, run: RunRecord) -> np.ndarray:
-    """Return what hovers show, with the names of clients in the first column if they have any."""
+    """Return hover texts with the names of clients in the first column if they have any."""
     if not run.client_names:
         return customdata
     shown = customdata.astype(object)
@@ -391,7 +391,7 @@ def _hover(part: str, unit: str) -> str:
 
 
 def title(run: RunRecord) -> str:
-    """Return how long a round took and how much of it clients waited for the slowest."""
+    """Return the length of a round, and the share that clients waited for the slowest."""
     ends = run.rounds["time_s"].to_numpy(float)
     length = float(np.diff(ends).mean())
     text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
@@ -427,7 +427,7 @@ def with_labels(run: RunRecord) -> pd.DataFrame:
 
 
 def events_of(run: RunRecord, client: int) -> dict[str, Any]:
-    """Return what a client did in a run, as the history of each run on the page has it of all.
+    """Return the full activity of a client in a run.
 
     It is about its first `FIRST_EVENTS` events, which is all of nearly every client.
     """

@@ -1,4 +1,4 @@
-"""What words and tables tell: the answer, warnings, claims, differences, endings, settings."""
+"""Panels of text and tables: headline, warnings, claims, differences, endings, settings."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class HeadlinePanel(Panel):
 
     @property
     def target(self) -> str:
-        """How many runs reach the target, empty if there is none."""
+        """The number of runs that reach the target, empty without a target."""
         return "" if self.results.unlike else of_target(self.results, self.source.summary)
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """For each column with a target ``answers`` by clock, and what ``targets`` are.
+        """For each column with a target ``answers`` by clock, and the ``targets``.
 
         Where a study has cases, an answer is one for all clocks.
         """
@@ -97,7 +97,7 @@ class WarningsPanel(Panel):
 
     @cached_property
     def warnings(self) -> list[tuple[str, str]]:
-        """Who warns, as algorithms with their seeds, and of what; the same warning once."""
+        """Warnings with the algorithms and seeds of their runs; each text once."""
         runs, warning = self.results.runs_found, dict[str, list[RunRecord]]()
         for run in runs:
             for text in dict.fromkeys(run.info.get("warnings") or []):
@@ -114,7 +114,7 @@ class WarningsPanel(Panel):
 
     @property
     def title(self) -> str:
-        """How many runs warn."""
+        """Number of runs with warnings."""
         runs = self.results.runs_found
         warning = sum(bool(run.info.get("warnings")) for run in runs)
         return f"{warning} of {len(runs)} runs {'warns' if warning == 1 else 'warn'}"
@@ -126,7 +126,7 @@ _STATES = ("finished", "running", "stopped", "interrupted", "failed")
 
 
 def claims_of(folder: Path) -> dict[str, Any] | None:
-    """Return what ``claims.json`` of a result folder holds; None where there is none.
+    """Return the content of ``claims.json`` of a result folder; None without one.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def claims_of(folder: Path) -> dict[str, Any] | None:
 
 
 def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many claims hold.
+    """Return the number of claims that hold.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _holds(claim: Mapping[str, Any]) -> str:
 
 
 class ClaimsPanel(Panel):
-    """What the source says, what was measured, and whether it holds."""
+    """Claims of the source, measured values, and states."""
 
     name: ClassVar[str] = "claims"
     section = Section.SOURCE
@@ -172,7 +172,7 @@ class ClaimsPanel(Panel):
 
     @cached_property
     def verdicts(self) -> dict[str, Any]:
-        """What ``claims.json`` holds; nothing of several folders."""
+        """The content of ``claims.json``; empty for several folders."""
         return {} if self.results.compared else claims_of(self.results.folder) or {}
 
     @property
@@ -182,12 +182,12 @@ class ClaimsPanel(Panel):
 
     @property
     def title(self) -> str:
-        """How many claims hold."""
+        """Number of claims that hold."""
         return claims_title(self.verdicts["claims"])
 
     @property
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """For each claim what the source says, whether it holds, what was measured, and where."""
+        """For each claim its text, its state, the measured value, and its place in the source."""
         claims = self.verdicts["claims"]
         return [(c["says"], _holds(c), c["measured"], c["where"]) for c in claims]
 
@@ -206,13 +206,13 @@ class ComparedPanel(Panel):
 
     @property
     def compared(self) -> Compared:
-        """What differs."""
+        """Differences between folders."""
         assert self.results.compared is not None
         return self.results.compared
 
     @property
     def title(self) -> str:
-        """How many settings differ."""
+        """Number of differing settings."""
         count = len(self.compared.table)
         if not count:
             return "The folders differ in no setting, only in their seeds"
@@ -233,14 +233,14 @@ class EndingsPanel(Panel):
 
     @property
     def title(self) -> str:
-        """How many runs finished, run and failed."""
+        """Numbers of finished, running and failed runs."""
         states = [run.state for run in self.results.runs_found]
         counts = [f"{states.count(s)} {s}" for s in _STATES if s in states]
         return f"{many(len(states), 'run')}: {', '.join(counts)}"
 
 
 def facts(results: Results) -> dict[str, str]:
-    """Return what holds of all runs: clients, test rows, start, cost, host and versions."""
+    """Return the common facts of all runs: clients, test rows, start, cost, host and versions."""
     infos = [run.info for run in results.runs_found]
 
     def every(key: str) -> list[str]:
@@ -289,7 +289,7 @@ def _row(run: RunRecord) -> list[str]:
 
 
 class SettingsPanel(Panel):
-    """What is needed to run the study again, most of it folded away."""
+    """Settings to run the study again, most of them folded away."""
 
     name: ClassVar[str] = "settings"
     section = Section.RUN
@@ -297,7 +297,7 @@ class SettingsPanel(Panel):
 
     @property
     def facts(self) -> dict[str, str]:
-        """What holds of all runs, by name."""
+        """Common facts of all runs, by name."""
         return facts(self.results)
 
     @property

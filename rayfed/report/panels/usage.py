@@ -1,4 +1,4 @@
-"""What became of the clients' time: shares of it, work in vain, energy, and the times of rounds."""
+"""Use of the clients' time: shares, wasted tasks, energy, and the times of rounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ROOM = 1.9  # the axis against the longest bar: there is text behind it
 
 
 def utilisation(results: Results) -> go.Figure:
-    """Draw what the clients of each algorithm did with their time, a bar for each.
+    """Draw the use of client time by state, a bar for each algorithm.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def algorithm_shares(results: Results) -> pd.DataFrame:
 
 
 def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw what each client of a run did with its time, the fastest at the top.
+    """Draw the use of each client's time in a run, the fastest at the top.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
 
 
 def _seconds(run: RunRecord) -> pd.DataFrame:
-    """Return what each client did with its time, in seconds, the fastest first."""
+    """Return each client's seconds by state, the fastest first."""
     seconds = run.usage.activity
     if seconds is None:
         raise marks.NothingToDraw.of(run, "has no record of what its clients did")
@@ -126,7 +126,7 @@ def _seconds(run: RunRecord) -> pd.DataFrame:
 
 
 def _never_asked(run: RunRecord) -> str:
-    """Return how many clients have no bar, where the run says how many there are."""
+    """Return the number of clients without a bar, where the run records their number."""
     count = ((run.info.get("scenario") or {}).get("clients") or {}).get("count")
     never = int(count or 0) - len(run.usage.asked)
     if never <= 0:
@@ -162,7 +162,7 @@ def _stack(
 
 
 def title(results: Results) -> str:
-    """Return how much of the time clients computed, waited and were not asked."""
+    """Return the shares of time that clients computed, waited and were not asked."""
     shares = algorithm_shares(results)
     first, *others = competing(results, shares.index)
     one = dict(zip(shares.columns, shares.loc[first].to_numpy(float).tolist(), strict=True))
@@ -176,7 +176,7 @@ def title(results: Results) -> str:
 
 
 def clients_title(run: RunRecord) -> str:
-    """Return who computed most and least of the time of a run."""
+    """Return the clients with the largest and the smallest computing share of a run."""
     seconds = _seconds(run)
     called = [quoted(name) for name in run.called(seconds.index)]
     start = f"With {quoted(run.name)} "
@@ -275,7 +275,7 @@ def waste(results: Results) -> go.Figure:
 
 
 def energy(results: Results) -> go.Figure:
-    """Draw the energy that clients computed with, and how much of it was in vain.
+    """Draw the energy of computing, and its wasted part.
 
     Parameters
     ----------
@@ -314,17 +314,17 @@ def energy(results: Results) -> go.Figure:
 
 
 def computing_by_status(results: Results) -> pd.DataFrame:
-    """Return seconds of computing by what became of the task, a row an algorithm, means."""
+    """Return seconds of computing by the fate of the task, a row for each algorithm, means."""
     return _means(results, lambda usage: usage.computing)
 
 
 def energy_by_status(results: Results) -> pd.DataFrame:
-    """Return joules of computing by what became of the task, a row an algorithm, means."""
+    """Return joules of computing by the fate of the task, a row for each algorithm, means."""
     return _means(results, lambda usage: usage.energy)
 
 
 def _means(results: Results, what: Callable[[Usage], pd.Series | None]) -> pd.DataFrame:
-    """Return means over the runs of which it is known what clients did, and compared."""
+    """Return means over the runs with recorded client activity."""
     return results.means(lambda run: None if run.usage.shares is None else what(run.usage)).T
 
 
@@ -351,7 +351,7 @@ def _add_works(
 
 
 def _add_ends(figure: go.Figure, y: Floats, ends: Floats, amounts: Iterable[str]) -> None:
-    """Write behind the ends of bars how many percent they are, and how much that is."""
+    """Write percentages and amounts behind the ends of bars."""
     pairs = zip(ends, amounts, strict=True)
     _add_texts(figure, y, ends, [f"{units.share(end / 100)}, {amount}" for end, amount in pairs])
 
@@ -390,7 +390,7 @@ def waste_title(results: Results) -> str:
 
 
 def energy_title(results: Results) -> str:
-    """Return how much energy each algorithm took, the thriftiest first."""
+    """Return the energy of each algorithm, the smallest first."""
     whole = energy_by_status(results).sum(axis=1)
     order = sorted(competing(results, whole.index), key=lambda name: whole[name])[:MOST_NAMED]
     return f"Computing took {joined([f'{units.energy(whole[n])} with {quoted(n)}' for n in order])}"
@@ -440,7 +440,7 @@ class EnergyPanel(FigurePanel):
 
 
 def round_times(results: Results) -> go.Figure:
-    """Draw how long rounds took: for each time the share of the rounds that took no longer.
+    """Draw the distribution of round times: the share of rounds up to each time.
 
     Parameters
     ----------
@@ -471,7 +471,7 @@ def round_times(results: Results) -> go.Figure:
 
 
 def staleness(results: Results) -> go.Figure:
-    """Draw how stale replies were: for each staleness the share of the replies that were no staler.
+    """Draw the distribution of staleness: the share of replies up to each staleness.
 
     Parameters
     ----------
@@ -533,20 +533,20 @@ def _rising(
 
 
 def times_title(results: Results) -> str:
-    """Return what half, and nine in ten, of the rounds took at most."""
+    """Return the median and the 90 % quantile of round times."""
     values = values_of(results, lambda usage: usage.round_times)
     what = "rounds and updates" if results.asynchronous else "rounds"
     return f"Half of the {what} took at most {_halves(results, values, units.duration)}"
 
 
 def staleness_title(results: Results) -> str:
-    """Return how stale half, and nine in ten, of the replies were at most."""
+    """Return the median and the 90 % quantile of staleness."""
     values = values_of(results, lambda usage: usage.staleness)
     return f"Half of the replies had a staleness of at most {_halves(results, values, units.count)}"
 
 
 def _halves(results: Results, values: Mapping[str, Floats], text: Callable[[float], str]) -> str:
-    """Return what half of the values, and nine in ten, do not exceed, of a few algorithms."""
+    """Return the median and the 90 % quantile of the values of a few algorithms."""
     parts = []
     for name in competing(results, values)[:MOST_NAMED]:
         half, most = (text(_at(values[name], share)) for share in (0.5, 0.9))
@@ -560,7 +560,7 @@ def _at(values: Floats, share: float) -> float:
 
 
 class RoundTimesPanel(FigurePanel):
-    """How long the rounds of each algorithm took."""
+    """Round times of each algorithm."""
 
     name: ClassVar[str] = "round-times"
     section = Section.CLIENTS
@@ -578,7 +578,7 @@ class RoundTimesPanel(FigurePanel):
 
     @property
     def how(self) -> str:
-        """How to read the figure."""
+        """Caption of the figure."""
         if self.results.asynchronous:
             return (
                 "Each line rises from the shortest time to the longest, over all seeds. For "
@@ -588,7 +588,7 @@ class RoundTimesPanel(FigurePanel):
 
 
 class StalenessPanel(FigurePanel):
-    """How stale the replies of asynchronous algorithms were."""
+    """Staleness of the replies of asynchronous algorithms."""
 
     name: ClassVar[str] = "staleness"
     section = Section.CLIENTS

@@ -39,7 +39,7 @@ MOST_DISTANCES = 150_000  # distances of clients' own models of all walks togeth
 
 
 def model_distances(run: RunRecord, steps: Steps, most: int) -> Steps | None:
-    """Return how far clients' own models are from the server's at the steps of a walk.
+    """Return the distances of clients' own models from the server's at the steps of a walk.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _newest(rounds: npt.NDArray[Any], steps: Steps) -> npt.NDArray[Any]:
 
 
 def walk(results: Results, name: str, seed: int, round: int | None = None) -> go.Figure:
-    """Draw the graph in one round: who is linked, where the server is, whom it asks.
+    """Draw the graph in one round: links, the server's position, and its cohort.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
 
 
 def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
-    """Return what every recorded round of a walk shows, in few numbers; thinned to about `most`.
+    """Return the data of every recorded round of a walk, thinned to about `most`.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
 
 
 def step_traces(steps: Steps, at: int, distances: Steps | None = None) -> dict[str, dict[str, Any]]:
-    """Return what the traces of `walk_canvas` hold at one step, by their part."""
+    """Return the data of the traces of `walk_canvas` at one step, by their part."""
     graph = steps["graph"][at]
     x, y = (steps[axis][min(graph, len(steps[axis]) - 1)] for axis in ("x", "y"))
     trail, asked = steps["trail"][at], steps["asked"][at]
@@ -207,7 +207,7 @@ def step_traces(steps: Steps, at: int, distances: Steps | None = None) -> dict[s
 def walk_canvas(
     run: RunRecord, style: LineStyle, steps: Steps, distances: Steps | None = None
 ) -> go.Figure:
-    """Return the figure of a walk whose traces `step_traces` fills."""
+    """Return the figure of a walk with empty traces for `step_traces`."""
     recorded = _walk_of(run)
     metres = bool(recorded.places.size)
     figure = canvas(HEIGHT, hovermode="closest")
@@ -235,7 +235,7 @@ def walk_canvas(
 def _add_clients(
     figure: go.Figure, run: RunRecord, style: LineStyle, distances: Steps | None
 ) -> None:
-    """Add a dot for each client, filled by how far its own model is from the server's."""
+    """Add a dot for each client, filled by the distance of its model from the server's."""
     clients = _walk_of(run).clients
     counted = positions(run).value_counts().reindex(clients, fill_value=0)
     filled: dict[str, Any] = {"color": LIGHT["background"]}
@@ -258,7 +258,7 @@ def _add_clients(
 
 
 def visits(results: Results, name: str, seed: int) -> go.Figure:
-    """Draw how often each client was visited against the walk's law in the long run.
+    """Draw visit counts of clients against the walk's stationary distribution.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def _laid_out(count: int, links: Floats) -> Floats:
 
 
 def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:
-    """Return the place of a path, whose steps name their links and spots by place too."""
+    """Return the place of a path; its steps name links and spots by place too."""
     links = [shared["links"].place(ends) for ends in steps["links"]]
     spots = [shared["spots"].place(list(xy)) for xy in zip(steps["x"], steps["y"], strict=True)]
     path = {name: value for name, value in steps.items() if name not in ("x", "y", "graph")}
@@ -411,7 +411,7 @@ def positions(run: RunRecord) -> pd.Series:
 
 
 def disconnected(run: RunRecord) -> tuple[int, int]:
-    """Return in how many rounds the graph was not connected, and in how many it was repaired.
+    """Return the numbers of rounds with a disconnected graph and with a repaired one.
 
     Both are 0 if that was not recorded.
     """
@@ -455,7 +455,7 @@ def misplaced(run: RunRecord) -> float:
 
 
 def title(run: RunRecord) -> str:
-    """Return how many clients the server of a run visited, and how many it asked at a time."""
+    """Return the number of clients that the server of a run visited, and the cohort size."""
     visited, name = positions(run), quoted(run.name)
     total = int(run.info.get("clients") or len(run.clients))
     number = visited.nunique()
@@ -468,7 +468,7 @@ def title(run: RunRecord) -> str:
 
 
 def note(run: RunRecord, steps: int) -> str:
-    """Return what of a walk is not drawn, and how often its graph was not connected."""
+    """Return the omitted parts of a walk's figure, and the count of disconnected graphs."""
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
     parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
     if (drawn := len(_walk_of(run).clients)) < total:
@@ -478,7 +478,7 @@ def note(run: RunRecord, steps: int) -> str:
 
 
 def _apart(run: RunRecord, rounds: int) -> str:
-    """Return in how many rounds the graph was not connected, empty if in none."""
+    """Return the number of rounds with a disconnected graph, empty if there are none."""
     apart, repaired = disconnected(run)
     if not apart:
         return ""
@@ -488,7 +488,7 @@ def _apart(run: RunRecord, rounds: int) -> str:
 
 
 def visits_title(run: RunRecord) -> str:
-    """Return who was visited most and least, and how far that is from the long run."""
+    """Return the most and least visited clients, and the distance from the long run."""
     counts = visit_counts(run)["visits"]
     most, least = int(counts.max()), int(counts.min())
     never = int((counts == 0).sum())
@@ -505,7 +505,7 @@ def visits_title(run: RunRecord) -> str:
 
 
 def eigenvalues_title(run: RunRecord) -> str:
-    """Return in how many moves the walk forgets where it began."""
+    """Return the number of moves until the walk forgets its start."""
     known = _lambdas(run)
     low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
     if math.isnan(middle):
@@ -517,7 +517,7 @@ def eigenvalues_title(run: RunRecord) -> str:
 
 
 def _memory(eigenvalue: float) -> str:
-    """Return after how many moves a tenth is left of what the position tells of the start."""
+    """Return the number of moves until a tenth of the start's influence remains."""
     if eigenvalue >= 1 - 1e-12:
         return "The walk never forgets where it began"
     moves = math.ceil(math.log(0.1) / math.log(eigenvalue)) if eigenvalue > 0 else 1
@@ -538,7 +538,7 @@ class WalkPanel(Panel):
 
     @cached_property
     def runs(self) -> list[RunRecord]:
-        """Those of the shown runs whose servers walked."""
+        """The shown runs with walking servers."""
         return [run for run in self.source.runs if run.walk is not None]
 
     @property
@@ -548,7 +548,7 @@ class WalkPanel(Panel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The ``walks``, and ``shared``: what they have in common, once.
+        """The ``walks``, and their common part ``shared``, once.
 
         The ``path`` of a walk is a place among ``shared["paths"]``; each step of a path says as
         places which of the ``links`` (a flat list of pairs) there are and at which of the ``spots``

@@ -1,4 +1,4 @@
-"""How runs ended, by their ``run.json``; and what of them is safe where the disk is full."""
+"""Ends of runs by their ``run.json``, and advice for a full disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def damaged(folder: Path, runs: Iterable[str]) -> list[str]:
 
 
 def damage(run: Path, held: Mapping[str, Any]) -> str | None:
-    """Return what of a run is not as it was written, in one line; None if nothing is.
+    """Return the damage of a run's files in one line; None if there is none.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def trace(run: Path) -> str:
 
 
 def differences(folder: Path, runs: Iterable[str]) -> list[str]:
-    """Return how this machine differs from the one that began the runs; results may differ then.
+    """Return differences between this machine and the first one; results may differ then.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def differences(folder: Path, runs: Iterable[str]) -> list[str]:
 
 
 def record(run: Path) -> dict[str, Any]:
-    """Return what ``run.json`` of a run folder holds; empty if there is none.
+    """Return the content of ``run.json`` of a run folder; empty if there is none.
 
     One that is damaged is that of a failed run which a resume tries again.
 
@@ -174,7 +174,7 @@ def record(run: Path) -> dict[str, Any]:
 
 @contextmanager
 def full_disk_told(folder: Path, outcome: Mapping[str, str]) -> Iterator[None]:
-    """Say what is safe and how to go on where a run, or what is done here, finds the disk full.
+    """Raise an error with saved files and next steps where a run or a command fills the disk.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def full_disk_told(folder: Path, outcome: Mapping[str, str]) -> Iterator[None]:
 
 
 def _advice(folder: Path, outcome: Mapping[str, str]) -> str:
-    """Return what is safe, and how to go on."""
+    """Return the saved files and the next steps."""
     name, finished = shlex.quote(shown(folder)), list(outcome.values()).count("finished")
     free = in_words(shutil.disk_usage(folder).free)
     if finished == len(outcome):

@@ -38,7 +38,7 @@ def is_url(place: str | Path) -> bool:
 
 
 def read_note(folder: Path) -> dict[str, Any]:
-    """Return what is noted beside the local copy of a remote folder; empty if it is none.
+    """Return the note beside the local copy of a remote folder; empty if it is none.
 
     What lies elsewhere than where copies are kept is somebody's file, and no note.
     """

@@ -121,7 +121,7 @@ def begin(url: str) -> Path:
 
 
 def bring(url: str, tell: Tell) -> Path:
-    """Return the local copy of a remote folder after a download of what differs.
+    """Return the local copy of a remote folder after a download of the differences.
 
     Raises
     ------
@@ -375,7 +375,7 @@ def files_in(folder: Path, without: Container[str] = ()) -> dict[str, Path]:
 
 
 def _update(copy: Copy, last: str, tell: Tell) -> None:
-    """Download what differs, unless the last session wrote the folder on this machine."""
+    """Download the differences, unless the last session wrote the folder on this machine."""
     exists = bool(store.names(copy.folder))
     if exists and copy.note["session"] and copy.note["session"] == last:
         return

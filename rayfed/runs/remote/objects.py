@@ -117,7 +117,7 @@ class Objects:
             self.fs.put(list(map(str, files.values())), list(map(self._path, files)))
 
     def get(self, files: Mapping[str, Path]) -> None:
-        """Copy objects into files, whose folders exist; raises Gone if one does not exist."""
+        """Copy objects into files in existing folders; raise Gone if an object does not exist."""
         with _translated("cannot be read"):
             self.fs.get(list(map(self._path, files)), list(map(str, files.values())))
 

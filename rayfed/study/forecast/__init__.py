@@ -1,1 +1,1 @@
-"""Forecasts: what a study will cost and whether it can end, before anything is started."""
+"""Forecasts of a study's costs and of its end, before anything is started."""

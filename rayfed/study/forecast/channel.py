@@ -27,7 +27,7 @@ _UNITS, _DEVIATIONS = 5.0, 8.0  # decision 0191
 
 
 def first(why: Mapping[str, object]) -> str:
-    """Return the first text whose condition holds; empty if none does."""
+    """Return the first text with a true condition; empty if there is none."""
     return next((text for text, holds in why.items() if holds), "")
 
 
@@ -161,7 +161,7 @@ def _downlink(run: Run, stages: Sequence[Stage]) -> str:
 
 
 def with_noise(run: Run) -> Run:
-    """Return a run whose noise is known, where it is to be private.
+    """Return a private run with its noise multiplier.
 
     Raises
     ------
@@ -189,12 +189,12 @@ def with_noise(run: Run) -> Run:
 
 
 def _untrue(run: Run, privacy: Privacy) -> str:
-    """Return why a run is not what the accountant counts; empty if it is."""
+    """Return the reason why the accountant does not apply to a run; empty if it applies."""
     return first(_drawn(run, privacy) | _sent(run, privacy))
 
 
 def _drawn(run: Run, privacy: Privacy) -> dict[str, object]:
-    """Return what a cohort must be for the accountant to count it."""
+    """Return the accountant's condition on the cohort."""
     rule, select, clients = run.participation, run.participation.select, run.federation.clients
     tree, shares = isinstance(privacy, Tree), privacy.at == "clients"
     data = select.listens or select.asks or select.size_weighted or select.repeats
@@ -223,7 +223,7 @@ def _drawn(run: Run, privacy: Privacy) -> dict[str, object]:
 
 
 def _sent(run: Run, privacy: Privacy) -> dict[str, object]:
-    """Return what uploads must be for their noise to hide them."""
+    """Return the condition on uploads for the noise to hide them."""
     stages = [stage for stage in run.channel.uplink if not isinstance(stage, SecureSum)]
     clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
     adaptive = clip is not None and clip.adaptive is not None
@@ -276,7 +276,7 @@ def _no_room(run: Run) -> str:
 
 
 def _uncounted(run: Run, ask: Ask | None) -> str:
-    """Return what leaves clients that is neither clipped nor noised; empty if nothing does."""
+    """Return client data that leave without clip or noise; empty if there are none."""
     label = run.label
     if ask is None:
         return f"'{label}' does not ask its clients at first; what it asks is not counted"

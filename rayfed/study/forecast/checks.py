@@ -110,7 +110,7 @@ def of_steps(
 
 
 def _waiting(run: Run) -> Refusals:
-    """Refuse rounds that wait for clients who are there together at less than a look in a million.
+    """Refuse rounds that wait for a cohort with an availability below one look in a million.
 
     The clock jumps from change to change, and some studies never get there.
     """
@@ -148,7 +148,7 @@ def _breaks(run: Run) -> Refusals:
 
 
 def _stay_s(population: Population, ids: Ints) -> float:
-    """Return how many seconds clients are there at a stretch, on average; inf if for ever."""
+    """Return the mean seconds of an uninterrupted stay of clients; inf if they never leave."""
     stays = []
     for client in ids[:, None]:
         now = 0.0

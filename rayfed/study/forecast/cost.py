@@ -44,7 +44,7 @@ _LOCAL_COPIES = 6
 
 @dataclass(frozen=True)
 class Processes:
-    """How many processes there are, and their memory.
+    """Number of processes and their memory.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _clients(runs: Sequence[Run]) -> int:
 
 
 def _combiners(actors: int, nodes: Sequence[int]) -> int:
-    """Return on how many of several nodes there are several actors."""
+    """Return the number of nodes with several actors; 0 on a single node."""
     cpus = {str(number): float(of_node) for number, of_node in enumerate(nodes)}
     placed = actors_by_node(actors, cpus, {}, {})
     return sum(n > 1 for n in placed.values()) if len(placed) > 1 else 0
@@ -184,7 +184,7 @@ class Cost:
         )
 
     def check(self, available: int | None = None, scratch: int | None = None) -> None:
-        """Refuse what does not fit the memory or the scratch disk.
+        """Refuse studies that exceed the memory or the scratch disk.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class _RunCost:
 
     @property
     def checkpoints(self) -> int:
-        """Bytes of the checkpoints: two of the server, and of clients what is out of date too."""
+        """Bytes of the checkpoints: two of the server, and outdated client files."""
         single = self.kept > PIECE // 2  # such rows are replaced one by one
         server = self.server + (self.iterates - 1) * self.model + self.flight * self.sent
         return 2 * server + self.state * (2 if single else 3)

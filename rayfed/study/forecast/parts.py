@@ -1,4 +1,4 @@
-"""Parts of a run as they were set, each with what it needs and removes."""
+"""Parts of a run by setting, each with its needs and the terms that it removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice of ``executor: auto``: a rule by what the study takes in one process.
+"""The choice of ``executor: auto`` from the time of the study in one process.
 
 A placement changes no result, so that a choice that is wrong costs time and nothing else.
 """
@@ -33,7 +33,7 @@ _MEASURED_S = 2.0  # after so long, what is left of the algorithms is taken for 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen.
+    """The chosen executor and the reason.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
 
 @dataclass(frozen=True)
 class OneProcess:
-    """What a study takes in one process.
+    """Times of a study in one process.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class OneProcess:
         return cls(len(runs), cpus, seconds, clients_s, sum(n * work.asks for n, work in runs))
 
     def order(self, message_s: float) -> list[Placement]:
-        """Return what is better than this process, the best first.
+        """Return the executors that are better than this process, the best first.
 
         Workers are, if there are several runs and the study takes 2.5 times as long as they take to
         start. Actors are, if it takes 2.5 times as long as Ray takes to start, clients compute at
@@ -144,7 +144,7 @@ class OneProcess:
 
 
 def message_seconds(run: Run) -> float:
-    """Return what the messages of an Ask of a run take, at most.
+    """Return the seconds of the messages of an Ask of a run, at most.
 
     The clients of one update of an asynchronous algorithm may each have begun from another version.
     Its message counts twice, since hosts stack clients of different models worse than one process.
@@ -160,7 +160,7 @@ def _of(executor: Executor, name: Placement, why: str) -> Choice:
 
 
 def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, MeasuredRound]:
-    """Return what a round of each algorithm takes, with one BLAS thread as in every placement."""
+    """Return the times of a round of each algorithm, with one BLAS thread as in every placement."""
     begun = time.monotonic()
     tasks: dict[str, MeasuredRound] = {}
     with one_thread():

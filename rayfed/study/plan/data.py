@@ -49,7 +49,7 @@ _CALLED = {"train": "training", "test": "held-out", "validation": "validation"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a scenario says about its data.
+    """The data settings of a scenario.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class SeedData:
 
     @property
     def objective(self) -> Objective:
-        """What is averaged over what, for the clients' own rows."""
+        """The objective of the clients' own rows."""
         shards, problem = self.shards, self.problem
         samples, mass = shards.totals
         return Objective(problem, shards.clients, samples, shards.features, mass=mass)
@@ -185,7 +185,7 @@ class SeedData:
 
 @dataclass
 class Loader:
-    """Loads what scenarios want and keeps it, so that runs share it.
+    """Loads and keeps data, so that runs share them.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ def _with_tests(dataset: Tabular, wanted: Wanted, file: str, table: FileTable) -
 
 
 def _digest(table: Table) -> str:
-    """Return the digest of the rows of a table, and of whose they are."""
+    """Return the digest of the rows of a table and of their clients."""
     made = hashlib.blake2b(digest_size=16)
     while True:
         parts: list[Any] = [table.X, table.y, table.client, table.writer, table.mass, table.start]

@@ -1,4 +1,4 @@
-"""The first model of a run: zeros, noise, what the data come with, or a file."""
+"""The first model of a run: zeros, noise, one from the data set, or a file."""
 
 from __future__ import annotations
 

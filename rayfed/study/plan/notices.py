@@ -1,4 +1,4 @@
-"""Notices of what often is not what a user meant, as far as it shows before a run.
+"""Notices of frequent mistakes that show before a run.
 
 They are of data, of networks and of the function that a method minimises in place of F. Labels that
 are wrong leave no trace in the rows, unless rows are equal and their labels are not.
@@ -173,7 +173,7 @@ def of_module(problem: Problem, x: Array, shards: Shards) -> tuple[str, ...]:
 
 
 def of_aim(run: Run) -> str:
-    """Return in one line how clients count otherwise than in F; empty if they do not.
+    """Return in one line the weights of clients other than those in F; empty if they are equal.
 
     What a method does about clients that draw its model apart, and what a selection by losses
     does, is another matter.
@@ -193,7 +193,7 @@ def of_aim(run: Run) -> str:
 
 
 def _power(run: Run, weights: Weights) -> int | None:
-    """Return how clients count in what is minimised, as `Algorithm.power` says."""
+    """Return the weights of clients in the objective, as `Algorithm.power` defines them."""
     algorithm, participation = run.training.algorithm, run.participation
     if algorithm.centralised:
         return None

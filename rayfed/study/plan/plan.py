@@ -1,4 +1,4 @@
-"""The plan of a study: everything loaded and checked, the runs, and what they will cost."""
+"""The plan of a study: data, checks, runs and costs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EVALUATE_ALL = 10_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What will run.
+    """The runs of a study and their shared data.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class Plan:
 
     @property
     def executor(self) -> Executor:
-        """Where its clients live: what was chosen, or what the scenario says."""
+        """The executor of its clients: the chosen one, or that of the scenario."""
         return self.study.executor if self.choice is None else self.choice.executor
 
     def placed(self, cpus: int) -> Plan:
-        """Return a plan whose executor is not "auto"; a round is measured where it is."""
+        """Return a plan with another executor than "auto", which measures a round."""
         if self.executor.name != "auto":
             return self
         return replace(self, choice=choose(self.executor, self.runs, self.tables, cpus))
@@ -95,7 +95,7 @@ class Plan:
         return max(run.federation.clients.count for run in self.runs)
 
     def graphs(self) -> Graphs:
-        """Return who is linked with whom under the first seed.
+        """Return the graphs under the first seed.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Plan:
         return Graphs(self.study.topology.named(names), self.clients, self.study.seeds[0])
 
     def cost(self, cpus: int, nodes: Sequence[int] = ()) -> Cost:
-        """Return what the placement will cost on so many CPUs, those of several nodes if given."""
+        """Return the cost of the placement on a number of CPUs, those of several nodes if given."""
         return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
 
@@ -133,7 +133,7 @@ def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
 
 
 class Planner:
-    """Makes runs of settings, which share what is loaded and computed for them."""
+    """Makes runs of settings, which share loaded and computed values."""
 
     def __init__(self) -> None:
         self.loader = Loader()
@@ -152,7 +152,7 @@ class Planner:
         return self._identified(runs)
 
     def _identified(self, runs: Sequence[Run]) -> tuple[Run, ...]:
-        """Return runs whose records say what decides their results."""
+        """Return runs with records of their decisive settings."""
         first = {(run.label, run.setting): run for run in runs}  # seeds share the modules
         identities = Identities(self.files, source_digests(first.values()))
         made = []
@@ -207,7 +207,7 @@ class _Seed:
         )
 
     def _wanted(self) -> Wanted:
-        """Return what the scenario says about its data."""
+        """Return the data settings of the scenario."""
         data = self.study.data
         if data is None:
             raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
@@ -268,7 +268,7 @@ class _Seed:
         return replace(run, record={**run.record, "aim": of_aim(run)})
 
     def _channel(self, algorithm: Algorithm) -> Channel:
-        """Return what vectors go through on their way."""
+        """Return the channel of the run."""
         up, down, rule, privacy = (
             getattr(self.study if getattr(algorithm, key) == "study" else algorithm, key)
             for key in OF_CHANNEL
@@ -289,7 +289,7 @@ class _Seed:
         return Federation(population, self.clients, views, graphs, server)
 
     def _participation(self, index: int, algorithm: Algorithm) -> Participation:
-        """Return who takes part.
+        """Return the participation of the run.
 
         Raises
         ------
@@ -308,13 +308,13 @@ class _Seed:
         return replace(part, select=selection, cohort=cohort)
 
     def _at_work(self, algorithm: Asynchronous, participation: Participation) -> int:
-        """Return how many clients are at work: all if all are selected, else those asked for."""
+        """Return the number of busy clients: all if all are selected, else the cohort."""
         if isinstance(participation.select, All):
             return self.count
         return min(algorithm.concurrency or participation.cohort or self.count, self.count)
 
     def _measuring(self, measures: Mapping[str, Measure]) -> Measuring:
-        """Return what rows say about the model, before the optimum is known."""
+        """Return the evaluation settings, before the optimum is known."""
         evaluate = self.study.evaluate
         return Measuring(
             self.evaluated,
@@ -404,7 +404,7 @@ class _Seed:
         return Key(self.seed, "init")
 
     def _evaluated(self) -> Ints:
-        """Return whom evaluations ask: all, or a fixed keyed sample, ascending."""
+        """Return the evaluated clients: all, or a fixed keyed sample, ascending."""
         asked = self.study.evaluate.clients
         named = {"all": self.count, "auto": EVALUATE_ALL}
         most = named[asked] if isinstance(asked, str) else asked

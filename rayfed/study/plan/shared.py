@@ -1,4 +1,4 @@
-"""What runs with equal settings and data share, found once."""
+"""Values that runs with equal settings and data share, computed once."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _expand_cases(study: Study) -> list[tuple[str, Study]]:
 
 
 def _expand_own(study: Study) -> list[tuple[str, Study]]:
-    """Return the settings of a study some of whose algorithms have grids of their own.
+    """Return the settings of a study with grids of single algorithms.
 
     A setting holds the algorithms that have one of its name.
     """
@@ -148,7 +148,7 @@ def _blamed(
     said: Mapping[str, str],
     only: Sequence[int] | None,
 ) -> ScenarioError:
-    """Return an error at what it comes from, else with the index of its algorithm in the whole."""
+    """Return an error at its origin, else with the index of its algorithm in the study."""
     place = error.place
     head, _, rest = place.partition(".")
     index, dot, key = rest.partition(".")

@@ -56,7 +56,7 @@ Seconds = Annotated[float, Le(LONGEST_S)]
 
 
 class _Built:
-    """Annotation of a field whose value is made by `_build`, and written by `plain`."""
+    """Annotation of a field with a value that `_build` makes and `plain` writes."""
 
     def _build(self, given: Any, info: ValidationInfo) -> Any:
         raise NotImplementedError
@@ -352,7 +352,7 @@ def _hint(hint: Any, name: str, default: Any) -> Any:
 
 
 def _annotated(hint: Any, name: str, default: Any) -> Any:
-    """Return an annotated type hint that pydantic can check: what a mark of ours says, if any."""
+    """Return an annotated type hint for pydantic from a mark of this package, if there is one."""
     for mark in hint.__metadata__:
         if isinstance(mark, plugins.BesideScenario):
             return Annotated[hint, AfterValidator(absolute)]

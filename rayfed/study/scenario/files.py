@@ -120,7 +120,7 @@ class Sources:
 
 
 def read(path: Path) -> tuple[Any, Sources]:
-    """Return what a scenario file holds, merged with its bases, and where each of it stands.
+    """Return the content of a scenario file, merged with its bases, and the place of each key.
 
     Mappings are merged key by key, anything else replaces what the base has, and so does a mapping
     with another ``name``: it is another plug-in. Of several bases the later ones come first. Names
@@ -180,7 +180,7 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def combined(paths: Sequence[Path], studies: Sequence[Study]) -> Study:
-    """Return one study whose runs are those of several scenario files.
+    """Return one study with the runs of several scenario files.
 
     Where the files differ in their algorithms alone, these are put into one list, each once. Else
     the study has a case for each file, of its name, with the values of the keys that differ.
@@ -222,7 +222,7 @@ def combined(paths: Sequence[Path], studies: Sequence[Study]) -> Study:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return what the files are called: their stems, or their whole paths if stems clash."""
+    """Return the names of the files: their stems, or their whole paths if stems clash."""
     whole = [path.resolve() for path in paths]
     for index, path in enumerate(paths):
         if whole.index(whole[index]) != index:

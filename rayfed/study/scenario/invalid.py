@@ -1,4 +1,4 @@
-"""The mistakes in a scenario, each on a line that says what to change."""
+"""The mistakes in a scenario, each on a line with its remedy."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def errors_of(error: ScenarioError) -> tuple[ScenarioError, ...]:
 
 
 def complaint(error: ValidationError, raw: Any) -> ScenarioError:
-    """Return pydantic's errors, each with the place, what was found and what to change.
+    """Return pydantic's errors, each with place, found value and remedy.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def _below(node: Any, part: str | int) -> tuple[bool, Any]:
 
 
 def _sentences(errors: list[Error]) -> list[str]:
-    """Return what was found at one place and what to change, of all branches of a union."""
+    """Return the found value at one place and the remedy, of all branches of a union."""
     first = errors[0]
     if isinstance(first["input"], Refused):
         return [first["input"].text]
@@ -177,7 +177,7 @@ def _sentences(errors: list[Error]) -> list[str]:
 
 
 def _wanted(error: Error) -> str:
-    """Return what pydantic wanted, in words of a scenario file."""
+    """Return pydantic's expectation in words of a scenario file."""
     if error["type"] in _WANTED:
         bounds = error.get("ctx", {})
         shown = {k: f"{v:g}" if isinstance(v, float) else v for k, v in bounds.items()}
@@ -204,7 +204,7 @@ _SHORT = _Short()
 
 
 def short(value: Any) -> str:
-    """Return what was found on one line of at most 80 characters."""
+    """Return a found value on one line of at most 80 characters."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     return clipped(" ".join(_SHORT.repr(value).split()), 80)

@@ -120,12 +120,12 @@ def distinct_settings(settings: Iterable[tuple[str, Mapping[str, Any], Any]]) ->
 
 
 def comparable(name: str) -> str:
-    """Return what two names have in common on a file system that takes them for the same."""
+    """Return the common form of two names that a file system takes for the same."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
 def _cut(safe: str, whole: str, characters: int, size: int) -> str:
-    """Return the beginning of a name and a digest of what it stands for."""
+    """Return the beginning of a name and a digest of its full form."""
     end = f"-{digest(whole)}"
     head = (
         safe[: characters - len(end)]

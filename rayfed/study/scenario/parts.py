@@ -119,7 +119,7 @@ class Evaluate(Settings):
 
 
 class Checkpoint(Settings):
-    """How often a run saves its state.
+    """Checkpoint settings of a run.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class ClientGroup(Settings):
         return self
 
     def over(self, clients: Clients, context: Any = None) -> dict[str, Any]:
-        """Return by key what mappings without a name make of the population's values.
+        """Return by key the values of mappings without a name over those of the population.
 
         Raises
         ------
@@ -392,7 +392,7 @@ class Clients(Settings):
 
     @model_validator(mode="after")
     def _groups_change_what_is_there(self, info: ValidationInfo) -> Self:
-        """Keep what groups change as the plug-ins hold it: paths, for one, hold from anywhere."""
+        """Keep the changes of groups in the form of the plug-ins: paths hold from any folder."""
         groups = []
         for index, group in enumerate(self.groups):
             try:
@@ -508,7 +508,7 @@ def told_apart(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 def problem_of(given: Mapping[str, Any]) -> Problem:
-    """Return the problem of what a file, or a record, holds under ``problem``.
+    """Return the problem of a file or a record from its key ``problem``.
 
     Raises
     ------
@@ -523,7 +523,7 @@ def problem_of(given: Mapping[str, Any]) -> Problem:
 
 
 class Sweep(Settings):
-    """How `rayfed sweep` searches.
+    """Search settings of `rayfed sweep`.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ def mark_unknown(
 
 
 def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
-    """Return where an unknown key stands here, or what it is called."""
+    """Return the place of an unknown key, or its name here."""
     plain_name = "".join(filter(str.isalnum, name.lower()))
     here = OTHER_KEYS.get(plain_name, name)
     if here in names:
@@ -227,7 +227,7 @@ def _given(value: Any) -> Any:
 
 
 def described(cls: type[Any]) -> dict[str, str]:
-    """Return what the numpydoc "Parameters" of a class and its bases say, by name."""
+    """Return the descriptions in the numpydoc "Parameters" of a class and its bases, by name."""
     texts: dict[str, str] = {}
     for parent in reversed(cls.__mro__):
         section = re.search(r"Parameters\n-+\n(.*?)(?:\n\n\S+\n---|\Z)", _doc(parent), re.S)

@@ -70,7 +70,7 @@ _NOT_SEARCHED = (
 
 
 class Study(Settings):
-    """What a scenario file holds.
+    """The content of a scenario file.
 
     Its parts may be mappings, as in a file, or values: plug-ins of `rayfed.algorithms`,
     `rayfed.datasets` and so on, and the parts of `rayfed.study`.
@@ -200,7 +200,7 @@ class Study(Settings):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the algorithms are called, in their order."""
+        """The labels of the algorithms, in their order."""
         return tuple(algorithm.label or algorithm.name for algorithm in self.algorithms)
 
     @property
@@ -214,7 +214,7 @@ class Study(Settings):
         return tuple(_changed(local, group.local) for group in self.clients.groups)
 
     def participation_of(self, index: int) -> Participation:
-        """Return who takes part under the algorithm of that index: its keys over the study's.
+        """Return the participation of the algorithm of an index: its keys over the study's.
 
         A cohort of the study's is not that of a selection of the algorithm's which takes all, or
         says itself who takes part.
@@ -251,7 +251,7 @@ class Study(Settings):
         self._check_each(count, _check_cohort)
 
     def _check_each(self, count: int, check: Callable[[Participation, int], None]) -> None:
-        """Check who takes part under each algorithm, among so many clients."""
+        """Check the participation of each algorithm with a number of clients."""
         for index in range(len(self.algorithms)):
             try:
                 check(self.participation_of(index), count)
@@ -330,7 +330,7 @@ class Study(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Check what concerns several parts; all mistakes are raised together."""
+        """Check conditions on several parts; all mistakes are raised together."""
         wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
         wrong += [*self._check_cases(), *self._check_rows()]
         if self.drift is not None:
@@ -436,7 +436,7 @@ class Study(Settings):
                     break
 
     def _check_rows(self) -> Iterator[ScenarioError]:
-        """Yield what compares the loss of some rows with the optimum of all."""
+        """Yield comparisons of the loss of some rows with the optimum of all."""
         asked = {"evaluate.gap": self.evaluate.gap, "stop.loss_gap": self.stop.loss_gap is not None}
         for place, given in asked.items():
             if given and self.evaluate.rows is not None:
@@ -444,7 +444,7 @@ class Study(Settings):
                 yield ScenarioError(place, f"{text} some; leave one of them out")
 
     def _check_drift(self) -> Iterator[ScenarioError]:
-        """Yield what has no meaning where rows change over rounds."""
+        """Yield settings without meaning for rows that change over rounds."""
         evaluate = self.evaluate
         places = [f"evaluate.{key}" for key in ("gap", "rows") if getattr(evaluate, key)]
         fixed = {"fixed rows", "optimum"}
@@ -515,7 +515,7 @@ def _check_cohort(part: Participation, count: int) -> None:
 
 
 def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[ScenarioError]:
-    """Return what is wrong with the local solver of an algorithm that a group changes."""
+    """Return the error of a local solver of an algorithm that a group changes."""
     try:
         algorithm.check_solver(_changed(algorithm.local, local))
     except ScenarioError as error:
