@@ -29,10 +29,19 @@ def renewed(scenario: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(made.get(key), Mapping):
             made[key] = renew(made[key])
     if isinstance(made.get("algorithms"), list):
+        shared = not _rates_of_groups(made.get("clients"))
         made["algorithms"] = [
-            _algorithm(each) if isinstance(each, Mapping) else each for each in made["algorithms"]
+            _algorithm(each, shared) if isinstance(each, Mapping) else each
+            for each in made["algorithms"]
         ]
     return made
+
+
+def _rates_of_groups(clients: Any) -> bool:
+    """Return whether groups of clients have learning rates, which decayed with the algorithm's."""
+    groups = clients.get("groups") if isinstance(clients, Mapping) else None
+    named = (group.get("local") or {} for group in groups or () if isinstance(group, Mapping))
+    return any("lr" in local for local in named)
 
 
 def _evaluate(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,16 +66,17 @@ def _problem(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "dataset": path} if table else dict(given)
 
 
-def _algorithm(given: Mapping[str, Any]) -> dict[str, Any]:
+def _algorithm(given: Mapping[str, Any], shared: bool) -> dict[str, Any]:
+    """Return an algorithm; decay stays, and is refused, unless all clients have its rate."""
     made = {key: value for key, value in given.items() if key != "select"}
     if isinstance(made.get("participation"), Mapping):
         made["participation"] = _participation(made["participation"])
     if given.get("select") is not None:
         made["participation"] = {**made.get("participation", {}), "select": given["select"]}
     local = made.get("local")
-    if isinstance(local, Mapping) and "lr_decay" in local:
+    if isinstance(local, Mapping) and (shared or local.get("lr_decay") == 1):
         made["local"] = {key: value for key, value in local.items() if key != "lr_decay"}
-        if local["lr_decay"] != 1:
+        if local.get("lr_decay", 1) != 1:
             lr = {"name": "exponential", "start": local.get("lr"), "factor": local["lr_decay"]}
             made["local"]["lr"] = lr
     return made

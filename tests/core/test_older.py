@@ -61,6 +61,15 @@ def test_its_settings_have_the_defaults_of_today():
     assert renewed({"problem": {"dataset": table}})["problem"]["dataset"] == "/data/rows.csv"
 
 
+def test_a_decay_that_groups_share_is_left_to_be_refused():
+    """Their own rates decayed, too."""
+    groups = [{"count": 1, "local": {"lr": 0.5}}]
+    given = {"algorithms": [{"local": {"lr": 0.1, "lr_decay": 0.9}}], "clients": {"groups": groups}}
+    assert renewed(given) == given
+    given["algorithms"][0]["local"]["lr_decay"] = 1.0
+    assert renewed(given)["algorithms"] == [{"local": {"lr": 0.1}}]
+
+
 def test_what_is_damaged_stays():
     damaged = {"evaluate": 3, "participation": None, "algorithms": ["fedavg", {"local": []}]}
     assert renewed(damaged) == damaged
