@@ -273,5 +273,5 @@ def test_a_checkpoint_with_works_of_earlier_versions_is_refused_in_one_line(
         lambda moment: {"state.x": moment.state["x"], name: np.zeros(1)},
     )
     checkpoints.save(state, [], {})
-    with pytest.raises(RunFailed, match="as earlier versions of rayfed wrote them"):
+    with pytest.raises(RunFailed, match="an earlier version of rayfed wrote the tasks"):
         checkpoints.read(MANIFESTS[0], tmp_path)

@@ -39,10 +39,14 @@ from rayfed.runs.files import store
 MANIFESTS = ("manifest.json", "previous.json")
 """The manifest of the newest checkpoint and of the one before."""
 
+FORMAT = 2
+"""Version of the content of checkpoints; 1 where a manifest does not state it."""
 _OLDER = ("flight.", "pending.", "examined.")
-_OTHER_WORKS = (
-    "the checkpoint holds tasks or measures as earlier versions of rayfed wrote them; "
-    "run the study anew"
+_MEMORIES = frozenset(f"state.{name}" for name in ("memory", "cache", "c", "h", "y"))
+"""Server memories, of which clients of format 1 kept unweighted parts."""
+_OTHER_FORMAT = (
+    "an earlier version of rayfed wrote the tasks, measures or memories of this checkpoint; "
+    "run the study again from the start"
 )
 _MOST_SMALL = 8
 _SMALL = PIECE // 2
@@ -119,7 +123,8 @@ class Checkpoints:
         fresh = [server, *(name for name in clients if name not in held)]
         files = {name: held[name] for name in clients if name in held}
         manifest = {
-            "round": moment.round, "time_s": moment.time_s, "server": server, "clients": clients,
+            "format": FORMAT, "round": moment.round, "time_s": moment.time_s, "server": server,
+            "clients": clients,
             "tables": {name: described(parts) for name, parts in tables.items()},
             "files": files | described({name: Entry.of(self.folder / name) for name in fresh}),
             "identity": self.identities[0] if self.identities else None,
@@ -280,8 +285,9 @@ def _moment(manifest: Mapping[str, Any], server: Mapping[str, Array]) -> RunStat
     timeline = _with_prefix(server, "timeline.")
     tasks = [name for name in timeline if name.startswith("works.")]
     unsized = bool(tasks) and "works.up_bytes" not in tasks
-    if unsized or any(name.startswith(_OLDER) for name in server):
-        raise RunFailed(f"round {manifest['round']}: {_OTHER_WORKS}")
+    unweighted = manifest.get("format", 1) < FORMAT and not _MEMORIES.isdisjoint(server)
+    if unsized or unweighted or any(name.startswith(_OLDER) for name in server):
+        raise RunFailed(f"round {manifest['round']}: {_OTHER_FORMAT}")
     return RunState(
         round=manifest["round"],
         time_s=manifest["time_s"],

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from rayfed import testing
+from rayfed.algorithms import FedAvg, FedVARP, Scaffold
+from rayfed.core.errors import RunFailed
 from rayfed.executors.base import merged
 from rayfed.runs.files import checkpoints
 from rayfed.runs.files.checkpoints import add_parts, live_rows, read_parts
@@ -76,3 +79,22 @@ def test_nothing_is_written_where_nothing_changed(tmp_path):
     parts = add_parts(tmp_path, [], [piece([1], 1)], 0)
     assert named(add_parts(tmp_path, parts, [piece([], 0)], 0)) == named(parts)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "refused"), [(FedVARP, True), (Scaffold, True), (FedAvg, False)]
+)
+def test_unweighted_memories_of_earlier_versions_are_refused(
+    tmp_path, monkeypatch, algorithm, refused
+):
+    loop = testing.loop(testing.toy_scenario(algorithm()))
+    state, _ = loop.start()
+    monkeypatch.setattr(checkpoints, "FORMAT", 1)
+    saved = checkpoints.Checkpoints(tmp_path)
+    saved.save(state, [], {})
+    monkeypatch.undo()
+    if refused:
+        with pytest.raises(RunFailed, match="an earlier version of rayfed wrote the tasks"):
+            saved.read("manifest.json", tmp_path)
+    else:
+        assert saved.read("manifest.json", tmp_path).moment.round == 0
