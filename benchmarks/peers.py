@@ -1,6 +1,6 @@
 """Rounds beside those of pfl: ``python -m benchmarks.peers --pfl ENVIRONMENT --processes 2``.
 
-pfl (https://pypi.org/project/pfl) is in an environment of its own, made by::
+pfl (https://github.com/apple/pfl-research) is in an environment of its own, made by::
 
     python -m venv ENVIRONMENT
     ENVIRONMENT/bin/pip install pfl torch threadpoolctl
