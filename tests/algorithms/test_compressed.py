@@ -142,16 +142,16 @@ def test_the_shared_coin_is_geometric_and_the_same_for_all():
         ({"name": "proxskip", "local": {"momentum": 0.9}}, {}, "takes plain steps of sgd with one"),
         ({"name": "proxskip", "local": {"name": "adam"}}, {}, "takes plain steps of sgd with one"),
         ("marina", {"participation": {"cohort": 2}},
-         "participation.cohort: found 2, but 'marina' needs all clients; leave it out"),
+         "participation.cohort: 'marina' needs all clients in every round, but cohort: 2"),
         ({"name": "marina", "codec": {"name": "top-k", "k": 2}}, {},
          "algorithms.0.codec: found 'top-k'; 'marina' needs an unbiased codec, no memory"),
         ("dasha", {"participation": {"select": "poisson", "cohort": 4}},
-         "participation.select: found 'poisson', but 'dasha' needs all clients"),
+         "participation.select: 'dasha' needs all clients in every round, but 'poisson'"),
         ("marina", {"participation": {"select": "weighted"}},
-         "participation.select: found 'weighted', but 'marina' needs all clients"),
+         "participation.select: 'marina' needs all clients in every round, but 'weighted'"),
         ("dasha", {"clients": {"count": 8, "availability": {
             "name": "cyclic", "groups": 2, "rounds": 1}}, "partition": "iid"},
-         "clients: 'dasha' needs all clients in every round; let none be away"),
+         "clients: 'dasha' needs all clients in every round, but absence"),
     ],
 )  # fmt: skip
 def test_refusals_are_one_line(algorithm, changes, message):

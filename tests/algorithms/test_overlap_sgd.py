@@ -151,7 +151,7 @@ def test_work_that_stands_still_is_refused():
 @pytest.mark.parametrize("late", ["partial", "stale"])
 def test_late_work_is_refused(late):
     scenario = made(participation={"deadline_s": 9.0, "late": late})
-    with pytest.raises(ScenarioError, match=r"^participation.late: found"):
+    with pytest.raises(ScenarioError, match=r"^participation.late: .*'overlap-sgd'"):
         api.prepare(api.read(scenario))
 
 

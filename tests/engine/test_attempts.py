@@ -280,10 +280,10 @@ def test_polls_are_asked_again_too(mixed, tmp_path):
     ("changes", "place", "text"),
     [
         ({"retry": "other", "select": "oort"}, "retry", "'oort' draws whole cohorts"),
-        ({"retry": "other", "correct": "intervals"}, "retry", "knows the clients of the cohort"),
-        ({"correct": "known"}, "correct", "time-outs and retries change it"),
-        ({"algorithm": "fedasync", "deadline_s": 9.0}, "deadline_s", "give timeout_s"),
-        ({"algorithm": "fedasync", "retry": "other"}, "retry", "what the selection does"),
+        ({"retry": "other", "correct": "intervals"}, "retry", "draws whole cohorts; use same"),
+        ({"correct": "known"}, "correct", "makes the probability of taking part unknown"),
+        ({"algorithm": "fedasync", "deadline_s": 9.0}, "deadline_s", "by timeout_s"),
+        ({"algorithm": "fedasync", "retry": "other"}, "retry", "has no rounds; use same"),
     ],
 )
 def test_what_cannot_be_is_refused(mixed, changes, place, text):

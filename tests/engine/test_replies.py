@@ -24,7 +24,7 @@ VALUES = np.array([[1e16, 1.0], [3.0, 5.0], [1.0, 2.0], [-1e16, 4.0],
 class ToyHalf:
     """A client function that sends a vector and a scalar, and says its group."""
 
-    def task(self, clients):
+    def work(self, clients):
         ids = clients.ids
         return Upload({"vector": VALUES[ids], "scalar": VALUES[ids, 1]}, group=GROUPS[ids])
 

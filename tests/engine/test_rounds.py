@@ -85,7 +85,7 @@ class TwoAsks(Algorithm):
 
     second: float = 1.0  # cost of the second Ask
 
-    def task(self, clients):
+    def work(self, clients):
         return Upload({"ids": clients.ids.astype(float)})
 
     def round(self, state):

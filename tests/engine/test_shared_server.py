@@ -131,7 +131,9 @@ class TestRounds:
 
     def test_work_that_is_cut_short_is_refused(self):
         made = scenario(participation={"deadline_s": 9.0, "late": "partial"})
-        with pytest.raises(ScenarioError, match=r"^participation.late: found .* use drop"):
+        with pytest.raises(
+            ScenarioError, match=r"^participation.late: .* shares its bandwidth .* use drop"
+        ):
             api.prepare(api.read(made))
 
     def test_crashes_delay_the_upload_and_who_gives_up_sends_nothing(self):

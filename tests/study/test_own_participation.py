@@ -99,7 +99,7 @@ def test_what_an_algorithm_says_by_itself_is_what_the_study_says(tmp_path):
         ({"minimum": 5}, "participation.minimum: found 5, but there are 4 clients"),
         ({"select": "all", "cohort": 2}, "participation.cohort: found 2, but select takes all"),
         ({"select": "walk"}, "participation.select: found 'walk' and no topology"),
-        ({"correct": "known", "timeout_s": 9}, "participation.correct: found known, but time-outs"),
+        ({"correct": "known", "timeout_s": 9}, "participation.correct: correct: known needs"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_where_they_stand(own, line):
@@ -109,9 +109,11 @@ def test_mistakes_are_told_where_they_stand(own, line):
 def test_what_the_study_says_is_told_there():
     fedbuff = {"name": "fedbuff", "participation": {"cohort": 2}}
     rounds = {"cohort": 3, "deadline_s": 5}
-    assert wrong(fedbuff, participation=rounds).startswith("participation.deadline_s: found 5")
+    assert wrong(fedbuff, participation=rounds).startswith(
+        "participation.deadline_s: deadline_s: 5"
+    )
     ends = {**fedbuff, "participation": {"deadline_s": 5}}
-    assert wrong(ends).startswith("algorithms.0.participation.deadline_s: found 5")
+    assert wrong(ends).startswith("algorithms.0.participation.deadline_s: deadline_s: 5")
     free = {**fedbuff, "participation": {"deadline_s": None}}
     assert api.prepare(api.read(study(free, participation=rounds))).runs
 

@@ -166,7 +166,8 @@ def may_fail(run: Run) -> bool:
 
 def _algorithm(run: Run, ask: Ask | None) -> Part:
     algorithm, privacy = run.training.algorithm, run.channel.privacy
-    needs, removes = algorithm.needs, GIVEN - algorithm.gives
+    needs = algorithm.needs - where({FRESH: algorithm.asynchronous})
+    removes = GIVEN - algorithm.gives
     removes |= where(
         {
             ROUNDS: algorithm.asynchronous,

@@ -227,14 +227,22 @@ def test_a_checkpoint_holds_who_computes_and_who_sends():
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "place", "found"),
     [
-        ({"name": "fedat"}, "the clients of 'fedat' start together"),
-        ({"participation": {"interrupted": "resume"}}, "interrupted is resume"),
-        ({"server": {"uploads_mbps": 1.0}}, "share the server's bandwidth"),
+        ({"name": "fedat"}, "algorithms.0.overlap", "'fedat' starts its clients together"),
+        (
+            {"participation": {"interrupted": "resume"}},
+            "participation.interrupted",
+            "interrupted: resume needs clients that send after",
+        ),
+        (
+            {"server": {"uploads_mbps": 1.0}},
+            "algorithms.0.overlap",
+            "the server shares its bandwidth",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused(changes, found):
+def test_settings_that_contradict_overlap_are_refused(changes, place, found):
     with pytest.raises(ScenarioError, match=found) as error:
         api.prepare(api.read(scenario(**changes)))
-    assert error.value.place == "algorithms.0.overlap"
+    assert error.value.place == place

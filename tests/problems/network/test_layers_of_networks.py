@@ -148,6 +148,6 @@ def test_normalisations_that_no_client_can_keep_are_refused(settings, place, mes
 def test_batch_norm_is_refused_where_statistics_would_be_shared(mixed, algorithm):
     made = mixed(algorithms=[{"name": algorithm}])
     made["problem"] |= {"name": "network", "model": "rayfed.testing.modules:Normed", "l2": 0}
-    line = r"^problem.model: has BatchNorm \('norm'\).*use GroupNorm, or algorithm 'fedbn'"
+    line = r"^problem.model: BatchNorm \('norm'\) needs .*use GroupNorm, or algorithm 'fedbn'"
     with pytest.raises(ScenarioError, match=line):
         api.prepare(api.read(made))

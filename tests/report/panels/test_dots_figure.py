@@ -54,7 +54,7 @@ def test_without_drift_there_is_no_panel(tmp_path, run_writer, rows):
     results = Results.read(tmp_path)
     assert not learned.LayersPanel(PageSource(results)).applies
     assert not learned.ClassesPanel(PageSource(results)).applies
-    with pytest.raises(ValueError, match=r"set evaluate\.layers"):
+    with pytest.raises(ValueError, match=r"give evaluate\.measures: \[layers\]"):
         layers(results)
 
 

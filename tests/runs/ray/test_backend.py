@@ -84,7 +84,7 @@ def test_a_users_own_module_reaches_the_actors_and_a_failing_client_is_named(mix
         check=True, cwd=elsewhere, capture_output=True, text=True,
     )  # fmt: skip
     shown = [line for line in called.stdout.splitlines() if "four is here" in line]
-    assert sum("tasks-seed3, round 12, client" in line for line in shown) == 1
+    assert sum("works-seed3, round 12, client" in line for line in shown) == 1
     assert sum("breaks-seed3" in line for line in shown) == 3  # that of the round that fails too
     told = {p.parent.name: json.loads(p.read_text()) for p in out.glob("*/run.json")}
     assert told["works-seed3"]["status"] == told["fedavg-seed3"]["status"] == "finished"
