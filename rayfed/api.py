@@ -19,6 +19,7 @@ from rayfed.core.files import reading
 from rayfed.core.inside import check, check_tree, real
 from rayfed.core.machine import cpus
 from rayfed.core.own import Names, resolving
+from rayfed.core.run_state import read_record
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
 from rayfed.result import Result
@@ -26,7 +27,7 @@ from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked, usable
-from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason, record
+from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
@@ -579,7 +580,7 @@ def check_unchanged(
 def kept(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
     """Return the outcome of the runs of a plan that have ended and do not go on."""
     outcome = ended(folder, [run.folder for run in plan.runs], failed=not failed)
-    going = [run.folder for run in plan.runs if extended(run, record(folder / run.folder))]
+    going = [run.folder for run in plan.runs if extended(run, read_record(folder / run.folder))]
     return {name: status for name, status in outcome.items() if name not in going}
 
 

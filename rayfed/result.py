@@ -16,10 +16,10 @@ from rayfed.core.extras import install
 from rayfed.core.files import read_arrays, reading
 from rayfed.core.inside import replacing
 from rayfed.core.rng import Key
+from rayfed.core.run_state import read_record
 from rayfed.problems.base import Problem
 from rayfed.problems.network.network import Network
 from rayfed.report.result import RecordedResult
-from rayfed.runs.files.outcome import record as record_of
 from rayfed.runs.modules import of_study
 from rayfed.study.scenario.parts import problem_of
 
@@ -82,7 +82,7 @@ class Result(RecordedResult):
         (118,)
         """
         folder = self._run(run)
-        problem = (record_of(folder).get("scenario") or {}).get("problem") or {}
+        problem = (read_record(folder).get("scenario") or {}).get("problem") or {}
         if problem.get("name") != Network.name:
             return read_model(folder)
         return Trained.read(folder, trust).module
@@ -186,7 +186,7 @@ class Trained:
             If the run has no final model, was recorded by an older version, or names a module that
             is not trusted.
         """
-        record, x = record_of(run), read_model(run)
+        record, x = read_record(run), read_model(run)
         data, scenario = record.get("data"), record.get("scenario")
         if data is None or scenario is None:
             text = "has no shape of its rows; run it again with this version"
@@ -238,7 +238,7 @@ def read_model(run: Path) -> Array:
     ScenarioError
         If it has none, or the file is damaged.
     """
-    path, record = run / MODEL, record_of(run)
+    path, record = run / MODEL, read_record(run)
     entry = (record.get("files") or {}).get(MODEL)
     try:
         if entry is not None:

@@ -21,13 +21,14 @@ from rayfed.core.announced import read_table, run_folders
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.inside import opened
+from rayfed.core.run_state import read_record
 from rayfed.core.threads import one_thread
 from rayfed.engine.columns import catalogue
 from rayfed.engine.run import Run
 from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
 from rayfed.runs.backend import ProgressDisplay, Report, RunProgress
-from rayfed.runs.files.outcome import ended, reason, record
+from rayfed.runs.files.outcome import ended, reason
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.resume import adopt, check_same
@@ -109,7 +110,7 @@ def _recorded(study: Study, folder: Path) -> Recorded:
     Repetitions, which have no runs, have the values of the trials that they repeat.
     """
     index, found = {label: k for k, label in enumerate(study.labels)}, {}
-    for held in map(record, run_folders(folder)):
+    for held in map(read_record, run_folders(folder)):
         if "trial" in held and held["label"] in index:
             found[index[held["label"]], held["trial"]["number"]] = held["trial"]["values"]
     with suppress(OSError, ValueError):  # it is written when a batch has ended
@@ -169,7 +170,7 @@ class SweepGoal:
             If they exist and cannot be read, which does not mean that the trial failed.
         """
         try:
-            table = read_table(run, "rounds", record(run), ["time_s", self.column])
+            table = read_table(run, "rounds", read_record(run), ["time_s", self.column])
         except (Damaged, OSError, ValueError) as error:
             raise _unreadable(run, str(error)) from error
         if table is None or self.column not in table.column_names:  # it failed before its first row
@@ -318,7 +319,7 @@ class SweepDriver:
 
     def _read(self, trial: Trial) -> Score:
         runs = [self.folder / trial.folder(seed) for seed in self.seeds]
-        records = [record(run) for run in runs]
+        records = [read_record(run) for run in runs]
         ends = [self.objective.read(run)["value"] for run in runs]
         last = [float(values.iloc[-1]) if len(values) else math.nan for values in ends]
         value = sum(last) / len(last)

@@ -217,11 +217,3 @@ def assert_same() -> Callable[[Path, Path], None]:
     from rayfed.testing.compare import assert_same_results
 
     return assert_same_results
-
-
-@pytest.fixture
-def nobody_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nobody where a file cannot be read: no run writes it meanwhile."""
-    from rayfed.report.read import run
-
-    monkeypatch.setattr(run, "_PAUSE_S", 0.0)

@@ -84,16 +84,6 @@ def is_asked(run: Path) -> bool:
     return (run / STOP).exists() or (run.parent / STOP).exists()
 
 
-def state(run: Path) -> str:
-    """Return ``running``, ``stopped`` or ``interrupted`` of a run that has not ended.
-
-    Nobody writes it any more if it is one of the last two; it is stopped if somebody asked for it.
-    """
-    if not is_left(run):
-        return "running"
-    return "stopped" if is_asked(run) else "interrupted"
-
-
 def _lock(file: IO[Any], kind: int) -> bool:
     """Take the lock of an open file, and return whether that was possible at once."""
     try:

@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from rayfed.core import leases
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.run_state import state
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read.curves import targets
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.run import record_of, setting_of
+from rayfed.report.read.run import UNREADABLE, record_of, setting_of
 
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
@@ -33,7 +33,7 @@ READING_S = 0.4
 """Seconds that one look spends on the rows of runs; the others follow with the next look."""
 HIGHER: Mapping[str, bool] = {"loss": False, "accuracy": True}
 """The columns that the overview tells of, and whether more of them is better."""
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Damaged, RayfedError)
+_UNREADABLE = (*UNREADABLE, Damaged, RayfedError)
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -247,10 +247,9 @@ class Catalogue:
         if before is None or self._stamps.get(place) != stamp:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
-            state = str(info.get("status") or "unreadable")
             if before is None:
-                before = RunLine(study, path.name, state, info)
-            before = replace(before, status=state, info=info)
+                before = RunLine(study, path.name, info["status"], info)
+            before = replace(before, status=info["status"], info=info)
             fresh = False
         else:
             fresh = before.last is not None
@@ -263,12 +262,10 @@ class Catalogue:
         return before if status == before.status else replace(before, status=status)
 
     def _status(self, place: str, run: RunLine, path: Path) -> str:
-        """Return the status of a run, `leases.state` of one that has not ended."""
-        if run.info.get("status") != "running":
-            return run.status
+        """Return the state of a run; one that has just changed goes on."""
         if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
             return "running"
-        return leases.state(path)
+        return state(path, run.info["status"])
 
 
 def _targets(study: StudyLine, column: str) -> dict[str, float]:

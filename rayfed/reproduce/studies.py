@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 
 from rayfed import api
 from rayfed.core import shipped
+from rayfed.core.announced import run_folders
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
-from rayfed.core.files import read_json
+from rayfed.core.run_state import read_record
 from rayfed.engine.columns import PRIVATE
 from rayfed.engine.state import COUNTS
 from rayfed.measures.evaluation import MANY, evaluated
@@ -296,8 +297,8 @@ def conclude(
 
 def recorded_s(study: Published) -> float:
     """Return the wall-clock seconds of the recorded runs of a study, added up."""
-    paths = [path for part in study.studies for path in study.folder(part).glob("*/run.json")]
-    records = [read_json(path) for path in paths]
+    runs = [run for part in study.studies for run in run_folders(study.folder(part))]
+    records = [read_record(run) for run in runs]
     return float(sum(record.get("wall_s") or 0.0 for record in records))
 
 
@@ -366,7 +367,7 @@ def _complete(study: Study, folder: Path) -> bool:
     if not _same(study, folder):
         return False
     runs = sum(len(setting.seeds) * len(setting.labels) for _, setting in expand(study))
-    records = [read_json(path) for path in folder.glob("*/run.json")]
+    records = [read_record(run) for run in run_folders(folder)]
     return len(records) == runs and all(record["status"] != "running" for record in records)
 
 

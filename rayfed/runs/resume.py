@@ -20,9 +20,9 @@ from rayfed.core.entries import Damaged, Entry, digest_of
 from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.core.older import renewed
 from rayfed.core.parquet import read, values
+from rayfed.core.run_state import damage, read_record
 from rayfed.engine.run import Run
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
-from rayfed.runs.files.outcome import damage, record
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.run_json import status, versions
 
@@ -185,7 +185,7 @@ class _Found:
 
     def __init__(self, folder: Path, run: Run) -> None:
         self.folder, self.run, self.path = folder, run, folder / run.folder
-        held = record(self.path)
+        held = read_record(self.path)
         self.held = {} if held.get("damaged") else held
         self.checkpoints = Checkpoints(self.path / "checkpoint")
 
@@ -338,7 +338,7 @@ def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trial(run: Path) -> int:
-    return int((record(run).get("trial") or {}).get("number", 0))
+    return int((read_record(run).get("trial") or {}).get("number", 0))
 
 
 def _short(value: Any) -> str:

@@ -10,10 +10,11 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.run_state import read_record
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
-from rayfed.runs.files.outcome import damaged, differences, ended, outcomes, reason, record
+from rayfed.runs.files.outcome import damaged, differences, ended, outcomes, reason
 from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing.studies import mixed as mixed_study
@@ -324,7 +325,7 @@ def test_a_damaged_file_is_said_and_healed_to_the_same_bytes(
     driver, seen = drive(plan, out), []
     assert driver.execute(resume=True, report=lambda p: seen.append(p.round)) == "finished"
     assert_same(home / "calm", out)
-    lines = record(out / run.folder)["warnings"]
+    lines = read_record(out / run.folder)["warnings"]
     # what is gone with the newest manifest is nothing that anybody could miss
     silent = how == "gone" and path.name == "manifest.json"
     assert len(lines) == (0 if silent else 1 if back_to else 2)

@@ -18,8 +18,6 @@ VICTIM, OTHER = "ditto-seed3", "scaffold-seed3"
 FRAMES = ("rounds", "events", "clients", "personal")
 NO_RESULTS = ("log.txt", ".lock", "profile.json")
 
-pytestmark = pytest.mark.usefixtures("nobody_writes")
-
 
 def flipped(path, other):
     held = bytearray(path.read_bytes())
@@ -49,12 +47,6 @@ SELDOM = ("truncated", "emptied")
 
 ROUNDS = 3
 """Each of them writes a part of every table, and each part is damaged alone."""
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch):
-    """Wait for no writer: there is none that renames parts meanwhile."""
-    monkeypatch.setattr("rayfed.report.read.run._PAUSE_S", 0)
 
 
 @pytest.fixture(scope="module")

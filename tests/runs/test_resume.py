@@ -11,10 +11,10 @@ from rayfed import api
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
+from rayfed.core.run_state import damage, read_record
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.checkpoints import Checkpoints
-from rayfed.runs.files.outcome import damage, record
 from rayfed.runs.files.run_json import status
 from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.resume import Identities, adopt, check_same
@@ -103,7 +103,7 @@ def test_a_folder_in_older_spelling_goes_on(tmp_path, assert_same):
     (tmp_path / "out" / "scenario.yaml").write_text(yaml.safe_dump(older(plan.study.to_dict())))
     for run in plan.runs:
         path = tmp_path / "out" / run.folder
-        held = record(path)
+        held = read_record(path)
         status(path, held | {"scenario": older(held["scenario"])})
     assert api.unfinished(tmp_path / "out") == [ONE, TWO]
     resumed = api.resume(tmp_path / "out", page=False)
@@ -129,7 +129,7 @@ def test_a_folder_of_another_study_is_refused(study, tmp_path):
 def test_an_exchanged_module_is_refused_unless_a_failure_was_mended(study, now):
     folder, runs = study
     for run in runs:
-        held = record(folder / run.folder)
+        held = read_record(folder / run.folder)
         identity = {**held["identity"], "modules": {"mine": "same"}}
         status(folder / run.folder, {**held, "identity": identity})
     named = [
@@ -187,9 +187,9 @@ def test_an_exchanged_part_of_a_table_is_damage_once_a_run_has_ended(studies, tm
     for part in differ:
         own = (run / part).read_bytes()
         shutil.copyfile(other / part, run / part)
-        assert damage(run, record(run)) is not None, part
+        assert damage(run, read_record(run)) is not None, part
         (run / part).write_bytes(own)
-    assert damage(run, record(run)) is None
+    assert damage(run, read_record(run)) is None
 
 
 def test_no_checkpoint_is_read_beside_an_exchanged_part(studies, tmp_path):

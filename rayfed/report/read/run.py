@@ -19,11 +19,10 @@ import pyarrow as pa
 from rayfed.core import leases
 from rayfed.core.announced import parts_of
 from rayfed.core.columns import Column
-from rayfed.core.entries import Damaged, check, check_format, entries, intact, is_record
+from rayfed.core.entries import Damaged
 from rayfed.core.errors import clipped
-from rayfed.core.files import read_json
-from rayfed.core.inside import NotRegular
 from rayfed.core.parquet import columns_in, fields_of, read, read_first, read_parts, read_where
+from rayfed.core.run_state import damage, read_record, state
 from rayfed.core.summary import network_of
 from rayfed.report.read.outputs import Fit, LabelCounts, Pulls, Walked, read_as
 from rayfed.report.read.usage import Summed, Usage, by_speed, summed
@@ -68,19 +67,20 @@ class RunRecord:
     @classmethod
     def read(cls, folder: Path, info: dict[str, Any], name: str) -> RunRecord:
         """Read a run, and all of it that is not known to be as it was written."""
-        if not info.get("damaged"):
+        run = cls(folder, info, name)
+        if info.get("damaged"):
+            return run
+        why = damage(folder, info)
+        if why is None:
             try:
-                check(folder, entries(info.get("files") or {}))
-                run = cls(folder, info, name)
-                retried(lambda: run.rounds)
-                for other in () if "identity" in info else _OTHERS:
-                    getattr(run, other)
+                for table in ("rounds", *(() if "identity" in info else _OTHERS)):
+                    getattr(run, table)
                 return run
             except Damaged as error:
-                info = _as_damaged(info, str(error))
+                why = str(error)
             except UNREADABLE as error:
-                info = _as_damaged(info, f"it cannot be read ({clipped(error, 120)})")
-        return cls(folder, info, name)
+                why = f"it cannot be read ({clipped(error, 120)})"
+        return cls(folder, _as_damaged(info, why), name)
 
     @classmethod
     def of_rounds(
@@ -204,7 +204,7 @@ class RunRecord:
                 self.__dict__.pop("_paths", None)
                 raise
 
-        return retried(once)
+        return _retried(once, self.folder)
 
     def _is_whole(self, name: str) -> bool:
         """Return whether a summary is there: of a run that ended it is among its files."""
@@ -286,8 +286,8 @@ class RunRecord:
 
     @cached_property
     def state(self) -> str:
-        """Its status; `leases.state` of one that has not ended."""
-        return leases.state(self.folder) if self.status == "running" else self.status
+        """Its status, refined by `run_state.state` where it has not ended."""
+        return state(self.folder, self.status)
 
     @property
     def begun(self) -> bool:
@@ -321,26 +321,13 @@ class RunRecord:
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Return the content of ``run.json``; that of a failed run where it is damaged."""
-
-    def once() -> dict[str, Any]:
-        found = read_json(folder / "run.json", results=True)
-        if not isinstance(found, dict):
-            raise ValueError("no record of a run")
-        check_format(found, folder / "run.json")
-        if not isinstance(found.get("status", "running"), str) or not is_record(found):
-            raise ValueError("no record of a run")
-        if not intact(found):
-            raise ValueError("the record of a run is not what was written")
-        return {"label": folder.name, **found, "seed": int(found.get("seed", 0))}
-
-    try:
-        return retried(once)
-    except (OSError, ValueError, TypeError) as error:
-        why = str(error) if isinstance(error, NotRegular) else "run.json is not what was written"
+    """Return the content of ``run.json`` with a label, a status and a seed, whatever it lacks."""
+    held = read_record(folder)
+    if held.get("damaged"):
         label, _, seed = folder.name.rpartition("-seed")
         known = {"label": label or folder.name, "seed": int(seed) if seed.isdecimal() else 0}
-        return _as_damaged(known, why)
+        return _as_damaged(known, held["reason"])
+    return {"label": folder.name, "status": "running", **held, "seed": int(held.get("seed") or 0)}
 
 
 def setting_of(info: Mapping[str, Any]) -> str:
@@ -374,11 +361,13 @@ def _frame(table: pa.Table | None, keys: Sequence[str]) -> pd.DataFrame:
     return frame.sort_values(present, kind="stable").reset_index(drop=True)
 
 
-def retried(read: Callable[[], _T]) -> _T:
-    """Retry reading if a part is renamed or deleted meanwhile."""
+def _retried(read: Callable[[], _T], run: Path) -> _T:
+    """Retry reading parts of a run, which a process that writes it may replace meanwhile."""
     for _ in range(_TRIES - 1):
         try:
             return read()
         except (Damaged, OSError, ValueError):  # Arrow's are among these
+            if leases.is_left(run):
+                break
             time.sleep(_PAUSE_S)
     return read()

@@ -20,9 +20,9 @@ from rayfed.core.files import read_arrays
 from rayfed.core.needs import MODEL
 from rayfed.core.parquet import read, values
 from rayfed.core.rng import Key
+from rayfed.core.run_state import read_record
 from rayfed.datasets.shards import label_counts
 from rayfed.engine.run import Run
-from rayfed.runs.files.outcome import record
 from rayfed.runs.files.run_json import log, status
 from rayfed.runs.files.store import publish_npz
 
@@ -48,7 +48,7 @@ def complete(run: Run, tables: Mapping[str, Any], folder: Path) -> None:
     folder : Path
         Of the run.
     """
-    held = record(folder)
+    held = read_record(folder)
     files = held.get("files") or {}
     made = [name for name in _MADE if name not in files and _write(name, run, tables, folder)]
     if made:
@@ -106,7 +106,7 @@ _MADE: dict[str, tuple[Callable[[Run, Mapping[str, Any], Path], Made], str]] = {
 
 def _last_round(folder: Path) -> int:
     """Return the number of the last round of a run that has ended."""
-    rounds = read_table(folder, "rounds", record(folder), ["round"])
+    rounds = read_table(folder, "rounds", read_record(folder), ["round"])
     assert rounds is not None
     return int(values(rounds, "round")[-1])
 

@@ -10,18 +10,14 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rayfed.core.announced import run_folders
-from rayfed.core.entries import Damaged, check, check_format, entries, intact, is_record
 from rayfed.core.errors import RayfedError, RunFailed, ScenarioError
-from rayfed.core.files import read_json
-from rayfed.core.inside import NotRegular, real
+from rayfed.core.inside import real
 from rayfed.core.machine import in_words
+from rayfed.core.run_state import damage, read_record
 from rayfed.runs.files.place import shown
 
-STATES = ("running", "finished", "failed")
-UNREADABLE = "run.json is not what was written"
 UNWRITTEN = "its folder cannot be written; is the disk full?"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 """Of errors of the system: the disk is full, or what this user may have of it."""
@@ -44,10 +40,10 @@ def outcomes(folder: Path) -> dict[str, str]:
         inside = min(folder.glob("*/*/run.json"), default=None)
         hint = f"; did you mean '{inside.parents[1]}'?" if inside else ""
         raise ScenarioError(str(folder), text + hint)
-    held = {run: record(run) for run in found}
+    records = {run: read_record(run) for run in found}
     return {
-        run.name: "failed" if damage(run, said) else str(said.get("status"))
-        for run, said in held.items()
+        run.name: "failed" if damage(run, held) else str(held.get("status", "running"))
+        for run, held in records.items()
     }
 
 
@@ -65,12 +61,11 @@ def ended(folder: Path, runs: Iterable[str], *, failed: bool = True) -> dict[str
     failed : bool
         Whether runs that failed count; without, only those that finished.
     """
-    records = {run: record(folder / run) for run in runs}
+    records = {run: read_record(folder / run) for run in runs}
     return {
         run: str(held["status"])
         for run, held in records.items()
-        if held
-        and held["status"] not in (("running",) if failed else ("running", "failed"))
+        if held.get("status") in (("finished", "failed") if failed else ("finished",))
         and not held.get("retry")
         and damage(folder / run, held) is None
     }
@@ -86,40 +81,19 @@ def damaged(folder: Path, runs: Iterable[str]) -> list[str]:
     runs : iterable of str
         Names of run folders.
     """
-    lines = ((run, damage(folder / run, record(folder / run))) for run in runs)
+    lines = ((run, damage(folder / run, read_record(folder / run))) for run in runs)
     return [f"{run}: {line}" for run, line in lines if line]
-
-
-def damage(run: Path, held: Mapping[str, Any]) -> str | None:
-    """Return the damage of a run's files in one line; None if there is none.
-
-    Parameters
-    ----------
-    run : Path
-        Its folder.
-    held : mapping
-        What `run.json` says; that of a run that ended knows the other files.
-    """
-    if held.get("damaged"):
-        return str(held["reason"])
-    try:
-        check(run, entries(held.get("files") or {}))
-    except Damaged as error:
-        return str(error)
-    except (TypeError, AttributeError):
-        return UNREADABLE
-    return None
 
 
 def reason(run: Path) -> str:
     """Return why the run of a folder failed, in one line."""
-    why = record(run).get("reason") or UNWRITTEN
+    why = read_record(run).get("reason") or UNWRITTEN
     return str(why).splitlines()[0]
 
 
 def trace(run: Path) -> str:
     """Return the traceback of a run that failed in the user's code; empty if there is none."""
-    return str(record(run).get("trace") or "")
+    return str(read_record(run).get("trace") or "")
 
 
 def differences(folder: Path, runs: Iterable[str]) -> list[str]:
@@ -136,40 +110,12 @@ def differences(folder: Path, runs: Iterable[str]) -> list[str]:
 
     here = {**versions(), "machine": platform.machine()}
     lines = set()
-    for held in filter(None, (record(folder / run) for run in runs)):
+    for held in filter(None, (read_record(folder / run) for run in runs)):
         for name, value in here.items():
             before = (held.get("versions") or {}).get(name, held.get(name))
             if before not in (None, value):
                 lines.add(f"begun with {name} {before}, now {value}; bytes may differ")
     return sorted(lines)
-
-
-def record(run: Path) -> dict[str, Any]:
-    """Return the content of ``run.json`` of a run folder; empty if there is none.
-
-    One that is damaged is that of a failed run which a resume tries again.
-
-    Raises
-    ------
-    ScenarioError
-        If it is of another format.
-    """
-    why = UNREADABLE
-    try:
-        held = read_json(run / "run.json", results=True)
-    except (FileNotFoundError, NotADirectoryError):
-        if not (run / "checkpoint" / "manifest.json").is_file():  # it has not begun
-            return {}
-        held = None
-    except NotRegular as error:
-        held, why = None, str(error)
-    except (OSError, ValueError):
-        held = None
-    if isinstance(held, dict):
-        check_format(held, run / "run.json")
-        if held.get("status") in STATES and is_record(held) and intact(held):
-            return held
-    return {"status": "failed", "reason": why, "damaged": True, "retry": True}
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from typing import Any
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.inside import real
 from rayfed.core.leases import LOCK, STOP
+from rayfed.core.run_state import read_record
 from rayfed.runs.files import store
 from rayfed.runs.files.folder import usable
-from rayfed.runs.files.outcome import outcomes, record
+from rayfed.runs.files.outcome import outcomes
 from rayfed.runs.files.place import shown
 
 HISTORY = "history.jsonl"
@@ -41,7 +42,7 @@ def ask(folder: Path, runs: Iterable[str] = ()) -> list[str]:
         leased = store.is_leased(folder / LOCK)
     if not leased:
         raise ScenarioError(shown(folder), "nobody runs this study; there is nothing to stop")
-    if any("trial" in record(folder / run) for run in state):
+    if any("trial" in read_record(folder / run) for run in state):
         raise ScenarioError(shown(folder), "is a sweep; end it by Ctrl-C where it runs")
     named = list(runs)
     for run in named:

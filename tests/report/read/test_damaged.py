@@ -15,8 +15,6 @@ from rayfed.testing.studies import mixed
 
 VICTIM = "fedavg-seed3"
 
-pytestmark = pytest.mark.usefixtures("nobody_writes")
-
 
 def written(name, content):
     def write(run):

@@ -122,8 +122,7 @@ def test_an_empty_folder_is_one_clear_line(tmp_path):
         Results.read(tmp_path)
 
 
-def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypatch):
-    monkeypatch.setattr(run_module, "_PAUSE_S", 0.0)
+def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows):
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     (run / "run.json").write_text('{"label": ')
     (broken,) = Results.read(tmp_path).damaged
@@ -141,9 +140,8 @@ def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows, monkeypat
     ("versions", []), ("files", []), ("files", {"model.npz": "text"}), ("changes", ["text"]),
     ("scenario", {"problem": "text"}), ("scenario", {"clients": []}), ("scenario", {"evaluate": 3}),
 ])  # fmt: skip
-def test_a_run_json_of_odd_types_is_unreadable(tmp_path, run_writer, rows, monkeypatch, key, value):
+def test_a_run_json_of_odd_types_is_unreadable(tmp_path, run_writer, rows, key, value):
     """It is sealed as ours are: somebody wrote it by a program."""
-    monkeypatch.setattr(run_module, "_PAUSE_S", 0.0)
     run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     run_writer(tmp_path, "fedavg", 1, rows([2, 1], seed=1))
     held = json.loads((run / "run.json").read_text())
@@ -154,10 +152,25 @@ def test_a_run_json_of_odd_types_is_unreadable(tmp_path, run_writer, rows, monke
     assert (whole.seed, whole.status) == (1, "finished")
 
 
+@pytest.mark.parametrize(("left", "waits"), [(True, 0), (False, 5)])
+def test_torn_parts_are_waited_for_once_and_only_where_a_process_may_write(
+    tmp_path, run_writer, rows, monkeypatch, left, waits
+):
+    pauses = []
+    monkeypatch.setattr(run_module.time, "sleep", pauses.append)
+    run = run_writer(tmp_path, "fedavg", 0, rows([2, 1]), status="running")
+    min((run / "rounds.parquet").iterdir()).write_bytes(b"PAR1")
+    if left:
+        (tmp_path / LOCK).touch()
+    (torn,) = Results.read(tmp_path).damaged
+    assert (torn.rounds.empty, torn.events.empty, torn.usage.asked.empty) == (True, True, True)
+    assert len(pauses) == waits
+
+
 def test_a_folder_of_one_file_reads_too(tmp_path, rows):
     run = tmp_path / "fedavg-seed0"
     run.mkdir()
-    (run / "run.json").write_text(json.dumps({"label": "fedavg"}))
+    (run / "run.json").write_text(json.dumps({"label": "fedavg", "status": "finished"}))
     rows([2, 1]).to_parquet(run / "rounds.parquet", index=False)
     results = Results.read(tmp_path)
     assert list(results.rounds["loss"]) == [2, 1]

@@ -9,10 +9,10 @@ import pytest
 
 import rayfed
 from rayfed import api
+from rayfed.core.run_state import read_record
 from rayfed.problems.least_squares import LeastSquares
 from rayfed.runs.files import afterwards
 from rayfed.runs.files.afterwards import complete
-from rayfed.runs.files.outcome import record
 from rayfed.testing.studies import drive, mixed
 from tests.fakes.disk import Disk
 
@@ -25,9 +25,9 @@ def test_what_a_full_disk_does_not_take_is_made_by_a_resume(tmp_path):
     for first in range(1, 12):  # at each of its file operations
         with Disk(full=range(first, 100)).patched():
             complete(run, plan.tables, folder)
-        assert record(folder)["status"] == "finished"
+        assert read_record(folder)["status"] == "finished"
     complete(run, plan.tables, folder)
-    assert "labels.npz" in record(folder)["files"]
+    assert "labels.npz" in read_record(folder)["files"]
 
 
 def study(dataset, problem="least-squares", algorithms=("fedavg",), **more):
