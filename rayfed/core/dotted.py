@@ -83,6 +83,35 @@ def put(raw: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     return changed
 
 
+def flat(
+    settings: Mapping[str, Any], inside: tuple[type, ...] = (Mapping,), prefix: str = ""
+) -> dict[str, Any]:
+    """Return nested settings by dotted keys, with indices in lists of nested values.
+
+    Parameters
+    ----------
+    settings : mapping
+    inside : tuple of type
+        Types of values for which a list counts as nested; other lists stay whole.
+    prefix : str
+        Beginning of the keys.
+
+    Examples
+    --------
+    >>> flat({"local": {"lr": 0.1}, "uplink": [{"k": 2}], "hidden": [4, 5]})
+    {'local.lr': 0.1, 'uplink.0.k': 2, 'hidden': [4, 5]}
+    """
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, (list, tuple)) and any(isinstance(item, inside) for item in value):
+            value = {str(k): item for k, item in enumerate(value)}
+        if isinstance(value, Mapping):
+            values |= flat(value, inside, f"{prefix}{key}.")
+        else:
+            values[f"{prefix}{key}"] = value
+    return values
+
+
 def combinations(grid: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
     """Yield every combination of the values that a grid gives to its dotted keys."""
     for values in itertools.product(*grid.values()):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rayfed.core.dotted import flat
 from rayfed.report import tables
 from rayfed.report.ranking import costs_of
 from rayfed.report.read.breakdown import profile_of
@@ -19,7 +20,7 @@ from rayfed.report.read.curves import (
     y_columns,
 )
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.settings import flat, tried
+from rayfed.report.read.settings import tried
 
 FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
 _FIRST_COLUMNS = ("label", "seed", "setting")

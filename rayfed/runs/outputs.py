@@ -13,6 +13,7 @@ from rayfed.channel.faulty import fault_names
 from rayfed.core.arrays import Array, Floats, Ints, unique_inverse
 from rayfed.core.columns import names
 from rayfed.core.parquet import read, schema, table, values
+from rayfed.core.summary.absence import AWAY_CLIENTS
 from rayfed.engine import columns
 from rayfed.engine.clock import StepCounter
 from rayfed.engine.measuring import Measures
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from rayfed.topology.walks.metropolis import Walk
 
 
-AWAY_CLIENTS = 1000
-"""Of so many clients it is recorded when they were away; nobody looks at more bars."""
 MOST_STEPS = 20_000
 """Changes of availability, of a client that changes by the clock or of anybody; a run with more is
 recorded up to there."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.announced import run_folders
+from rayfed.core.dotted import flat
 from rayfed.core.entries import Damaged, Entry, digest_of
 from rayfed.core.errors import ScenarioError, clipped, many
 from rayfed.core.older import renewed
@@ -355,6 +356,8 @@ _NO_SETTINGS = (
     "cases", "search", "sweep", "algorithms",
 )  # fmt: skip
 """Keys that change no row of a run: those of the whole study, and when a run ends."""
+_NESTED = (Mapping, list)
+"""Values of a list that count by themselves in the digest of a run's settings."""
 DATASET = "problem.dataset"
 
 
@@ -388,26 +391,13 @@ def decisive(scenario: Mapping[str, Any], label: str) -> dict[str, Any]:
         if (algorithm.get("label") or algorithm.get("name")) == label:
             own = {key: value for key, value in algorithm.items() if key not in ("grid", "label")}
             kept[f"algorithms.{label}"] = own
-    return dict(_flat(kept))
+    return flat(kept, _NESTED)
 
 
 def ending(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return when a run ends, by dotted key: its rounds, and the rules under ``stop``."""
     rules = {key: value for key, value in (scenario.get("stop") or {}).items() if value is not None}
-    return dict(_flat({"rounds": scenario.get("rounds"), "stop": rules}))
-
-
-def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested settings by dotted key; lists of plain values stay whole."""
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, Mapping):
-        inner = value.items()
-    elif isinstance(value, (list, tuple)) and any(isinstance(v, (Mapping, list)) for v in value):
-        inner = enumerate(value)
-    elif place:
-        yield place, value
-    for key, item in inner:
-        yield from _flat(item, f"{place}.{key}" if place else str(key))
+    return flat({"rounds": scenario.get("rounds"), "stop": rules}, _NESTED)
 
 
 class Identities:

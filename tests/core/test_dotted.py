@@ -1,12 +1,14 @@
 """Dotted keys change one place and leave the rest, and what they were given, alone."""
 
 import copy
+from collections.abc import Mapping
 
 import pytest
 
 from rayfed.core.dotted import (
     apply_overrides,
     combinations,
+    flat,
     matches,
     put,
     resolved,
@@ -125,3 +127,11 @@ def test_names_of_settings_are_short_but_differ():
 )
 def test_matching_places(key, place, same):
     assert matches(key, place) is same
+
+
+def test_lists_of_plain_values_stay_whole_and_lists_of_lists_where_that_is_asked():
+    nested = {"a": {"b": [{"c": 1}, 2]}, "links": [[0, 1], [1, 2]], "empty": {}, "hidden": (3, 4)}
+    plain = {"a.b.0.c": 1, "a.b.1": 2, "links": [[0, 1], [1, 2]], "hidden": (3, 4)}
+    assert flat(nested) == plain
+    apart = {"a.b.0.c": 1, "a.b.1": 2, "links.0": [0, 1], "links.1": [1, 2], "hidden": (3, 4)}
+    assert flat(nested, (Mapping, list)) == apart

@@ -8,8 +8,8 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 
-RECORDED = 1000
-"""Clients at most of whom a run records when they were away: those with the lowest ids."""
+AWAY_CLIENTS = 1000
+"""Most clients of which a run records the intervals away: those with the lowest ids."""
 
 
 class Absence:
@@ -39,7 +39,7 @@ class Absence:
         """Return of which clients (K,) it is recorded."""
         if not self.recorded:
             return np.zeros(len(clients), dtype=bool)
-        if self.empty or len(clients) <= RECORDED:
+        if self.empty or len(clients) <= AWAY_CLIENTS:
             return np.ones(len(clients), dtype=bool)
         return np.asarray(clients <= self.known[-1])
 

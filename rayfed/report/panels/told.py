@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from rayfed.core.dotted import flat
 from rayfed.core.errors import many
 from rayfed.core.files import read_json, reading
 from rayfed.report.html import keep_units
@@ -20,7 +21,6 @@ from rayfed.report.read import units
 from rayfed.report.read.curves import clocks, default_target
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.settings import flat
 from rayfed.report.tables import summary
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rayfed.report.read.settings import flat, short_keys
+from rayfed.core.dotted import flat
+from rayfed.report.read.settings import short_keys
 
 MOST_KEYS = 3
 """Settings in a label; where more differ, the name of the folder stands for them."""

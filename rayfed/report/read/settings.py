@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from rayfed.core.distribution import Distribution
-from rayfed.core.dotted import case_setting, combinations, put, resolved, setting_name
+from rayfed.core.dotted import case_setting, combinations, flat, put, resolved, setting_name
 from rayfed.core.yamlfile import parse_yaml
 
 _NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")
@@ -206,25 +206,6 @@ def short_keys(keys: Iterable[str]) -> tuple[str, ...]:
     whole = tuple(keys)
     last = tuple(key.rpartition(".")[2] for key in whole)
     return last if len(set(last)) == len(last) else whole
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted keys, with indices in lists of mappings.
-
-    Examples
-    --------
-    >>> flat({"local": {"lr": 0.1}, "uplink": [{"k": 2}], "hidden": [4, 5]})
-    {'local.lr': 0.1, 'uplink.0.k': 2, 'hidden': [4, 5]}
-    """
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
-            values |= flat({str(k): item for k, item in enumerate(value)}, f"{prefix}{key}.")
-        elif isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            values[f"{prefix}{key}"] = value
-    return values
 
 
 def _is_plugin(value: Any) -> bool:

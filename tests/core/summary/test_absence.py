@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.core.summary.absence import RECORDED, Absence
+from rayfed.core.summary.absence import AWAY_CLIENTS, Absence
 
 AWAY = {
     "client": np.array([7, 3, 3]),
@@ -22,7 +22,7 @@ def test_intervals_count_as_far_as_they_are_inside(client, start, end, seconds):
 
 
 def test_what_is_not_recorded_is_not_known():
-    ids = np.arange(RECORDED + 5)
+    ids = np.arange(AWAY_CLIENTS + 5)
     assert not Absence(None).knows(ids).any()
     assert Absence(None).seconds(ids[:1], np.zeros(1), np.ones(1)).tolist() == [0]
     nobody = {name: values[:0] for name, values in AWAY.items()}
