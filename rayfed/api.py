@@ -27,7 +27,7 @@ from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files import stops
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.folder import create, locked, usable
-from rayfed.runs.files.outcome import ended, full_disk_told, outcomes, reason
+from rayfed.runs.files.outcome import ended, explained_full_disk, outcomes, reason
 from rayfed.runs.files.place import is_url, read_note, shown
 from rayfed.runs.files.store import publish_text
 from rayfed.runs.logger import logger
@@ -706,7 +706,7 @@ def execute(
                     outcome |= backend.execute(waiting, plan.tables, resume, watch.runs)
                 completed(plan, folder, outcome)
         result = Result(folder, outcome)
-        with full_disk_told(folder, outcome):
+        with explained_full_disk(folder, outcome):
             if page or plan.study.search:
                 with watch:
                     result.report(tell=watch.page)

@@ -13,7 +13,7 @@ from typing import IO, Any
 from rayfed.core.inside import opened
 
 LOCK = ".lock"
-"""File of a result folder, and of a run's folder in it, that who writes there locks."""
+"""Name of the lock file in a result folder and in the folder of a run."""
 _PAUSE_S = 0.005
 _LOOK_S = 5.0
 """Seconds for which others that only look whether a lock is held may keep it."""
@@ -41,7 +41,7 @@ def lease(path: Path, wait_s: float = 0.0, refusal: Exception | None = None) -> 
         end = time.monotonic() + wait_s
         while not _lock(file, fcntl.LOCK_EX):
             looked_at = _lock(file, fcntl.LOCK_SH)
-            if looked_at:  # nobody writes there, but somebody looks whether anybody does
+            if looked_at:  # no writer holds it, but another process tests it
                 fcntl.flock(file, fcntl.LOCK_UN)
             if time.monotonic() > end + (_LOOK_S if looked_at else 0.0):
                 raise refusal or Leased(str(path))
@@ -71,7 +71,7 @@ def is_mine(path: Path) -> bool:
 
 
 def is_left(run: Path) -> bool:
-    """Return whether nobody writes the folder of a run any more; False where that is not known."""
+    """Return whether no process writes the folder of a run any more; False if that is unknown."""
     locks = (run.parent / LOCK, run / LOCK)
     try:
         return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
@@ -80,7 +80,7 @@ def is_left(run: Path) -> bool:
 
 
 def is_asked(run: Path) -> bool:
-    """Return whether somebody asked the run of a folder, or its study, to stop."""
+    """Return whether the run of a folder, or its study, was asked to stop."""
     return (run / STOP).exists() or (run.parent / STOP).exists()
 
 

@@ -28,11 +28,11 @@ from rayfed.report.read.run import UNREADABLE, record_of, setting_of
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
 STILL_S = 5.0
-"""Seconds without a change after which it is asked whether anybody still writes a run."""
+"""Seconds without a change after which the lock of a run is tested."""
 READING_S = 0.4
 """Seconds that one look spends on the rows of runs; the others follow with the next look."""
 HIGHER: Mapping[str, bool] = {"loss": False, "accuracy": True}
-"""The columns that the overview tells of, and whether more of them is better."""
+"""Columns of the overview, and whether higher values are better."""
 _UNREADABLE = (*UNREADABLE, Damaged, RayfedError)
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -86,10 +86,9 @@ class RunLine:
     study, folder : str
         Key of the study, see `Catalogue`, and name of the run's folder in it.
     status : str
-        ``running``, ``finished``, ``failed``, ``stopped`` (as somebody asked), ``interrupted``
-        (nobody writes it any more) or ``unreadable``.
+        ``unreadable``, or a state as of `run_state.state`.
     info : dict
-        What ``run.json`` says, see `report.read.run.record_of`.
+        Content of ``run.json``, see `report.read.run.record_of`.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
@@ -120,7 +119,7 @@ class RunLine:
 
     @property
     def reason(self) -> str:
-        """Why it failed or cannot be read; empty otherwise."""
+        """Reason that it failed or cannot be read; empty otherwise."""
         return str(self.info.get("reason") or "").partition("\n")[0]
 
     @property
@@ -219,7 +218,7 @@ class Catalogue:
             key: self._study(key, path, before.get(key), deadline) for key, path in found.items()
         }
         changed = {key for key, study in now.items() if study != before.get(key)}
-        # Those that have not changed stay, with what was worked out of them.
+        # Unchanged ones stay, with their cached targets.
         self.studies = {key: now[key] if key in changed else before[key] for key in now}
         changed |= before.keys() - now.keys()
         return frozenset(changed)

@@ -31,9 +31,9 @@ COMMUNICATIONS = "communications"
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, zlib.error,
 )  # fmt: skip
-"""What readers of files that are not what was written raise."""
+"""Errors of reading damaged files."""
 FIRST_EVENTS = 120_000
-"""So many events are told one by one."""
+"""Most events that are listed one by one."""
 _SUMMARY = ("usage.parquet", "density.parquet")
 _TRIES = 6
 _PAUSE_S = 0.05
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 class RunRecord:
     """One run: an algorithm under one seed.
 
-    What it did not record is empty, or None; of a damaged run that is everything.
+    Tables that it did not record are empty or None; those of a damaged run all are.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path, info: dict[str, Any], name: str) -> RunRecord:
-        """Read a run, and all of it that is not known to be as it was written."""
+        """Read a run, and the parts of it that are not covered by digests."""
         run = cls(folder, info, name)
         if info.get("damaged"):
             return run
@@ -86,7 +86,7 @@ class RunRecord:
     def of_rounds(
         cls, folder: Path, info: dict[str, Any], name: str, rounds: pd.DataFrame
     ) -> RunRecord:
-        """Return a run of which these rounds are told and nothing else; no file is read."""
+        """Return a run with these rounds and nothing else; no file is read."""
         nothing = pd.DataFrame()
         usage = Usage(rounds, nothing, None)
         known = {"rounds": rounds, "columns": {}, "clients": nothing, "usage": usage}
@@ -159,7 +159,7 @@ class RunRecord:
 
     @cached_property
     def pulls(self) -> Pulls | None:
-        """Where clients would take its model; None unless the measure ``path`` has told."""
+        """Where clients would take its model; None without the measure ``path``."""
         if "model_0" not in self.rounds:
             return None
         return self._values(Pulls, "model.npz", "the model of a run", "measure.path.")
@@ -200,7 +200,7 @@ class RunRecord:
             try:
                 parts = self._paths.get(table)
                 return of(parts) if parts else None
-            except (OSError, ValueError):  # they were replaced by others
+            except (OSError, ValueError):  # other parts replaced them
                 self.__dict__.pop("_paths", None)
                 raise
 

@@ -20,13 +20,13 @@ from rayfed.runs.files.place import shown
 
 UNWRITTEN = "its folder cannot be written; is the disk full?"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Of errors of the system: the disk is full, or what this user may have of it."""
+"""Error numbers of a full disk and of an exhausted quota."""
 
 
 def outcomes(folder: Path) -> dict[str, str]:
     """Return the status of every run in a result folder, by the name of its run folder.
 
-    A run that is not as it was written has failed.
+    A damaged run counts as failed.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def outcomes(folder: Path) -> dict[str, str]:
 def ended(folder: Path, runs: Iterable[str], *, failed: bool = True) -> dict[str, str]:
     """Return the outcome of those runs that ended and need not go on.
 
-    Runs that a fault of the machine stopped are left out, and so are damaged ones.
+    Runs that a fault of the machine stopped, and damaged ones, are left out.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def ended(folder: Path, runs: Iterable[str], *, failed: bool = True) -> dict[str
 
 
 def damaged(folder: Path, runs: Iterable[str]) -> list[str]:
-    """Return a line for every run that is not as it was written.
+    """Return a line for every damaged run.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def differences(folder: Path, runs: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def full_disk_told(folder: Path, outcome: Mapping[str, str]) -> Iterator[None]:
+def explained_full_disk(folder: Path, outcome: Mapping[str, str]) -> Iterator[None]:
     """Raise an error with saved files and next steps where a run or a command fills the disk.
 
     Parameters
@@ -132,7 +132,7 @@ def full_disk_told(folder: Path, outcome: Mapping[str, str]) -> Iterator[None]:
     Raises
     ------
     RunFailed
-        In place of what says that the disk is full, and after what is done if it stopped a run.
+        In place of the error of the full disk, or after the block if it stopped a run there.
     """
     try:
         yield
