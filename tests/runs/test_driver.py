@@ -9,7 +9,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver

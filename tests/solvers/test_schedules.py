@@ -5,8 +5,7 @@ import math
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.solvers import SGD
-from rayfed.solvers.schedules import ConstantRate, Cosine, Decay, Step
+from rayfed.solvers import SGD, ConstantRate, Cosine, Decay, Step
 from rayfed.study import Study
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Graphs
-from rayfed.topology.trace import TopologyTrace
+from rayfed.topology import Graphs, TopologyTrace
 
 ROWS = "time,u,v\n10,0,2\n0,0,1\n0,1,2\n10,2,1\n25.5,1,0\n25.5,0,2\n"
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rayfed import api
-from rayfed.algorithms.disco import DiSCO, Preconditioner
+from rayfed.algorithms import DiSCO
+from rayfed.algorithms.disco import Preconditioner
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import FedHybridQuadratic
 from rayfed.datasets.base import Source
-from rayfed.datasets.fedhybrid import FedHybridQuadratic
 from rayfed.runs.serial import SerialStudy
 from rayfed.testing import answer, reply
 

@@ -9,7 +9,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.runs.files import afterwards
 from rayfed.runs.files.afterwards import complete
 from rayfed.runs.files.outcome import record
