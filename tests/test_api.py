@@ -18,7 +18,7 @@ import yaml
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets import Linear

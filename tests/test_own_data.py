@@ -11,8 +11,8 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.base import Dataset, OnDemand, Table
-from rayfed.datasets.synthetic import Linear
+from rayfed.datasets import Dataset, Linear
+from rayfed.datasets.base import OnDemand, Table
 from rayfed.report.read.results import Results
 
 X = np.arange(12.0).reshape(6, 2)

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.dasha import Dasha
-from rayfed.algorithms.marina import Marina
-from rayfed.algorithms.proxskip import ProxSkip
-from rayfed.channel.base import Draws
-from rayfed.channel.codecs.sparsifiers import RandK
+from rayfed.algorithms import Dasha, Marina, ProxSkip
+from rayfed.channel import Draws, RandK
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.solvers.step_counts import SharedCoin
+from rayfed.solvers import SharedCoin
 
 LR = 0.05
 

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.algorithms import control
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.scaffold import Scaffold
+from rayfed.algorithms import Algorithm, Scaffold, control
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.formulas import Quadratics
+from rayfed.datasets import Quadratics
 from rayfed.messages import Ask, Upload
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD, Exponential
-from rayfed.solvers.adaptive import Adam
+from rayfed.solvers import SGD, Adam, Exponential
 from rayfed.testing import points, reply
 
 

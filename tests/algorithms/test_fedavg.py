@@ -1,6 +1,6 @@
 import numpy as np
 
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.testing import answer, reply
 
 

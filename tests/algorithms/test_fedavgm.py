@@ -1,6 +1,6 @@
 import numpy as np
 
-from rayfed.algorithms.fedavgm import FedAvgM
+from rayfed.algorithms import FedAvgM
 from rayfed.testing import answer, reply
 
 LOCAL = {"steps": 3, "batch": "full", "lr": 0.2}

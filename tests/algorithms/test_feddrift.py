@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from rayfed.algorithms.feddrift import FedDrift, distances, merged
+from rayfed.algorithms import FedDrift
+from rayfed.algorithms.feddrift import distances, merged
 from rayfed.messages import Groups
 from rayfed.testing.rounds import answer, reply
 from rayfed.testing.toy import points, tiny_run

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import rayfed
-from rayfed.algorithms.feddyn import FedDyn
+from rayfed.algorithms import FedDyn
 from rayfed.solvers import SGD
 from rayfed.testing import answer, points, reply
 

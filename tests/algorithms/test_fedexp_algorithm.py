@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.fedexp import FedExP
+from rayfed.algorithms import FedExP
 from rayfed.core.errors import ScenarioError
-from rayfed.solvers.adaptive import Adam
+from rayfed.solvers import Adam
 from rayfed.testing import answer, reply
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.fednova import FedNova
+from rayfed.algorithms import FedNova
 from rayfed.core.errors import ScenarioError
 from rayfed.solvers import SGD
 from rayfed.study import Study

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rayfed.algorithms.fedopt import FedAdagrad, FedAdam, FedYogi
+from rayfed.algorithms import FedAdagrad, FedAdam, FedYogi
 from rayfed.testing import answer, reply
 
 BETAS = {"beta1": 0.5, "beta2": 0.75}

@@ -1,6 +1,6 @@
 import pytest
 
-from rayfed.algorithms.fedprox import FedProx
+from rayfed.algorithms import FedProx
 from rayfed.solvers import SGD
 
 

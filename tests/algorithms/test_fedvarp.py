@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.clusterfedvarp import ClusterFedVARP
-from rayfed.algorithms.fedvarp import FedVARP
+from rayfed.algorithms import ClusterFedVARP, FedVARP
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.formulas import Quadratics
+from rayfed.datasets import Quadratics
 from rayfed.messages import Groups
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.problems.objective import Objective
-from rayfed.solvers import SGD
-from rayfed.solvers.schedules import Step
-from rayfed.solvers.step_counts import UniformSteps
+from rayfed.solvers import SGD, Step, UniformSteps
 from rayfed.testing import answer, reply
 
 N, LR, STEPS = 50, 0.02, 5

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.giant import GIANT
+from rayfed.algorithms import GIANT
 from rayfed.core.errors import RayfedError
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.problems.objective import Objective
 from rayfed.runs.serial import SerialStudy
 

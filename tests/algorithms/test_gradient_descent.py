@@ -7,7 +7,7 @@ from rayfed import api
 from rayfed.algorithms.whole import SHARE, terms, total
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Reply
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.problems.objective import Objective
 
 MASS = np.array([1.0, 3.0, 4.0])

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed.algorithms.maxfl import MaxFL, slope
+from rayfed.algorithms import MaxFL
+from rayfed.algorithms.maxfl import slope
 from rayfed.clients.clients import loss_alone
 from rayfed.datasets.base import Table
-from rayfed.problems.logistic_regression import LogisticRegression
+from rayfed.problems import LogisticRegression
 from rayfed.solvers import SGD, Exponential
 from rayfed.testing.rounds import answer, reply
 from rayfed.testing.studies import LOCAL, mixed

@@ -6,9 +6,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.apfl import APFL
-from rayfed.algorithms.perfedavg import PerFedAvg
-from rayfed.algorithms.pfedme import PFedMe
+from rayfed.algorithms import APFL, PerFedAvg, PFedMe
 from rayfed.clients import Clients
 from rayfed.core.errors import ScenarioError
 from rayfed.solvers import SGD

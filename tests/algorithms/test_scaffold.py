@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.algorithms.scaffold import Scaffold
+from rayfed.algorithms import Scaffold
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study
 from rayfed.testing import answer, reply

@@ -6,12 +6,10 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedper import FedPer
-from rayfed.algorithms.fedrep import FedRep
+from rayfed.algorithms import FedPer, FedRep
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.mlp import MLP
-from rayfed.solvers import SGD
-from rayfed.solvers.step_counts import UniformSteps
+from rayfed.problems import MLP
+from rayfed.solvers import SGD, UniformSteps
 
 SIZES = (6, 11, 4, 9)
 LR, STEPS, HEAD_STEPS, HIDDEN = 0.2, 3, 2, 5

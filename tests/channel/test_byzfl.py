@@ -7,15 +7,15 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from rayfed.channel.aggregators import (
+from rayfed.channel import (
     CentredClipping,
     GeometricMedian,
     Krum,
     Median,
     MultiKrum,
+    NearestNeighbours,
     TrimmedMean,
 )
-from rayfed.channel.mixers import NearestNeighbours
 
 STACKS = 200
 

@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rayfed.channel import Draws
-from rayfed.channel.codecs.power_sgd import PowerSGD
-from rayfed.channel.codecs.quantisers import QSGD, Natural, Sign
-from rayfed.channel.codecs.sparsifiers import RandK, TopK
+from rayfed.channel import QSGD, Draws, Natural, PowerSGD, RandK, Sign, TopK
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 

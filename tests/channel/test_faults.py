@@ -5,12 +5,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from rayfed.channel.base import Draws
-from rayfed.channel.faults import (
+from rayfed.channel import (
     Alie,
     BitFlip,
+    Draws,
     Ipm,
-    Knowledge,
     LabelFlip,
     Mimic,
     Noise,
@@ -18,11 +17,11 @@ from rayfed.channel.faults import (
     Replay,
     Scale,
 )
+from rayfed.channel.faults import Knowledge
 from rayfed.channel.faulty import faulty
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.population import ConstantDelay, Population
-from rayfed.population.population import Group
+from rayfed.population import ConstantDelay, Group, Population
 
 V = np.array([[1.0, -2.0], [3.0, 0.5]])
 NOTHING = V[:, :0]

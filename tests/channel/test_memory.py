@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed import testing
-from rayfed.channel import Draws
-from rayfed.channel.codecs.sparsifiers import RandK
+from rayfed.channel import Draws, RandK
 from rayfed.core.rng import Key
 from tests.fakes.stepping import step
 

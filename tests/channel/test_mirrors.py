@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import Algorithm, FedAvg
 from rayfed.core.columns import Column
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.messages import Ask, Upload

@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from rayfed.channel import Draws
-from rayfed.channel.codecs.sparsifiers import TopK
-from rayfed.channel.memory import EF21, ErrorFeedback
+from rayfed.channel import EF21, Draws, ErrorFeedback, TopK
 from rayfed.core.rng import Key
 
 FILE = Path(os.environ.get("RAYFED_DATA", "")) / "mushroom" / "mushrooms.libsvm"

@@ -8,16 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rayfed.channel.aggregators import (
+from rayfed.channel import (
+    Buckets,
     CentredClipping,
     GeometricMedian,
     Krum,
     Mean,
     Median,
     MultiKrum,
+    NearestNeighbours,
     TrimmedMean,
 )
-from rayfed.channel.mixers import Buckets, NearestNeighbours
 from rayfed.core.rng import Key
 
 RULES = [

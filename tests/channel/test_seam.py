@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import Algorithm, FedAvg
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.needs import MEAN
 from rayfed.engine.loop import Loop

@@ -8,8 +8,7 @@ from hypothesis.extra import numpy as arrays
 
 import rayfed
 from rayfed import api
-from rayfed.channel import Draws
-from rayfed.channel.stages import Clip, SecureSum
+from rayfed.channel import Clip, Draws, SecureSum
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.loop import Loop

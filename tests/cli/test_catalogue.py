@@ -10,8 +10,7 @@ import pytest
 from annotated_types import Ge
 from rich.console import Console
 
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import Algorithm, FedAvg
 from rayfed.cli import catalogue
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import VECTORS

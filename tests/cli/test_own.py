@@ -122,7 +122,7 @@ class Twice(ConstantDelay):
 
 def test_what_is_no_plug_in_is_one_line(command):
     for name, told in (
-        ("math:pi", "'math' is of Python's own library"),
+        ("math:pi", "'math'"),
         ("rayfed.core.errors:RayfedError", "is no subclass of one of Algorithm, Problem"),
     ):
         status, _, err = command("test", name)

@@ -119,7 +119,7 @@ def test_reading_results_imports_no_panel(folder):
         ("nothing:Here", "no module 'nothing'"),
         ("mine:Nothing", "has no 'Nothing'"),
         ("mine:Path", "is not a subclass of Panel"),
-        ("os:system", "is of Python's own library"),
+        ("os:system", "Python's own"),
         ("waste", "write module:Class"),
     ],
 )

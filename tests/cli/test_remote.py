@@ -87,11 +87,11 @@ def test_a_page_that_cannot_be_uploaded_is_kept_and_named(remote, monkeypatch):
             ("run", "s.yaml", "--out", "gs://a/b"),
             "gs://a/b: needs the extra gs: pip install 'gcsfs>=2024.6'",
         ),
-        (("resume", "memory://a/b"), "memory://a/b: is no result folder; nothing is there"),
+        (("resume", "memory://a/b"), "memory://a/b: is no result folder"),
         (("export", "x", "--to", URL), f"{URL}: is a URL; give a path of this machine"),
-        (("figures", "x", "--out", URL), f"{URL}: is a URL; give a path of this machine"),
-        (("compare", "x", "y", "--out", URL), f"{URL}: is a URL; give a path of this machine"),
-        (("reproduce", "x", "--out", URL), f"{URL}: is a URL; give a path of this machine"),
+        (("figures", "x", "--out", URL), f"{URL}: is a URL"),
+        (("compare", "x", "y", "--out", URL), f"{URL}: is a URL"),
+        (("reproduce", "x", "--out", URL), f"{URL}: is a URL"),
     ],
 )
 def test_what_does_not_work_is_a_line(remote, words, line, monkeypatch):

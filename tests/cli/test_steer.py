@@ -35,7 +35,7 @@ def test_what_cannot_be_extended_leaves_the_scenario_as_it_is(command, tmp_path)
     rayfed.run(mixed(), out=tmp_path / "out", page=False)
     before = (tmp_path / "out" / "scenario.yaml").read_bytes()
     cases = {
-        ("--rounds", "3"): "it is after round 12",
+        ("--rounds", "3"): "after round 12",
         (): "nothing is asked for",
         ("--seeds", "4;5"): "give numbers, such as 3,4",
         ("--set", "problem.l2=0.5"): "problem.l2 was 0.01, found 0.5",

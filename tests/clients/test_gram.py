@@ -10,13 +10,9 @@ from rayfed.clients import Clients, gram
 from rayfed.clients.gram import covers, fewest_steps
 from rayfed.clients.stacks import Grams
 from rayfed.datasets.base import Table
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.logistic_regression import LogisticRegression
-from rayfed.problems.mlp import MLP
-from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.problems import MLP, LeastSquares, LogisticRegression, SoftmaxRegression
 from rayfed.runs.serial import SerialStudy
-from rayfed.solvers import SGD
-from rayfed.solvers.adaptive import Adam
+from rayfed.solvers import SGD, Adam
 from rayfed.testing.toy import clients_of, toy_scenario
 
 RNG = np.random.default_rng(0)

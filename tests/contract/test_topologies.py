@@ -4,9 +4,7 @@ import pytest
 
 from rayfed.core.plugins import find
 from rayfed.testing.examples import COUNT, example
-from rayfed.topology import Graphs, Walker
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.shapes import Grid
+from rayfed.topology import Geometric, Graphs, Grid, Walker
 
 FREE = {name: cls for name, cls in find("walks").items() if not hasattr(cls, "example")}
 """Walks that fit any graph; the examples of others are for a ring."""

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from rayfed.algorithms.base import OLD_FLAGS, Algorithm
+from rayfed.algorithms import Algorithm
+from rayfed.algorithms.base import OLD_FLAGS
 from rayfed.core import needs
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import FRESH, MEAN, TERMS, Part, clashes, where

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import rayfed
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError
 from rayfed.population import ConstantDelay, Delay

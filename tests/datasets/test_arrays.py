@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.arrays import Arrays
+from rayfed.datasets import Arrays
 from rayfed.datasets.base import Source
 from rayfed.testing import toy_scenario
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rayfed.datasets.boston import Boston
+from rayfed.datasets import Boston
 
 
 def test_published_counts_and_moments(real):

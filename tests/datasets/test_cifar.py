@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from rayfed.cli.main import app
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import CIFAR10, CIFAR100
 from rayfed.datasets.base import Source
-from rayfed.datasets.cifar import CIFAR10, CIFAR100
 from rayfed.datasets.table import Rows
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario

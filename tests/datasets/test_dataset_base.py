@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed.core.plugins import find
-from rayfed.datasets.base import Dataset, Source, Table, standardise
-from rayfed.datasets.formulas import Line
+from rayfed.datasets import Dataset, Line
+from rayfed.datasets.base import Source, Table, standardise
 
 
 def test_the_source_knows_the_home_of_the_environment(monkeypatch):

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from rayfed.datasets import FedExPRegression
 from rayfed.datasets.base import Source
-from rayfed.datasets.fedexp import FedExPRegression, multivariate_normal
+from rayfed.datasets.fedexp import multivariate_normal
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,14 @@ import pytest
 
 import rayfed
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.base import Source
-from rayfed.datasets.fedhybrid import (
+from rayfed.datasets import (
     FedHybridBoston,
     FedHybridLogistic,
     FedHybridMushroom,
     FedHybridQuadratic,
-    cut,
-    stratified,
 )
+from rayfed.datasets.base import Source
+from rayfed.datasets.fedhybrid import cut, stratified
 
 SEED = 2022  # the authors'
 FOLLOW_UP = {"samples": 10000, "scale_mean": 0, "scale_sigma": 0.5, "ill_conditioned": 0}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Disc, Line
 from rayfed.datasets.base import Source
-from rayfed.datasets.formulas import Disc, Line
 
 
 def test_without_noise_the_points_are_on_the_line():

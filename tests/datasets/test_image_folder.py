@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import ImageFolder
 from rayfed.datasets.base import Source
-from rayfed.datasets.image_folder import ImageFolder
 from rayfed.datasets.split import split as split_rows
 from rayfed.datasets.table import Rows
 

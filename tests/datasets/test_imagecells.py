@@ -134,7 +134,7 @@ def test_test_rows_of_clients(planned, tmp_path):
         (
             {"image": [*map(encoded, GREY[:3]), None]},
             {},
-            "column 'image', row 4 is empty or NaN",
+            "column 'image', row 4",
         ),
         (
             {"a": map(encoded, GREY), "b": map(encoded, GREY)},

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import DataMissing, ScenarioError
-from rayfed.datasets import IID, Writers
+from rayfed.datasets import FEMNIST, IID, Shakespeare, Writers
 from rayfed.datasets.base import Source
-from rayfed.datasets.leaf import CHARACTERS, FEMNIST, Shakespeare
+from rayfed.datasets.leaf import CHARACTERS
 from rayfed.datasets.split import split
 from rayfed.testing import tiny_run
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rayfed.datasets.synthetic import Linear
+from rayfed.datasets import Linear
 
 IDS = np.arange(200)
 

@@ -5,9 +5,9 @@ import pytest
 from scipy.io import savemat
 
 from rayfed.core.errors import DataMissing, ScenarioError
-from rayfed.datasets import Writers
+from rayfed.datasets import EMNIST, MNIST, FashionMNIST, Writers
 from rayfed.datasets.base import Source
-from rayfed.datasets.mnist import EMNIST, MNIST, FashionMNIST, parse_idx
+from rayfed.datasets.mnist import parse_idx
 from rayfed.datasets.split import split
 from rayfed.datasets.table import Rows
 

@@ -5,8 +5,9 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from rayfed.datasets import Mushroom
 from rayfed.datasets.base import Source
-from rayfed.datasets.mushroom import ATTRIBUTES, Mushroom
+from rayfed.datasets.mushroom import ATTRIBUTES
 
 
 def load(**settings):

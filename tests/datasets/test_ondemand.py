@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rayfed.core.rng import Key
+from rayfed.datasets import Linear, Synthetic
 from rayfed.datasets.ondemand import normals
 from rayfed.datasets.sizes import LognormalSizes, UniformSizes
-from rayfed.datasets.synthetic import Linear, Synthetic
 
 GENERATORS = [
     Linear(features=5, samples=UniformSizes(low=3, high=30), shift=1.0, drift=1.0),

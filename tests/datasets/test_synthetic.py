@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from rayfed.datasets import Synthetic
 from rayfed.datasets.sizes import LognormalSizes
-from rayfed.datasets.synthetic import Synthetic, labels
+from rayfed.datasets.synthetic import labels
 
 IDS = np.arange(400)
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rayfed.datasets import IID
+from rayfed.datasets import IID, Linear
 from rayfed.datasets.base import Table
 from rayfed.datasets.sizes import UniformSizes
 from rayfed.datasets.split import split
-from rayfed.datasets.synthetic import Linear
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test
 
 # client 0 has rows 1 and 4, client 1 rows 0, 2, 3; row j is (j, 10 j), its target 100 j

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms import Algorithm
 from rayfed.core.errors import RunFailed
 from rayfed.core.needs import VECTORS
 from rayfed.engine.cohort import Cohorts

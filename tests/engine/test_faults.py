@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.fedavg import FedAvg
-from rayfed.channel.mixers import Buckets
+from rayfed.algorithms import Algorithm, FedAvg
+from rayfed.channel import Buckets
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import MEAN
 from rayfed.core.rng import Key

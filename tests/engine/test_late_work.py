@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rayfed
 from rayfed import api, testing
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Clock, StepCounter, Traffic, fitting
 from rayfed.engine.tasks import Task

@@ -8,9 +8,9 @@ import rayfed
 from rayfed import testing
 from rayfed.core.columns import names
 from rayfed.core.plugins import find
+from rayfed.datasets import Quadratics
 from rayfed.datasets.base import Source
-from rayfed.datasets.formulas import Quadratics
-from rayfed.measures.fairness import Fairness
+from rayfed.measures import Fairness
 from rayfed.numerics.evenness import evenness
 from tests.fakes.stepping import step
 

@@ -9,9 +9,8 @@ import pytest
 from scipy.special import ndtr
 
 from rayfed import api, testing
-from rayfed.algorithms.base import Algorithm
-from rayfed.algorithms.fedavg import FedAvg
-from rayfed.channel.base import Draws
+from rayfed.algorithms import Algorithm, FedAvg
+from rayfed.channel import Draws
 from rayfed.channel.privacy import epsilon
 from rayfed.cli.forecasts import server_sees, spent, traffic
 from rayfed.core.errors import RunFailed, ScenarioError

@@ -10,10 +10,10 @@ import pytest
 
 import rayfed
 from rayfed import testing
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms import Algorithm
 from rayfed.core.errors import RunFailed
 from rayfed.messages import Ask, Upload
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.selection import UniformSelection
 from tests.fakes.stepping import step
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.base import Algorithm
-from rayfed.channel.mixers import Buckets
-from rayfed.channel.stages import SecureSum
+from rayfed.algorithms import Algorithm
+from rayfed.channel import Buckets, SecureSum
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import MEAN

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import testing
-from rayfed.algorithms.fedasync import FedAsync
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAsync, FedAvg
 from rayfed.core.errors import RunFailed
 from rayfed.messages import Ask
 from rayfed.testing.studies import on_network

@@ -9,8 +9,7 @@ import pytest
 from pandas.api.types import is_bool_dtype, is_string_dtype
 
 import rayfed
-from rayfed.algorithms.baselines import LocalOnly
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg, LocalOnly
 from rayfed.core.columns import Column, names
 from rayfed.core.errors import RayfedError
 from rayfed.core.parquet import columns_in

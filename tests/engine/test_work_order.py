@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rayfed import testing
-from rayfed.algorithms.fedavg import FedAvg
-from rayfed.algorithms.fedbuff import FedBuff
+from rayfed.algorithms import FedAvg, FedBuff
 from rayfed.engine.tasks import USED
 from rayfed.messages import Upload
 from tests.fakes.stepping import step

@@ -9,12 +9,11 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.columns import names
+from rayfed.datasets import Quadratics
 from rayfed.datasets.base import Source
-from rayfed.datasets.formulas import Quadratics
-from rayfed.measures import heterogeneity
-from rayfed.measures.heterogeneity import Heterogeneity
+from rayfed.measures import Heterogeneity, heterogeneity
 from rayfed.messages import Ask, Upload
 
 LR, TAU = 1e-3, 3

@@ -53,7 +53,7 @@ def test_membership_is_uniform_over_seeds():
     ("groups", "message"),
     [
         ([Group(ids=(0, 5))], "found id 5; ids go from 0 to 4"),
-        ([Group(ids=(-1,))], "found id -1; ids go from 0 to 4"),
+        ([Group(ids=(-1,))], "found id -1"),
         ([Group(ids=(1,)), Group(ids=(2, 1))], "found id 1 twice"),
         ([Group(ids=(1,)), Group(count=5)], "the groups have 6 clients, but clients.count is 5"),
     ],

@@ -4,8 +4,8 @@ from scipy.optimize import minimize
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.problems import Circle
 from rayfed.problems.base import Batch
-from rayfed.problems.circle import Circle
 
 ALPHA = 0.2
 PROBLEM = Circle(alpha=ALPHA)

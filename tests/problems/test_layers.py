@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.problems import MLP, LogisticRegression
 from rayfed.problems.layers import head, matching
-from rayfed.problems.logistic_regression import LogisticRegression
-from rayfed.problems.mlp import MLP
 
 
 def test_the_biases_of_an_mlp_are_its_intercepts():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rayfed.problems import LeastSquares
 from rayfed.problems.base import Batch
-from rayfed.problems.least_squares import LeastSquares
 from rayfed.problems.objective import Objective
 
 

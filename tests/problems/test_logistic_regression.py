@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from rayfed.problems import LogisticRegression
 from rayfed.problems.base import Batch
-from rayfed.problems.logistic_regression import LogisticRegression
 
 PROBLEM = LogisticRegression(intercept=False)
 

@@ -10,9 +10,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.executors.serial import SerialExecutor
+from rayfed.problems import MLP, SoftmaxRegression
 from rayfed.problems.base import Batch, StepKey
-from rayfed.problems.mlp import MLP
-from rayfed.problems.softmax import SoftmaxRegression
 from rayfed.runs.driver import Driver
 from rayfed.solvers import SGD, Exponential
 from rayfed.testing.toy import clients_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.problems.objective import Objective
 
 SIZES = np.array([1, 2, 5])

@@ -3,11 +3,8 @@ import io
 import numpy as np
 import pytest
 
-from rayfed.problems.circle import Circle
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.logistic_regression import LogisticRegression
+from rayfed.problems import Circle, LeastSquares, LogisticRegression, Quadratic
 from rayfed.problems.picture import Picture
-from rayfed.problems.quadratic import Quadratic
 
 
 def test_classes_are_counted_by_class_and_by_where_they_are_put():

@@ -5,9 +5,9 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets.formulas import Quadratics
+from rayfed.datasets import Quadratics
+from rayfed.problems import Quadratic
 from rayfed.problems.base import Batch
-from rayfed.problems.quadratic import Quadratic
 
 STUDY = {
     "rounds": 1,

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from rayfed.problems import LogisticRegression, SoftmaxRegression
 from rayfed.problems.base import Batch
-from rayfed.problems.logistic_regression import LogisticRegression
-from rayfed.problems.softmax import SoftmaxRegression
 
 PROBLEM = SoftmaxRegression(intercept=False)
 

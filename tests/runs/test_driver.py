@@ -9,7 +9,7 @@ import pytest
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.run_state import read_record
 from rayfed.executors.base import HostLost
 from rayfed.executors.serial import SerialExecutor
@@ -239,12 +239,15 @@ def ends_at(number):
         yield count
 
 
-@pytest.mark.parametrize("every_s", [0, pytest.param(1e9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("every_s", "rounds"),
+    [(0, 1), *(pytest.param(every_s, 2, marks=pytest.mark.slow) for every_s in (0, 1e9))],
+)
 def test_a_crash_between_any_two_operations_on_files_changes_nothing(
-    mixed, tmp_path, assert_same, every_s
+    mixed, tmp_path, assert_same, every_s, rounds
 ):
     stateful = {"name": "local-only", "local": {"steps": 2, "batch": 4}}
-    made = mixed(rounds=2, checkpoint={"every_s": every_s}, algorithms=[stateful])
+    made = mixed(rounds=rounds, checkpoint={"every_s": every_s}, algorithms=[stateful])
     plan = api.prepare(api.read(made))
     with ends_at(10**6) as count:
         finish(plan, tmp_path / "calm")

@@ -122,7 +122,7 @@ def test_a_study_that_is_extended_twice_and_killed_in_between(tmp_path, assert_s
         ({"model_change": 0.1}, {"model_change": 0.05}),
     ],
 )
-@pytest.mark.parametrize("name", ["fedavg", "fedbuff"])
+@pytest.mark.parametrize("name", ["fedavg", pytest.param("fedbuff", marks=pytest.mark.slow)])
 def test_a_looser_rule_of_a_finished_study(tmp_path, assert_same, name, before, after):
     study = {"rounds": 60, **STUDIES[name]}
     short = ran(tmp_path / "short", stop=before, **study)
@@ -171,14 +171,14 @@ def test_an_extension_that_fails_keeps_nothing_of_the_earlier_end(tmp_path):
 def test_fewer_rounds_than_it_has(tmp_path):
     ran(tmp_path / "study", rounds=20)
     before = (tmp_path / "study" / "fedavg-seed3" / "run.json").read_bytes()
-    with pytest.raises(ScenarioError, match="found rounds: 12, but it is after round 20"):
+    with pytest.raises(ScenarioError, match="found rounds: 12"):
         extended(tmp_path / "study", {"rounds": 12})
     assert (tmp_path / "study" / "fedavg-seed3" / "run.json").read_bytes() == before
 
 
 def test_a_rule_that_would_have_ended_it_before(tmp_path):
     ran(tmp_path / "study", rounds=20)
-    said = r"stop.loss would have ended it after round 0, but it is after round 20"
+    said = r"stop.loss would have ended it after round 0"
     with pytest.raises(ScenarioError, match=said):
         extended(tmp_path / "study", {"stop": {"loss": 99.0}})
 

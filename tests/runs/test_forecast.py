@@ -6,10 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
-from rayfed.algorithms.fedbuff import FedBuff
-from rayfed.algorithms.maxfl import MaxFL
-from rayfed.algorithms.pfedme import PFedMe
+from rayfed.algorithms import FedAvg, FedBuff, MaxFL, PFedMe
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor

@@ -15,10 +15,8 @@ from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.outputs import MOST_INTERVALS, MOST_STEPS, WALK, WalkPath, away
 from rayfed.testing.toy import tiny_run, toy_scenario
-from rayfed.topology import Graphs, Metropolis, UniformWalk
+from rayfed.topology import Complete, Geometric, Graphs, Metropolis, Random, Ring, Star, UniformWalk
 from rayfed.topology.connect import components_of
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.shapes import Complete, Random, Ring, Star
 
 
 def said(tmp_path, *algorithms, **changes):

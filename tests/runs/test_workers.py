@@ -112,7 +112,7 @@ def test_workers_start_while_tables_are_written_with_one_thread(plan, tmp_path, 
 
 def test_a_plug_in_that_workers_cannot_find_is_one_line(tmp_path, monkeypatch):
     import __main__
-    from rayfed.algorithms.fedavg import FedAvg
+    from rayfed.algorithms import FedAvg
 
     class Mine(FedAvg):
         name = "mine"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rayfed.api import load
+from rayfed.datasets import FedExPRegression
 from rayfed.datasets.base import Source
-from rayfed.datasets.fedexp import FedExPRegression
 from rayfed.reproduce.studies import begin, conclude, execute, find
 from rayfed.runs.backend import ProgressDisplay
 

@@ -11,7 +11,7 @@ from scripts import golden
 
 HERE = dict.fromkeys(("OpenBLAS", "C library", "rounding"), "same")
 LISTED = {"solvers/serial/a": "finished model=1", "wide/serial/b": "finished model=2"}
-QUICK = ("availability", "control_variates", "interruptions", "perceptron", "second_order", "wide")
+QUICK = ("availability", "control_variates", "interruptions", "perceptron", "wide")
 
 
 def compare(names):

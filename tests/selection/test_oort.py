@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed import testing
-from rayfed.selection import SelectionView, UniformSelection
-from rayfed.selection.oort import Oort
+from rayfed.selection import Oort, SelectionView, UniformSelection
 from rayfed.testing import choose, reply
 from tests.fakes.stepping import step
 

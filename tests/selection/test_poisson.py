@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from rayfed.selection import SelectionView
-from rayfed.selection.simple import Poisson
+from rayfed.selection import Poisson, SelectionView
 from rayfed.testing import tiny_run
 
 

@@ -9,14 +9,15 @@ import rayfed
 from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RoundStats
-from rayfed.selection import SelectionView, UniformSelection
-from rayfed.selection.draws import distinct
-from rayfed.selection.power_of_choice import (
+from rayfed.selection import (
     AdaptivePowerOfD,
     CommunicationEfficient,
     ComputationEfficient,
     PowerOfD,
+    SelectionView,
+    UniformSelection,
 )
+from rayfed.selection.draws import distinct
 from rayfed.testing import choose, reply
 from tests.fakes.stepping import step
 

@@ -8,8 +8,7 @@ from scipy.stats import chisquare
 
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
-from rayfed.selection import All, Selection, SelectionView, UniformSelection, Weighted
-from rayfed.selection.power_of_choice import PowerOfD
+from rayfed.selection import All, PowerOfD, Selection, SelectionView, UniformSelection, Weighted
 from rayfed.testing import choose
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.solvers.adaptive import Adagrad, Adam
+from rayfed.solvers import Adagrad, Adam
 
 
 def directions(solver, gradients, pull=None):

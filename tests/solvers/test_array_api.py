@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from rayfed.core.arrays import like, namespace, to_numpy
-from rayfed.solvers import SGD
-from rayfed.solvers.adaptive import Adagrad, Adam
+from rayfed.solvers import SGD, Adagrad, Adam
 
 strict = pytest.importorskip("array_api_strict")
 SHARED = {"mu": 0.1, "weight_decay": 0.01}

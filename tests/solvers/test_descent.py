@@ -9,13 +9,9 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.clients import Clients
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.mlp import MLP
+from rayfed.problems import MLP, LeastSquares, SoftmaxRegression
 from rayfed.problems.objective import Objective
-from rayfed.problems.softmax import SoftmaxRegression
-from rayfed.solvers import SGD, Local, base, block, override
-from rayfed.solvers.adaptive import Adagrad, Adam
-from rayfed.solvers.schedules import Exponential, Step
+from rayfed.solvers import SGD, Adagrad, Adam, Exponential, Local, Step, base, block, override
 
 SIZES = np.array([5, 9, 3, 7, 9, 1, 6])
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.solvers import SGD
-from rayfed.solvers.schedules import Step
+from rayfed.solvers import SGD, Step
 
 STEPS = np.array([7, 1, 3])
 

@@ -9,8 +9,7 @@ import rayfed
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.state import RunState
 from rayfed.runs.files.records import Records
-from rayfed.solvers import SGD
-from rayfed.solvers.step_counts import AdaComm, UniformSteps
+from rayfed.solvers import SGD, AdaComm, UniformSteps
 from rayfed.study import Study
 
 IDS = np.arange(4000)

@@ -9,8 +9,7 @@ from rayfed.engine.settings import Participation
 from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.told import SettingsPanel
 from rayfed.report.read.results import Results
-from rayfed.selection import All, UniformSelection
-from rayfed.selection.power_of_choice import PowerOfD
+from rayfed.selection import All, PowerOfD, UniformSelection
 from rayfed.study import Study, expand
 
 SLOW = {"name": "constant", "mean_s": 3}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from annotated_types import Gt
 
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.population import Bernoulli, Cyclic, Exponential, Lognormal
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.selection import UniformSelection
 from rayfed.solvers import SGD
 from rayfed.testing.checks import (
@@ -21,8 +21,7 @@ from rayfed.testing.checks import (
     datasets,
 )
 from rayfed.testing.examples import example, examples
-from rayfed.topology import Metropolis
-from rayfed.topology.shapes import Ring
+from rayfed.topology import Metropolis, Ring
 
 COUNTER = itertools.count()
 
@@ -238,7 +237,7 @@ def test_examples_try_every_listed_value(tmp_path):
 def test_files_that_are_not_at_hand_skip_a_data_set(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYFED_DATA", str(tmp_path))
     monkeypatch.setattr("rayfed.datasets.fetch._cache", lambda: tmp_path / "cache")
-    from rayfed.datasets.boston import Boston
+    from rayfed.datasets import Boston
 
     with pytest.raises(Skipped, match=r"file 'boston/.*' is not available locally"):
         datasets.check_table(Boston, tmp_path)

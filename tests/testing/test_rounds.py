@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms import Algorithm
 from rayfed.messages import Ask, Wait
 from rayfed.selection import Selection, SelectionView
 from rayfed.testing import answer, choose, reply

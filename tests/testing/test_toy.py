@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets.base import Table
-from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.problems import SoftmaxRegression
 from rayfed.solvers import SGD
 from rayfed.testing import clients_of, points, tiny_run
 

@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from rayfed.topology import EdgeList, Graphs, Metropolis, UniformWalk, chain
+from rayfed.topology import (
+    Complete,
+    EdgeList,
+    Geometric,
+    Graphs,
+    Grid,
+    Metropolis,
+    Random,
+    Ring,
+    SmallWorld,
+    Star,
+    Still,
+    UniformWalk,
+    chain,
+)
 from rayfed.topology.chain import Chain
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import Still
-from rayfed.topology.shapes import Complete, Grid, Random, Ring, SmallWorld, Star
 
 
 def walked(topology, count, walk, seed=0):

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from rayfed.topology import Graphs
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import Still
+from rayfed.topology import Geometric, Graphs, Still
 
 
 def resolved(**settings):

@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.topology.mobility import GaussMarkov, Still, Waypoint
+from rayfed.topology import GaussMarkov, Still, Waypoint
 
 KEY = Key(0, "ways")
 AREA = (100.0, 50.0)

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Graphs
-from rayfed.topology.shapes import Complete, Grid, Random, Ring, SmallWorld, Star, Targets, _pairs
+from rayfed.topology import Complete, Graphs, Grid, Random, Ring, SmallWorld, Star, Targets
+from rayfed.topology.shapes import _pairs
 
 
 def grid(rows, columns):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rayfed.topology import Graphs, Metropolis, UniformWalk
-from rayfed.topology.shapes import Complete, Ring, Star, Targets
+from rayfed.topology import Complete, Graphs, Metropolis, Ring, Star, Targets, UniformWalk
 from rayfed.topology.summary import GraphSummary, WalkSummary, epoch_summaries, line, spaced, tables
 
 

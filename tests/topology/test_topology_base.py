@@ -4,11 +4,19 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Graphs, base
+from rayfed.topology import (
+    Complete,
+    GaussMarkov,
+    Geometric,
+    Graphs,
+    Random,
+    Ring,
+    Star,
+    Still,
+    Targets,
+    base,
+)
 from rayfed.topology.connect import components_of
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import GaussMarkov, Still
-from rayfed.topology.shapes import Complete, Random, Ring, Star, Targets
 
 CHANGING = {
     "drawn by rounds": Random(p=0.3, every=2, loss=0.2),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rayfed import api, testing
-from rayfed.algorithms.clusterfedvarp import By, ClusterFedVARP
+from rayfed.algorithms import ClusterFedVARP
+from rayfed.algorithms.clusterfedvarp import By
 from rayfed.executors.base import merged
 from rayfed.executors.serial import SerialExecutor
 from rayfed.messages import Groups

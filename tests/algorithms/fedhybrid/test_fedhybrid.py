@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 
 import rayfed
 from rayfed import api, testing
-from rayfed.algorithms.fedhybrid import FedHybrid, fedhybrid
+from rayfed.algorithms import FedHybrid
+from rayfed.algorithms.fedhybrid import fedhybrid
 from rayfed.algorithms.fedhybrid.theorem import Merit
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop

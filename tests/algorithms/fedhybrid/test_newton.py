@@ -55,7 +55,7 @@ def test_stragglers_are_not_the_fastest():
             "slowest 3",
             "found 'slowest 3'; give a number, a share, ids, all, fastest 5 or fastest 25%",
         ),
-        ((3, 20), "found client 20; ids go from 0 to 19"),
+        ((3, 20), "found client 20"),
         ((3, 1, 3), "found client 3 twice; list it once"),
     ],
 )

@@ -9,7 +9,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 import rayfed
 from rayfed import api
-from rayfed.algorithms.rwsadmm import RWSADMM, theory
+from rayfed.algorithms import RWSADMM
+from rayfed.algorithms.rwsadmm import theory
 from rayfed.algorithms.rwsadmm.tolerance import nearest
 from rayfed.core.errors import ScenarioError
 from rayfed.solvers import SGD

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rayfed.channel.base import Draws
+from rayfed.channel import Draws
 from rayfed.core.plugins import find
 from rayfed.core.rng import Key
 from tests.contract.references.world import SEED, SIZES, N

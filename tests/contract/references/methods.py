@@ -11,8 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rayfed.channel.base import Draws
-from rayfed.channel.codecs.sparsifiers import RandK
+from rayfed.channel import Draws, RandK
 from rayfed.core.rng import Key
 from tests.contract.references.world import RATE, SEED, SIZES, Line, N, Net
 

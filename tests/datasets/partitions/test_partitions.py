@@ -11,6 +11,7 @@ from rayfed.datasets import (
     Contiguous,
     Dirichlet,
     DirichletEqual,
+    FashionMNIST,
     Labels,
     LabelShards,
     Sizes,
@@ -18,7 +19,6 @@ from rayfed.datasets import (
     Writers,
 )
 from rayfed.datasets.base import Table
-from rayfed.datasets.mnist import FashionMNIST
 from rayfed.datasets.partitions.base import by_class
 from rayfed.datasets.split import split
 from rayfed.solvers import SGD

@@ -9,8 +9,7 @@ import pytest
 
 import rayfed
 from rayfed import api, testing
-from rayfed.algorithms.fedasync import FedAsync
-from rayfed.algorithms.staleness import ConstantStaleness
+from rayfed.algorithms import ConstantStaleness, FedAsync
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Upload
 from rayfed.testing.studies import LOCAL, mixed

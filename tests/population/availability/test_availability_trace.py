@@ -142,11 +142,11 @@ WRONG = {
         "client,start_s,end_s\n0,1,2\n0,5,5\n",
         {},
     ),
-    "trace.csv: row 1: start_s is '-1'; give a number of at least 0": (
+    "trace.csv: row 1: start_s is '-1'": (
         "client,start_s,end_s\n0,-1,2\n",
         {},
     ),
-    r"trace.csv: row 1: client is 0\.5; ids are whole numbers": (
+    r"trace.csv: row 1: client is 0\.5": (
         "client,start_s,end_s\n0.5,1,2\n",
         {},
     ),
@@ -178,7 +178,7 @@ WRONG = {
         "client,start_s,start_ms,end_ms\n0,1,1,2\n",
         {},
     ),
-    "found client 13; ids go from 0 to 12": ("client,start_s,end_s\n13,1,2\n", {}),
+    "found client 13": ("client,start_s,end_s\n13,1,2\n", {}),
     "trace.csv: row 2: device is empty": ("device,start_s,end_s\na,1,2\n,3,4\n", {}),
     "found 5; it goes with a longer repeat_s": ("client,start_s,end_s\n0,1,2\n", {"shift_s": 5}),
 }

@@ -200,7 +200,7 @@ WRONG = {
     r"p\.by: found 'size'": {"by": "size"},
     r"p: unknown key 'beta'|p\.beta: unknown key 'beta'": {"by": "rows", "beta": 1},
     r"p\.bias: found 1, which spreads without bound; give less": {"by": "lognormal", "bias": 1},
-    "p: found 2; it should be at most 1": 2,
+    "p: found 2": 2,
 }
 
 

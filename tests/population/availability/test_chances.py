@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed.population import PopulationInfo
-from rayfed.population.availability.bernoulli import Bernoulli, Chance
-from rayfed.population.availability.cyclic import Cyclic
-from rayfed.population.availability.diurnal import Diurnal
-from rayfed.population.availability.markov import Markov, Outages
+from rayfed.population import Bernoulli, Cyclic, Diurnal, Markov, Outages, PopulationInfo
+from rayfed.population.availability.bernoulli import Chance
 
 IDS = np.arange(6)
 SIZES = np.array([1, 2, 3, 4, 6, 12])

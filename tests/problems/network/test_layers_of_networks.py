@@ -11,8 +11,8 @@ from rayfed import api
 from rayfed.core.arrays import to_numpy
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.problems import Network
 from rayfed.problems.base import Batch, StepKey
-from rayfed.problems.network.network import Network
 from rayfed.testing.modules import Normed, Small
 
 KEY = Key(0, "init")

@@ -15,13 +15,12 @@ from torch.nn.utils import parameters_to_vector
 from rayfed.core.arrays import to_numpy
 from rayfed.core.errors import LibraryMissing, ScenarioError
 from rayfed.core.rng import Key
+from rayfed.problems import MLP, Network
 from rayfed.problems.base import Batch, StepKey
-from rayfed.problems.mlp import MLP
 from rayfed.problems.network import network
 from rayfed.problems.network.kernels import bound as kernels
 from rayfed.problems.network.kernels.augment import augmented, drawn
 from rayfed.problems.network.kernels.bound import BoundNetwork
-from rayfed.problems.network.network import Network
 from rayfed.problems.network.settings import Augment
 from rayfed.testing.modules import Small
 

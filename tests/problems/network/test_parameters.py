@@ -11,7 +11,7 @@ from torch import nn
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.problems.network.network import Network
+from rayfed.problems import Network
 from rayfed.runs.serial import SerialStudy
 
 KEY = Key(0, "init")

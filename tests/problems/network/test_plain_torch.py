@@ -15,7 +15,8 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from rayfed import api
-from rayfed.datasets.base import Dataset, Table
+from rayfed.datasets import Dataset
+from rayfed.datasets.base import Table
 from rayfed.testing.toy import tiny_run
 
 SIZES, STEPS, LR, ROUNDS = (9, 5, 7), 3, 0.2, 10

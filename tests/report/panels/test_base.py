@@ -114,7 +114,7 @@ def fail(self):
         (of(), "is no panel with a name"),
         (dict, "is no panel with a name"),
         ("waste", "write module:Class"),
-        ("pathlib:Path", "of Python's own library"),
+        ("pathlib:Path", "Python's own"),
         (of(name="answer", title=lambda self: "", figure=lambda self: canvas(99)), "rename it"),
         (of(name="mine", title=fail, figure=fail), "cannot be drawn: ZeroDivisionError"),
         (of(name="mine", payload={"a": float("nan")}), "cannot be drawn: ValueError"),

@@ -127,7 +127,7 @@ def test_a_broken_run_json_is_a_failed_run(tmp_path, run_writer, rows):
     (run / "run.json").write_text('{"label": ')
     (broken,) = Results.read(tmp_path).damaged
     assert (broken.label, broken.seed, broken.status) == ("fedavg", 0, "failed")
-    assert "run.json is not what was written" in broken.info["reason"]
+    assert "run.json" in broken.info["reason"]
 
 
 @pytest.mark.parametrize(("key", "value"), [
@@ -148,7 +148,7 @@ def test_a_run_json_of_odd_types_is_unreadable(tmp_path, run_writer, rows, key, 
     (run / "run.json").write_text(json.dumps(sealed(held | {key: value})))
     broken, whole = Results.read(tmp_path).runs_found
     assert (broken.label, broken.seed, broken.status) == ("fedavg", 0, "failed")
-    assert "run.json is not what was written" in broken.info["reason"]
+    assert "run.json" in broken.info["reason"]
     assert (whole.seed, whole.status) == (1, "finished")
 
 

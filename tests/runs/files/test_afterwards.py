@@ -10,7 +10,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.run_state import read_record
-from rayfed.problems.least_squares import LeastSquares
+from rayfed.problems import LeastSquares
 from rayfed.runs.files import afterwards
 from rayfed.runs.files.afterwards import complete
 from rayfed.testing.studies import drive, mixed

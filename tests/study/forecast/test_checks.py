@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.base import Algorithm
+from rayfed.algorithms import Algorithm
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask
-from rayfed.solvers import SGD
-from rayfed.solvers.step_counts import UniformSteps
+from rayfed.solvers import SGD, UniformSteps
 from rayfed.study.forecast.checks import MOST_STEPS, of_steps
 
 NOW_AND_THEN = {"name": "markov", "mean_on_s": 1e-3, "mean_off_s": 1e-3}

@@ -9,7 +9,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.forecast import MeasuredRound
-from rayfed.selection.simple import UniformSelection
+from rayfed.selection import UniformSelection
 from rayfed.study import Study
 from rayfed.study.forecast import placing
 from rayfed.study.forecast.cost import Cost

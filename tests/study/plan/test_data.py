@@ -3,18 +3,11 @@
 import numpy as np
 import pytest
 
-from rayfed.algorithms.baselines import Centralised
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import Centralised, FedAvg
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets import IID
+from rayfed.datasets import IID, Linear, Mushroom, Synthetic, Tabular
 from rayfed.datasets.base import Source
-from rayfed.datasets.mushroom import Mushroom
-from rayfed.datasets.synthetic import Linear, Synthetic
-from rayfed.datasets.tabular import Tabular
-from rayfed.problems.least_squares import LeastSquares
-from rayfed.problems.logistic_regression import LogisticRegression
-from rayfed.problems.network.network import Network
-from rayfed.problems.softmax import SoftmaxRegression
+from rayfed.problems import LeastSquares, LogisticRegression, Network, SoftmaxRegression
 from rayfed.study.plan.data import Loader, Wanted
 
 FILES = {

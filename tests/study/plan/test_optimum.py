@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets import Quadratics
 from rayfed.datasets.base import Source
-from rayfed.datasets.formulas import Quadratics
 from rayfed.study.plan import optimum as search
 
 CLIENT = np.repeat([0, 1, 2], [4, 9, 6])

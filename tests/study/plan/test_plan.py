@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.fedavg import FedAvg
+from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.runs.serial import SerialStudy
 from rayfed.study import expand

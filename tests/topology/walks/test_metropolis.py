@@ -13,11 +13,22 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import EdgeList, Graphs, Metropolis, Near, UniformWalk, Walker
+from rayfed.topology import (
+    EdgeList,
+    Geometric,
+    Graphs,
+    Grid,
+    Metropolis,
+    Near,
+    Random,
+    Ring,
+    Star,
+    Still,
+    Targets,
+    UniformWalk,
+    Walker,
+)
 from rayfed.topology.chain import Chain
-from rayfed.topology.geometric import Geometric
-from rayfed.topology.mobility import Still
-from rayfed.topology.shapes import Grid, Random, Ring, Star, Targets
 
 RULES = pytest.mark.parametrize(
     "walk", [UniformWalk(), Metropolis(), UniformWalk(lazy=0.3), Metropolis(lazy=0.5)], ids=str

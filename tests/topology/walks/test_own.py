@@ -5,9 +5,7 @@ import pytest
 from scipy import sparse
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import EdgeList, Graphs
-from rayfed.topology.shapes import Random, Ring
-from rayfed.topology.walks.own import Matrix
+from rayfed.topology import EdgeList, Graphs, Matrix, Random, Ring
 
 P = np.array(
     [[0.1, 0.5, 0.0, 0.4], [0.5, 0.2, 0.3, 0.0], [0.0, 0.3, 0.3, 0.4], [0.4, 0.0, 0.4, 0.2]]
