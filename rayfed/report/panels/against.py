@@ -23,13 +23,9 @@ from rayfed.report.figures.style import (
     line,
     x_scales,
 )
-from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Section, figure_json, short_columns
-from rayfed.report.panels.phrases import ALIKE, MOST_NAMED, joined, quoted
-from rayfed.report.read import units
 from rayfed.report.read.curves import (
     EPSILON,
-    X_AXES,
     Curve,
     clocks,
     curve,
@@ -43,6 +39,7 @@ from rayfed.report.read.results import Results
 
 HEIGHT = 400
 _MOST = 600  # points of a line
+_ALIKE = 1.05  # costs within this factor are equal
 COSTS = ("bytes_up", "time_s", EPSILON)
 _ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
 _CODED = 1.2  # bytes an update that differ by more are shown
@@ -147,18 +144,13 @@ def _in_step(frames: Sequence[pd.DataFrame]) -> bool:
     return not rounds or 2 * len(set.intersection(*rounds)) >= fewest
 
 
-def against_title(results: Results, x: str, y: str) -> str:
-    """Return which columns are drawn."""
-    under = X_AXES[x].title if x in clocks(results) else results.column(x).title
-    return f"{results.column(y).title} against {under}"
-
-
 class AgainstPanel(FigurePanel):
     """A line an algorithm through the rounds; its script draws other pairs."""
 
     name: ClassVar[str] = "against"
     section = Section.RESULTS
     rank = 40
+    heading = "Two measures against each other"
     draws = (against,)
     best_only = True
     keyed = True
@@ -167,10 +159,6 @@ class AgainstPanel(FigurePanel):
     def applies(self) -> bool:
         """Whether there are two columns to draw."""
         return len(y_columns(self.results)) > 1 and super().applies  # over a clock it is above
-
-    def title(self) -> str:
-        """Return which columns are drawn."""
-        return against_title(self.results, *first_pair(self.results))
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -271,7 +259,7 @@ def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
             ends[name] = np.hstack([np.empty((2, 0)), *(run[:, -1:] for run in runs)])
         ends = {name: pairs for name, pairs in ends.items() if pairs.size}
         costs = [pairs[0].mean() for pairs in ends.values()]
-        if len(costs) > 1 and max(costs) > ALIKE * min(costs):
+        if len(costs) > 1 and max(costs) > _ALIKE * min(costs):
             found[cost] = ends
     return found
 
@@ -292,19 +280,6 @@ def _front(means: Mapping[str, Floats], better: str | None) -> list[str]:
     return front
 
 
-def tradeoff_title(results: Results, column: str) -> str:
-    """Return the front of the first cost."""
-    cost, pairs = next(iter(_ends(results, column).items()))
-    front = _front(_means(pairs), results.column(column).better)
-    shown = f"{results.column(column).title} against {X_AXES[cost].title}"
-    if len(front) == 1:
-        return f"{quoted(front[0])} ends best and costs least: {shown}"
-    least, best = quoted(front[0]), quoted(front[-1])
-    between = len(front) - 2
-    more = f", {between} more between them" if between else ""
-    return f"From {least}, which costs least, to {best}, which ends best{more}: {shown}"
-
-
 def _per_update(results: Results, names: Collection[str]) -> list[float]:
     """Return the bytes that an update of each of some algorithms takes."""
     found = []
@@ -323,7 +298,7 @@ class TradeoffPanel(FigurePanel):
     section = Section.RESULTS
     rank = 35
     draws = (tradeoff,)
-    words = staticmethod(tradeoff_title)
+    heading = "Final value against cost"
     of_column = True
     keyed = True
     how = (
@@ -340,14 +315,14 @@ class TradeoffPanel(FigurePanel):
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Title and figure of the first column, and of each other one that can be won."""
+        """The figure of the first column, and of each other one that can be won."""
         columns = [c for c in y_columns(self.results) if self.results.column(c).better]
         shown = {c: self._of(c) for c in columns if c != self.source.y and _ends(self.results, c)}
         return super().content | {"columns": shown}
 
     def _of(self, column: str) -> dict[str, Any]:
         figure = figure_json(tradeoff(self.results, column))
-        return {"title": keep_units(tradeoff_title(self.results, column)), "figure": figure}
+        return {"title": self.title(), "figure": figure}
 
 
 def left_out(results: Results) -> go.Figure:
@@ -394,14 +369,6 @@ def _left_out_curves(results: Results) -> dict[str, Curve]:
     return found
 
 
-def left_out_title(results: Results) -> str:
-    """Return the last memory error of each algorithm, the largest first."""
-    ends = {name: float(values.mean[-1]) for name, values in _left_out_curves(results).items()}
-    order = sorted(ends, key=lambda name: -ends[name])[:MOST_NAMED]
-    texts = [f"{units.number(ends[name])} of {quoted(name)}" for name in order]
-    return f"Not sent yet in the end: a norm of {joined(texts)}"
-
-
 class LeftOutPanel(FigurePanel):
     """Unsent errors in upload memories, a line for each algorithm."""
 
@@ -409,7 +376,7 @@ class LeftOutPanel(FigurePanel):
     section = Section.RESULTS
     rank = 38
     draws = (left_out,)
-    words = staticmethod(left_out_title)
+    heading = "Error memories of the codecs"
     best_only = True
     keyed = True
     how = (

@@ -300,7 +300,7 @@ class Panel:
 
 
 def _unwritten(*_: Any) -> Any:
-    raise NotImplementedError("write its title() and its figure()")
+    raise NotImplementedError("write its figure()")
 
 
 class TemplatedFigure(Panel):
@@ -308,8 +308,8 @@ class TemplatedFigure(Panel):
 
     Attributes
     ----------
-    words : function
-        Returns the title, from the results or of a run.
+    heading : str
+        A noun phrase above the figure; a panel may write its `title` instead.
     keyed : bool
         Whether the key of the algorithms that it draws stands above it, which hides and shows their
         lines. Its traces then have the algorithm's name in ``meta["name"]``. Names at the ends of
@@ -320,7 +320,7 @@ class TemplatedFigure(Panel):
         Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
     """
 
-    words: ClassVar[Callable[..., str]] = staticmethod(_unwritten)
+    heading: ClassVar[str] = ""
     draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
     clickable: ClassVar[bool] = False
@@ -333,14 +333,14 @@ class TemplatedFigure(Panel):
 
 
 class FigurePanel(TemplatedFigure):
-    """One figure of the whole study: a `title` and a `figure`.
+    """One figure of the whole study: a `heading` and a `figure`.
 
     Attributes
     ----------
     by_case : bool
         Whether a study with cases has one for each of them, of which the reader chooses.
     of_column : bool
-        Whether `draws` and `words` take the column that is drawn first, besides the results.
+        Whether `draws` takes the column that is drawn first, besides the results.
     """
 
     by_case: ClassVar[bool] = True
@@ -354,8 +354,8 @@ class FigurePanel(TemplatedFigure):
         return False
 
     def title(self) -> str:
-        """Return the title, a sentence that is computed from the data."""
-        return type(self).words(*self.subject)
+        """Return the title; by default the `heading`."""
+        return self.heading
 
     def figure(self) -> go.Figure:
         """Return the figure; raise `NothingToDraw` where the results do not have it."""
@@ -363,7 +363,7 @@ class FigurePanel(TemplatedFigure):
 
     @property
     def subject(self) -> tuple[Any, ...]:
-        """The argument of the figure and the title."""
+        """The arguments of the figure."""
         return (self.results, self.source.y) if self.of_column else (self.results,)
 
     @cached_property
@@ -407,13 +407,13 @@ class FigurePanel(TemplatedFigure):
 
 
 class RunPanel(TemplatedFigure):
-    """A figure for each run, of which the reader chooses one: a `title` and a `figure` of a run."""
+    """A figure for each run, of which the reader chooses one: a `heading`, and a `figure`."""
 
     notes: ClassVar[bool] = True
 
     def title(self, run: RunRecord) -> str:
-        """Return the title of a run's figure, a sentence that is computed from the data."""
-        return type(self).words(run)
+        """Return the title of a run's figure; by default the `heading`."""
+        return self.heading
 
     def figure(self, run: RunRecord) -> go.Figure:
         """Return the figure of a run; raise `NothingToDraw` if its data are missing."""

@@ -13,11 +13,8 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
-from rayfed.report.html import keep_units
-from rayfed.report.panels.answers import verdict_text
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
-from rayfed.report.panels.phrases import goal, quoted
-from rayfed.report.ranking import Ranking
+from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, last_values
 from rayfed.report.read.results import Results
@@ -167,25 +164,6 @@ def final_values(
     return {name: values for name, values in found.items() if name in best}
 
 
-def finals_title(results: Results, column: str) -> str:
-    """Return the final values of the best algorithm, and the verdict on it."""
-    shown, values = results.column(column), final_values(results, column)
-    found = Ranking.of_finals(results, column, results.rivals)
-    if not values:
-        return f"No {shown.title} is recorded"
-    if results.unlike or shown.better is None or not found.ranking:
-        return f"The final {shown.title} of each run"
-    best = found.ranking[0]
-    text = f"{quoted(best)} ends at {shown.title} {_range(values[best])}"
-    return text if found.verdict is None else f"{text}: {verdict_text(found.verdict)}"
-
-
-def _range(values: Floats) -> str:
-    """Return the least and the largest of values, or the only one."""
-    low, high = units.number(float(values.min())), units.number(float(values.max()))
-    return low if low == high else f"{low} to {high}"
-
-
 class FinalsPanel(FigurePanel):
     """A dot for the last value of each run, of the column that is shown above."""
 
@@ -193,7 +171,7 @@ class FinalsPanel(FigurePanel):
     section = Section.RESULTS
     rank = 30
     draws = (finals,)
-    words = staticmethod(finals_title)
+    heading = "Final values"
     of_column = True
 
     @property
@@ -218,7 +196,7 @@ class FinalsPanel(FigurePanel):
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """The figure of the first column, and title, axis and values of each column."""
+        """The figure of the first column, and axis and values of each column."""
         columns = {column: self._column(column) for column in self.source.columns}
         return super().content | {"columns": columns}
 
@@ -227,7 +205,6 @@ class FinalsPanel(FigurePanel):
         ends = column_axis(self.results.column(column), list(values.values()), "final ")
         axis = go.layout.XAxis(ends).to_plotly_json()
         return {
-            "title": keep_units(finals_title(self.results, column)),
             "axis": {"dtick": None, "tickformat": ""} | axis,  # not those of the column before
             "seeds": {name: short(ends) for name, ends in values.items()},
             "mean": {name: short([ends.mean()]) for name, ends in values.items()},

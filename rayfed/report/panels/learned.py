@@ -14,8 +14,7 @@ from rayfed.report.figures.marks import NothingToDraw, dotted_rows
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import algorithm_styles, canvas, fade, fitted, y_range
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
-from rayfed.report.panels.phrases import competing, joined, quoted
-from rayfed.report.read import breakdown, units
+from rayfed.report.read import breakdown
 from rayfed.report.read.breakdown import class_names
 from rayfed.report.read.outputs import Fit, Pulls
 from rayfed.report.read.results import Results, RunRecord
@@ -63,6 +62,8 @@ def fit(results: Results, name: str, seed: int) -> go.Figure:
     draw = {"curve": _curve, "numbers": _numbers, "classes": _classes}[run.fit.kind]
     figure = canvas(HEIGHT, hovermode="closest")
     draw(figure, run.fit, style)
+    if run.fit.text:
+        figure.update_layout(meta={"note": f"The model is {run.fit.text}."})
     if run.fit.kind == "classes":
         names = class_names(run, len(run.fit.counts))
         figure.update_traces(x=names, y=names)
@@ -118,26 +119,6 @@ def _xy(points: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32
     return x, y
 
 
-def fit_title(run: RunRecord) -> str:
-    """Return the score of the final model of a run on its rows."""
-    found, name = run.fit, quoted(run.name)
-    assert found is not None
-    if found.kind == "curve":
-        return f"{name} found {found.text}"
-    if found.kind == "numbers":
-        error = float(np.sqrt(np.mean((found.points[:, 1] - found.points[:, 0]) ** 2)))
-        return (
-            f"The predictions of {name} are off by {units.number(error)} (root mean square) on "
-            f"{_rows(run, len(found.points))}"
-        )
-    right, total = int(np.trace(found.counts)), int(found.counts.sum())
-    return f"{name} puts {right:,} of {_rows(run, total)} into their class"
-
-
-def _rows(run: RunRecord, count: int) -> str:
-    return f"{count:,} {run.info.get('scored') or 'drawn'} rows".replace("server", "test")
-
-
 class FitPanel(RunPanel):
     """The fit of the chosen run; a run without one leaves the place of its figure empty."""
 
@@ -145,7 +126,7 @@ class FitPanel(RunPanel):
     section = Section.LEARNED
     rank = 0
     draws = (fit,)
-    words = staticmethod(fit_title)
+    heading = "Predictions of the final model"
 
     @property
     def how(self) -> str:
@@ -233,22 +214,6 @@ def _server(run: RunRecord) -> Floats:
     return rows.to_numpy(np.float64)
 
 
-def paths_title(run: RunRecord) -> str:
-    """Return the distance of local models at first and last, and the server's position."""
-    assert run.pulls is not None
-    first, last = (units.number(_spread(run.pulls.ends[k])) for k in (0, -1))
-    text = f"Local models end {first} apart at first and {last} at last"
-    off = float(np.linalg.norm(_server(run)[-1, 1:] - run.pulls.lowest))
-    if not np.isfinite(off):  # the run diverged
-        return text
-    return f"{text}, and {quoted(run.name)} is {units.number(off)} from the lowest point of the map"
-
-
-def _spread(ends: Floats) -> float:
-    """Return the mean distance of models (K, 2) from their mean."""
-    return float(np.linalg.norm(ends - ends.mean(axis=0), axis=1).mean())
-
-
 class PathsPanel(RunPanel):
     """The paths of the chosen run; a run without them leaves the place of its figure empty."""
 
@@ -256,7 +221,7 @@ class PathsPanel(RunPanel):
     section = Section.LEARNED
     rank = 1
     draws = (paths,)
-    words = staticmethod(paths_title)
+    heading = "Paths of the server and local models"
     how = (
         "The line is the server's model, from round to round over the contours of F. Thin lines "
         "lead to where the local work of single clients ends, in a dozen rounds. Shows the run "
@@ -266,7 +231,6 @@ class PathsPanel(RunPanel):
 
 MOST = 40
 """Rows of the figure; of more classes those are left out that models know best."""
-_NAMED = 2  # steps
 
 
 def classes(results: Results) -> go.Figure:
@@ -301,17 +265,6 @@ def classes(results: Results) -> go.Figure:
     return figure
 
 
-def classes_title(results: Results) -> str:
-    """Return the hardest class, and its share classified right by each algorithm."""
-    values = breakdown.classes(results)
-    rivals = competing(results, values.columns)
-    hardest = str(values[rivals].mean(axis=1).idxmin())
-    right = {name: float(values[name][hardest]) for name in rivals}
-    order = sorted(rivals, key=lambda name: right[name], reverse=True)
-    texts = [f"{units.number(100 * right[name])} % with {quoted(name)}" for name in order]
-    return f"Class {hardest} is the hardest: {joined(texts)} of its rows are right"
-
-
 class ClassesPanel(FigurePanel):
     """The accuracy of each class, a dot for each algorithm."""
 
@@ -319,7 +272,7 @@ class ClassesPanel(FigurePanel):
     section = Section.LEARNED
     rank = 10
     draws = (classes,)
-    words = staticmethod(classes_title)
+    heading = "Accuracy by class"
     best_only = True
     keyed = True
 
@@ -368,22 +321,6 @@ def layers(results: Results) -> go.Figure:
     return figure.update_xaxes(axis)
 
 
-def layers_title(results: Results) -> str:
-    """Return which layers drift most and least, under the rival that drifts most."""
-    values = breakdown.layers(results)
-    name = str(values[competing(results, values.columns)].max().idxmax())
-    drift = values[name].dropna()
-    most, least = str(drift.idxmax()), str(drift.idxmin())
-    text = f"Local models of {quoted(name)} differ most in layer {most}, by {_share(drift[most])}"
-    if len(drift) == 1:
-        return f"{text} of its norm"
-    return f"{text} of its norm, and least in {least}, by {_share(drift[least])}"
-
-
-def _share(value: float) -> str:
-    return f"{units.number(100 * float(value))} %"
-
-
 class LayersPanel(FigurePanel):
     """The drift of each layer at the end, a dot for each algorithm."""
 
@@ -391,7 +328,7 @@ class LayersPanel(FigurePanel):
     section = Section.LEARNED
     rank = 20
     draws = (layers,)
-    words = staticmethod(layers_title)
+    heading = "Drift of local models by layer"
     best_only = True
     keyed = True
     how = (
@@ -429,16 +366,6 @@ def profile(results: Results) -> go.Figure:
     return figure
 
 
-def profile_title(results: Results) -> str:
-    """Return the longest step under the first rival, and the wall time of a round."""
-    frame = breakdown.steps(results)
-    name = competing(results, frame.columns)[0]
-    taken = frame[name].drop(breakdown.MEAN_ACTOR, errors="ignore").sort_values(ascending=False)
-    total = float(taken.sum())
-    parts = [f"{units.share(ms / total)} {step}" for step, ms in taken.iloc[:_NAMED].items()]
-    return f"A round of {quoted(name)} took {units.number(total)} ms: {joined(parts)}"
-
-
 class ProfilePanel(FigurePanel):
     """The wall-clock time of each step of a round, a dot for each algorithm."""
 
@@ -446,7 +373,7 @@ class ProfilePanel(FigurePanel):
     section = Section.MACHINE
     rank = 0
     draws = (profile,)
-    words = staticmethod(profile_title)
+    heading = "Wall time of a round by step"
     keyed = True
     how = (
         "Wall-clock milliseconds of this machine for a round, on average over the rounds of "

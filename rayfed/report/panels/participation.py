@@ -24,8 +24,7 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.panels.base import RunPanel, Section
-from rayfed.report.panels.phrases import quoted, times
-from rayfed.report.read import breakdown, units
+from rayfed.report.read import breakdown
 from rayfed.report.read.results import Results, RunRecord
 
 _HISTOGRAM = 400
@@ -37,7 +36,6 @@ BINS = tuple(str(k) for k in range(0, 101, 10))
 HEIGHT = 400
 _COARSE = (10, 30)  # of more than `MOST_DOTS` clients, of whom single ones would be noise
 _SYMBOLS = {"others": "circle", "slowest": "circle-open", "faulty": FAULTY}
-_SINGLE = 60  # most clients of whom a sentence names one
 
 
 def labels(results: Results, name: str, seed: int) -> go.Figure:
@@ -137,22 +135,6 @@ def _name_labels(axis: go.layout.XAxis | go.layout.YAxis, counts: pd.DataFrame) 
     axis.update(dtick=1 if few else None, nticks=None if few else 20, tickangle=0)
 
 
-def labels_title(run: RunRecord) -> str:
-    """Return the number of labels per client, and the share of the most common one."""
-    counts = counted(run)
-    held = np.sort((counts.to_numpy() > 0).sum(axis=1))
-    low, high, total = int(held[0]), int(held[-1]), counts.shape[1]
-    if low == high:
-        number = f"Each client holds {'all' if low == total else low} of {total} labels"
-    else:
-        half = int(held[(len(held) - 1) // 2])
-        number = f"Half of the clients hold at most {half} of {total} labels"
-        if half == total:
-            number = f"More than half of the clients hold all {total} labels"
-    top = float(label_shares(counts).max(axis=1).mean())
-    return f"{number}; the most common one has {units.share(top)} of a client's rows on average"
-
-
 class LabelsPanel(RunPanel):
     """The labels of each client, or of many clients together."""
 
@@ -160,7 +142,7 @@ class LabelsPanel(RunPanel):
     section = Section.FAIRNESS
     rank = 0
     draws = (labels,)
-    words = staticmethod(labels_title)
+    heading = "Labels of each client"
     clickable = True
 
     @property
@@ -322,52 +304,6 @@ def _add_dots(
     )  # fmt: skip
 
 
-def title(run: RunRecord) -> str:
-    """Return the part of the slowest fifth of clients in updates against their share of rows."""
-    shares = client_shares(run)
-    if shares["speed_s"].isna().all() or len(shares) < 2:
-        return f"{len(shares):,} clients took part with {quoted(run.name)}"
-    slow = shares.iloc[len(shares) - fifth(len(shares)) :]
-    updates, data = float(slow["updates"].sum()), float(slow["data"].sum())
-    return (
-        f"With {quoted(run.name)} the slowest fifth of the clients gave {units.share(updates)} of "
-        f"the updates and hold {units.share(data)} of the data{faulty_gave(run, shares)}"
-    )
-
-
-def faulty_gave(run: RunRecord, shares: pd.DataFrame) -> str:
-    """Return the part of faulty clients, as the end of a sentence; empty without any."""
-    faulty = shares.loc[shares.index.isin(list(run.faults)), "updates"]
-    if not len(faulty):
-        return ""
-    who = "one that is faulty" if len(faulty) == 1 else f"{len(faulty):,} that are faulty"
-    return f"; {who} gave {units.share(float(faulty.sum()))} of the updates"
-
-
-def rounds_title(run: RunRecord) -> str:
-    """Return the participation of clients, from the rarest to the most frequent.
-
-    Only clients that are recorded are counted.
-    """
-    used = client_shares(run)["used"]
-    rounds = int(run.rounds["round"].max())
-    if not len(used):
-        return "Who took part in which rounds"
-    low, high = int(used.min()), int(used.max())
-    if low == high:
-        return f"Every client took part {times(low)} in {rounds:,} rounds"
-    if len(used) > _SINGLE:
-        return f"Clients took part {low} to {high} times in {rounds:,} rounds, on average " + (
-            f"{units.number(float(used.mean()), 2)} times"
-        )
-    seldom = f"took part least, {times(low)}" if low else "never took part"
-    rare, often = run.called((used.idxmin(), used.idxmax()))
-    return (
-        f"Client {rare} {seldom} in {rounds:,} rounds, "
-        f"client {often} {'most' if low else 'most often'}, {times(high)}"
-    )
-
-
 class ParticipationPanel(RunPanel):
     """Each client's share of the updates against its share of the data."""
 
@@ -375,7 +311,7 @@ class ParticipationPanel(RunPanel):
     section = Section.FAIRNESS
     rank = 10
     draws = (participation,)
-    words = staticmethod(title)
+    heading = "Updates and data by client speed"
     clickable = True
 
     @property
@@ -405,7 +341,7 @@ class ParticipationOverRoundsPanel(RunPanel):
     section = Section.FAIRNESS
     rank = 20
     draws = (participation_over_rounds,)
-    words = staticmethod(rounds_title)
+    heading = "Participation in each round"
 
     @property
     def how(self) -> str:

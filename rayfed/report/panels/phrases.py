@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rayfed.core.columns import Column
 from rayfed.report.read import units
-from rayfed.report.read.results import Results
 
 MOST_NAMED = 3  # most algorithms that a sentence names
-ALIKE = 1.05  # times or costs within this factor are one
 
 
 def quoted(name: object) -> str:
@@ -46,11 +44,6 @@ def named(names: Iterable[object]) -> str:
     'FedAvg and “FedAvg, server step 10”'
     """
     return joined([quoted(name) for name in names])
-
-
-def competing(results: Results, known: Collection[str]) -> list[str]:
-    """Return the ranked ones of some names; all if none is ranked."""
-    return [name for name in results.rivals if name in known] or [*map(str, known)]
 
 
 def listed(parts: Sequence[str]) -> str:

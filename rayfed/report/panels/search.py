@@ -24,7 +24,6 @@ from rayfed.report.figures.style import (
     x_scales,
 )  # fmt: skip
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.phrases import joined
 from rayfed.report.read import units
 from rayfed.report.read.curves import Curve, curve, history
 from rayfed.report.read.results import Results
@@ -252,38 +251,6 @@ def importance(results: Results | Searched) -> go.Figure:
     return figure.update_yaxes(autorange="reversed", showgrid=False)
 
 
-def trials_title(searched: Searched) -> str:
-    """Return the score of the best trial of each algorithm, the best first."""
-    best, column = searched.best, searched.results.column(searched.best.aim.column)
-    order = sorted(best.winners, key=lambda winner: winner.best.place(best.aim))
-    texts = [
-        f"{units.number(winner.best.value)} by {winner.best.algorithm}"
-        + (f" in {winner.tried} trials" if winner.tried > 1 else "")
-        + (f" (undecided against {winner.undecided} more)" if winner.undecided else "")
-        for winner in order
-        if not winner.best.failed
-    ]
-    return f"The best {column.title} is {joined(texts)}" if texts else "Every trial failed"
-
-
-def coordinates_title(searched: Searched) -> str:
-    """Return the values of the best trial of each algorithm."""
-    labels = [label for label in searched.labels if searched.space(label)]
-    chosen = {label: text_of(searched.values(searched.chosen(label))) for label in labels}
-    return f"The best trials are {joined([f'{label} with {chosen[label]}' for label in labels])}"
-
-
-def importance_title(searched: Searched) -> str:
-    """Return the key that matters most for each algorithm."""
-    texts = []
-    for label in searched.labels:
-        if shares := searched.importance(label):
-            key = max(shares, key=lambda key: shares[key])
-            name, share = key.rpartition(".")[2], units.number(100 * shares[key], 2)
-            texts.append(f"{name} with {share} % for {label}")
-    return f"The most important key is {joined(texts)}"
-
-
 class _SearchPanel(FigurePanel):
     """Base of the panels of a search, which are made from all its trials."""
 
@@ -302,7 +269,7 @@ class TrialsPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 0
     draws = (trials,)
-    words = staticmethod(trials_title)
+    heading = "Scores of the trials"
     keyed = True
 
     @property
@@ -323,7 +290,7 @@ class CoordinatesPanel(_SearchPanel):
     section = Section.SEARCH
     rank = 10
     draws = (coordinates,)
-    words = staticmethod(coordinates_title)
+    heading = "Values of the trials"
     how = (
         "A line is a trial: it crosses each axis at the value that it chose, and the last one "
         "at what it reached, the best at the top and failures at the bottom. A best line near "
@@ -338,7 +305,7 @@ class ImportancePanel(_SearchPanel):
     section = Section.SEARCH
     rank = 20
     draws = (importance,)
-    words = staticmethod(importance_title)
+    heading = "Importance of each key"
     how = (
         "How much the values of a key in the best quarter of the trials differ from those in all "
         "(PED-ANOVA of Optuna). The shares add up to 100 %, also where chance alone decides."

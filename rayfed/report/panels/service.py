@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +17,6 @@ from rayfed.report.figures.clients import (
     TENTHS,
     clients_across,
     clients_over_rounds,
-    fifth,
     tenths_across,
 )
 from rayfed.report.figures.labels import label_ends
@@ -35,9 +33,7 @@ from rayfed.report.figures.style import (
     spans_decades,
     y_range,
 )
-from rayfed.report.html import keep_units
 from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, figure_json, short
-from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import personal as own_models
 from rayfed.report.read import units
 from rayfed.report.read.curves import thin
@@ -144,39 +140,6 @@ def sorted_clients(results: Results, name: str, column: str) -> Floats:
     return mean
 
 
-def worst_tenth(results: Results, name: str, column: str) -> float:
-    """Return the mean value of the worst tenth of clients (at least one), mean over seeds."""
-    runs = client_values(results, name, column)
-    if not runs:
-        return float("nan")
-    return float(np.mean([values[: max(1, -(-len(values) // 10))].mean() for values in runs]))
-
-
-def fairness_title(results: Results) -> str:
-    """Return the quality for the worst-served tenth of clients under each algorithm."""
-    column = fairness_column(results)
-    values = {name: worst_tenth(results, name, column) for name in results.names}
-    known = {name: value for name, value in values.items() if math.isfinite(value)}
-    rivals = competing(results, known)
-    order = sorted(rivals, key=lambda name: known[name], reverse=column == "accuracy")
-    texts = [f"{units.number(known[name])} with {quoted(name)}" for name in order[:MOST_NAMED]]
-    text = f"The worst-served tenth of the clients has {column} {joined(texts)}"
-    honest = honest_mean(results, order[0], column)
-    if math.isfinite(honest):
-        text += f"; the honest have {units.number(honest)} on average with {quoted(order[0])}"
-    return text
-
-
-def honest_mean(results: Results, name: str, column: str) -> float:
-    """Return the mean over honest clients, mean over seeds; NaN where none is faulty."""
-    means = []
-    for run in results.usable(name):
-        if column in run.clients and run.faults:
-            honest = ~run.clients["client"].isin(list(run.faults))
-            means.append(float(run.clients.loc[honest, column].astype(float).mean()))
-    return float(np.mean(means)) if means else float("nan")
-
-
 class FairnessPanel(FigurePanel):
     """A line for each algorithm over the clients in order of their accuracy or loss."""
 
@@ -184,7 +147,7 @@ class FairnessPanel(FigurePanel):
     section = Section.FAIRNESS
     rank = 30
     draws = (fairness,)
-    words = staticmethod(fairness_title)
+    heading = "Quality of the model for each client"
     best_only = True
     keyed = True
 
@@ -258,19 +221,6 @@ def _add_tenths(figure: go.Figure, values: pd.Series, colour: str, measure: str)
     tenths_across(figure, len(values))
 
 
-def pace_title(run: RunRecord) -> str:
-    """Return the quality for the slowest fifth of clients, and for the others."""
-    measure, clients = served(run)
-    split = len(clients) - fifth(len(clients))
-    others, slow = (
-        clients[measure].iloc[part].mean() for part in (slice(split), slice(split, None))
-    )
-    return (
-        f"With {quoted(run.name)} the slowest fifth of the clients has {measure} "
-        f"{units.number(slow)} on average, the others {units.number(others)}"
-    )
-
-
 class PacePanel(RunPanel):
     """The accuracy of each client, or its loss, against the time of its local steps."""
 
@@ -278,7 +228,7 @@ class PacePanel(RunPanel):
     section = Section.FAIRNESS
     rank = 40
     draws = (pace,)
-    words = staticmethod(pace_title)
+    heading = "Quality of the model by client speed"
     clickable = True
 
     @property
@@ -459,32 +409,6 @@ def _run_with_models(results: Results, name: str, seed: int) -> RunRecord:
     return run
 
 
-def personal_title(run: RunRecord) -> str:
-    """Return the number of clients better served by own models, and the worst-served one."""
-    values, measure, name = own_models.ends(run), own_models.measure(run), quoted(run.name)
-    total = f"{len(values):,} client{'s' * (len(values) != 1)}"
-    (who, own), (_, shared) = (
-        _worst(values[part].to_numpy(float), measure) for part in values.columns[:2]
-    )
-    if values["shared"].isna().all():
-        return f"With {name} there is no shared model; {who} has {measure} {own} with its own"
-    better, worse, alike = own_models.gains(run)
-    clients = f"all {total}" if better == len(values) > 1 else f"{better:,} of {total}"
-    text = f"With {name} own models serve {clients} better than the shared one"
-    rest = [(worse, "worse"), (alike, "about as well")]
-    text = joined([text, *(f"{count:,} {how_well}" for count, how_well in rest if count)])
-    return f"{text}; {who} has {measure} {own} instead of {shared}"
-
-
-def _worst(values: Floats, measure: str) -> tuple[str, str]:
-    """Return the worst-served client and its value; for many clients the mean of a tenth."""
-    order = np.sort(values) if measure == "accuracy" else -np.sort(-values)
-    if len(order) <= SINGLE:
-        return "the worst-served client", units.number(float(order[0]))
-    tenth = order[: math.ceil(len(order) / 10)]
-    return "the worst-served tenth", units.number(float(tenth.mean()))
-
-
 def personal_how(run: RunRecord) -> str:
     """Return the caption of the figure of last values."""
     measure, many = own_models.measure(run), len(own_models.ends(run)) > SINGLE
@@ -501,9 +425,6 @@ def personal_how(run: RunRecord) -> str:
             "shared model on the same rows; the line between them is what a model of its own "
             "changes."
         )
-    if own_models.distances(run) is not None:
-        margin = "half a point" if measure == "accuracy" else "1 %"
-        text += f" Within {margin} of each other they count as serving a client alike."
     whole = own_models.whole(run)
     on_server = measure == "accuracy" and run.info.get("scored") == "server"
     text += " Accuracies are on the clients' training rows." * on_server
@@ -518,19 +439,6 @@ def never_asked(run: RunRecord) -> str:
     values = own_models.ends(run)
     never = int((~values["asked"]).sum())
     return f"{never:,} of {len(values):,} clients were never asked." if never else ""
-
-
-def personal_rounds_title(run: RunRecord) -> str:
-    """Return the quality of own models at first and at last, on average and at worst."""
-    measure, values = own_models.measure(run), own_models.over_rounds(run)
-    ends = [values.iloc[place].to_numpy(float) for place in (0, -1)]
-    first, last = (units.number(float(row.mean())) for row in ends)
-    (who, worst_first), (_, worst_last) = (_worst(row, measure) for row in ends)
-    return (
-        f"In {int(values.index[-1]):,} rounds the mean {measure} of own models with "
-        f"{quoted(run.name)} went from {first} to {last}, that of {who} from {worst_first} to "
-        f"{worst_last}"
-    )
 
 
 class PersonalPanel(Panel):
@@ -561,13 +469,11 @@ class PersonalPanel(Panel):
 
     def _run(self, run: RunRecord) -> dict[str, Any]:
         rounds = int(np.clip(MOST_CELLS // (len(self.runs) * SINGLE), 10, 100))
-        titles = {"personal": personal_title(run), "personal-rounds": personal_rounds_title(run)}
         over_rounds = personal_over_rounds(self.results, run.name, run.seed, rounds)
         return {
             "name": run.name,
             "seed": run.seed,
             "place": self.source.colour_place(run.name),
-            "titles": {figure: keep_units(text) for figure, text in titles.items()},
             "how": personal_how(run),
             "note": never_asked(run),
             "dots": len(own_models.ends(run)) <= SINGLE,

@@ -31,7 +31,6 @@ from rayfed.report.figures.style import (
 from rayfed.report.html import environment, keep_units
 from rayfed.report.panels.answers import of_ranks
 from rayfed.report.panels.base import Draw, Panel, Section, figure_json
-from rayfed.report.panels.phrases import goal, quoted
 from rayfed.report.pivot import pivot, ranks, standings
 from rayfed.report.read import sweeps, units
 from rayfed.report.read.curves import first_column, stopped_at
@@ -243,48 +242,6 @@ def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> 
     marks.texts(figure, "failed", x, y, ["failed"] * len(failed), font, cliponaxis=None)
 
 
-def sweep_title(results: Results, sweep: SweptPoints, column: str) -> str:
-    """Return at which point of a sweep the last value was best, or came soonest."""
-    ends = sweep.values(results, column)
-    rows = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
-    shown, stop = results.column(column), stopped_at(results, column)
-    if stop is not None:
-        return _soonest(sweep, rows, goal(shown, stop), len(ends))
-    if not len(rows):
-        return f"No point of the sweep ended with a {shown.title}"
-    if shown.better == "higher":
-        rows = rows[::-1]
-    first, last = rows.iloc[0], rows.iloc[-1]
-    best, worst = ("smallest", "largest") if shown.better is None else ("best", "worst")
-    text = f"The {best} final {shown.title}, {units.number(first['value'])}, is "
-    text += f"{quoted(first['series'])}'s with {_point(sweep, first)}; "
-    text += f"the {worst}, {units.number(last['value'])}, "
-    text += f"{quoted(last['series'])}'s with " if len(sweep.series) > 1 else "comes with "
-    text += _point(sweep, last)
-    failed = int(ends["failed"].sum())
-    return text + (f"; {failed} of {len(ends)} points failed" if failed else "")
-
-
-def _soonest(sweep: SweptPoints, rows: pd.DataFrame, aim: str, count: int) -> str:
-    """Return where a goal took the fewest rounds, and where the most; rows are in that order."""
-    if not len(rows):
-        return f"No point of the sweep reached {aim}"
-    ends = [
-        f"{units.count(row['value'])} "
-        + f"by {quoted(row['series'])} " * (len(sweep.series) > 1)
-        + f"with {_point(sweep, row)}"
-        for _, row in rows.iloc[[0, -1]].iterrows()
-    ]
-    text = f"The fewest rounds to {aim} are {ends[0]}, the most {ends[1]}"
-    missed = count - len(rows)
-    return text + (f"; {missed} of {count} points did not reach it" if missed else "")
-
-
-def _point(sweep: SweptPoints, row: pd.Series) -> str:
-    pairs = zip(sweep.titles, sweep.keys, strict=True)
-    return " and ".join(f"{name} {units.setting(row[key])}" for name, key in pairs)
-
-
 class _ColumnsPanel(Panel):
     """Base of panels that show something of the column that is chosen to be shown."""
 
@@ -326,10 +283,9 @@ class SweepPanel(_ColumnsPanel):
         return False
 
     def of(self, column: str) -> dict[str, Any]:
-        """Return the title and the figures of a column."""
+        """Return the figures of a column."""
         figures = sweep_figures(self.results, self.sweep, column)
-        text = keep_units(sweep_title(self.results, self.sweep, column))
-        return {"title": text, "figures": [figure_json(figure) for figure in figures]}
+        return {"figures": [figure_json(figure) for figure in figures]}
 
     @property
     def maps(self) -> bool:

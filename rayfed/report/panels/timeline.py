@@ -17,8 +17,7 @@ from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section, short
-from rayfed.report.panels.phrases import joined, quoted
-from rayfed.report.read import breakdown, units
+from rayfed.report.read import breakdown
 from rayfed.report.read.curves import X_AXES
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import FIRST_EVENTS
@@ -36,7 +35,6 @@ _COLOURS = LIGHT | {"finished": LIGHT["strip"], "idle": LIGHT["waiting"]}
 _TOLD = ["round", "client", "status"]
 EVERY_BAR = 15_000  # bars of all timelines together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
-_NOTABLE = 0.005  # least share of waiting that is worth a word
 
 
 @dataclass(frozen=True)
@@ -390,25 +388,6 @@ def _hover(part: str, unit: str) -> str:
     )
 
 
-def title(run: RunRecord) -> str:
-    """Return the length of a round, and the share that clients waited for the slowest."""
-    ends = run.rounds["time_s"].to_numpy(float)
-    length = float(np.diff(ends).mean())
-    text = f"A round of {quoted(run.name)} took {units.duration(length)} on average"
-    if run.faults:
-        kinds = list(dict.fromkeys(run.faults.values()))
-        are = "is" if len(run.faults) == 1 else "are"
-        text += f"; {len(run.faults):,} of its clients {are} faulty ({joined(kinds)})"
-    waited = run.usage.waiting_share
-    if waited >= _NOTABLE:
-        text += f"; its clients spent {units.share(waited)} of it waiting for the slowest"
-    late, lost = (float(run.usage.asked[kind].sum()) / run.asked for kind in ("late", "dropped"))
-    parts = [f"{units.share(late)} of the replies came late"] if late else []
-    if lost:
-        parts.append(f"{units.share(lost)} {'' if late else 'of the replies '}were lost on the way")
-    return text + (f"; {' and '.join(parts)}" if parts else "")
-
-
 def _first_events(run: RunRecord) -> pd.DataFrame:
     """Return the first events of a run, with ``status`` as text."""
     events = run.first_events
@@ -456,7 +435,7 @@ class TimelinePanel(RunPanel):
     section = Section.CLIENTS
     rank = 0
     draws = (timeline,)
-    words = staticmethod(title)
+    heading = "Timeline of the clients"
     clickable = True
 
     def figure(self, run: RunRecord) -> go.Figure:

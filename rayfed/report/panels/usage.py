@@ -16,7 +16,6 @@ from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
-from rayfed.report.panels.phrases import MOST_NAMED, competing, joined, quoted
 from rayfed.report.read import units
 from rayfed.report.read.curves import X_AXES, Axis, thin
 from rayfed.report.read.results import Results, RunRecord
@@ -161,40 +160,6 @@ def _stack(
     figure.update_layout(uniformtext={"mode": "hide", "minsize": _TEXT})
 
 
-def title(results: Results) -> str:
-    """Return the shares of time that clients computed, waited and were not asked."""
-    shares = algorithm_shares(results)
-    first, *others = competing(results, shares.index)
-    one = dict(zip(shares.columns, shares.loc[first].to_numpy(float).tolist(), strict=True))
-    parts = [f"clients computed {units.share(one['computing'])} of the time"]
-    if one["finished"] > 0:
-        parts.append(f"waited {units.share(one['finished'])} for a round to end")
-    text = joined([*parts, f"were not asked in {units.share(one['idle'])}"])
-    computing = shares["computing"].to_dict()
-    rest = [f"{units.share(computing[n])} with {quoted(n)}" for n in others[: MOST_NAMED - 1]]
-    return f"With {quoted(first)} {text}" + (f"; they computed {joined(rest)}" if rest else "")
-
-
-def clients_title(run: RunRecord) -> str:
-    """Return the clients with the largest and the smallest computing share of a run."""
-    seconds = _seconds(run)
-    called = [quoted(name) for name in run.called(seconds.index)]
-    start = f"With {quoted(run.name)} "
-    if len(seconds) > MOST_ROWS:
-        bands = tenths(seconds)
-        ends = (bands["computing"] / bands.sum(axis=1)).to_numpy()
-        return (
-            f"{start}the fastest tenth of the clients computed {units.share(ends[0])} of the "
-            f"time, the slowest tenth {units.share(ends[-1])}"
-        )
-    shares = (seconds["computing"] / seconds.sum(axis=1)).to_numpy(float)
-    low, high = int(shares.argmin()), int(shares.argmax())
-    text = f"{start}client {called[high]} computed {units.share(shares[high])} of the time"
-    if shares[high] == shares[low]:
-        return text if len(shares) == 1 else f"{start}all clients computed equally long"
-    return f"{text}, most of all, and client {called[low]} least, {units.share(shares[low])}"
-
-
 class UtilisationPanel(FigurePanel):
     """A bar for each algorithm: the shares of the time of its clients."""
 
@@ -202,7 +167,7 @@ class UtilisationPanel(FigurePanel):
     section = Section.CLIENTS
     rank = 10
     draws = (utilisation,)
-    words = staticmethod(title)
+    heading = "Use of the clients' time"
     best_only = True
 
     @property
@@ -226,7 +191,7 @@ class ClientsUtilisationPanel(RunPanel):
     section = Section.CLIENTS
     rank = 20
     draws = (utilisation_of_clients,)
-    words = staticmethod(clients_title)
+    heading = "Use of each client's time"
     how = (
         "The time of each client that was asked, in the colours of the figure above; the "
         "fastest client is at the top. Shows the run chosen above."
@@ -372,30 +337,6 @@ def _named_rows(names: Sequence[str], row: int = _WASTE_ROW) -> go.Figure:
     return figure
 
 
-def waste_title(results: Results) -> str:
-    """Return which share of computing and of bytes was in vain, the most wasteful first."""
-    computing, lost = computing_by_status(results), bytes_wasted(results)["share"]
-    failed = computing[list(FAILED)].sum(axis=1)
-    share = (failed / computing.sum(axis=1)).fillna(0.0)
-    order = sorted(competing(results, computing.index), key=lambda name: -share[name])
-    first = order[0]
-    text = (
-        f"{units.share(share[first])} of the computing of {quoted(first)} was in vain, "
-        f"{units.duration(failed[first])}"
-    )
-    if lost[first] >= 0:  # it is known
-        text += f", and {units.share(lost[first])} of its bytes"
-    rest = [f"{units.share(share[name])} of {quoted(name)}'s" for name in order[1:MOST_NAMED]]
-    return text + (f"; {joined(rest)}" if rest else "")
-
-
-def energy_title(results: Results) -> str:
-    """Return the energy of each algorithm, the smallest first."""
-    whole = energy_by_status(results).sum(axis=1)
-    order = sorted(competing(results, whole.index), key=lambda name: whole[name])[:MOST_NAMED]
-    return f"Computing took {joined([f'{units.energy(whole[n])} with {quoted(n)}' for n in order])}"
-
-
 class WastePanel(FigurePanel):
     """The shares of computing and of bytes that went into replies that were not used."""
 
@@ -403,7 +344,7 @@ class WastePanel(FigurePanel):
     section = Section.CLIENTS
     rank = 30
     draws = (waste,)
-    words = staticmethod(waste_title)
+    heading = "Computing and bytes in vain"
     best_only = True
 
     @property
@@ -430,7 +371,7 @@ class EnergyPanel(FigurePanel):
     section = Section.CLIENTS
     rank = 40
     draws = (energy,)
-    words = staticmethod(energy_title)
+    heading = "Energy of computing"
     best_only = True
     how = (
         "The power of each client's device times the seconds that it computed, over all "
@@ -532,33 +473,6 @@ def _rising(
     return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
 
 
-def times_title(results: Results) -> str:
-    """Return the median and the 90 % quantile of round times."""
-    values = values_of(results, lambda usage: usage.round_times)
-    what = "rounds and updates" if results.asynchronous else "rounds"
-    return f"Half of the {what} took at most {_halves(results, values, units.duration)}"
-
-
-def staleness_title(results: Results) -> str:
-    """Return the median and the 90 % quantile of staleness."""
-    values = values_of(results, lambda usage: usage.staleness)
-    return f"Half of the replies had a staleness of at most {_halves(results, values, units.count)}"
-
-
-def _halves(results: Results, values: Mapping[str, Floats], text: Callable[[float], str]) -> str:
-    """Return the median and the 90 % quantile of the values of a few algorithms."""
-    parts = []
-    for name in competing(results, values)[:MOST_NAMED]:
-        half, most = (text(_at(values[name], share)) for share in (0.5, 0.9))
-        parts.append(f"{half} with {quoted(name)} (nine in ten {most})")
-    return joined(parts)
-
-
-def _at(values: Floats, share: float) -> float:
-    """Return the least value that so large a share of the values does not exceed."""
-    return float(np.quantile(values, share, method="inverted_cdf"))
-
-
 class RoundTimesPanel(FigurePanel):
     """Round times of each algorithm."""
 
@@ -566,7 +480,7 @@ class RoundTimesPanel(FigurePanel):
     section = Section.CLIENTS
     rank = 50
     draws = (round_times,)
-    words = staticmethod(times_title)
+    heading = "Round times"
     best_only = True
     keyed = True
 
@@ -594,6 +508,6 @@ class StalenessPanel(FigurePanel):
     section = Section.CLIENTS
     rank = 60
     draws = (staleness,)
-    words = staticmethod(staleness_title)
+    heading = "Staleness of the replies"
     best_only = True
     keyed = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from rayfed.report.read.results import Results, RunRecord
@@ -79,17 +78,3 @@ def whole(run: RunRecord) -> float | None:
         return None
     known = run.rounds[column].dropna()
     return float(known.iloc[-1]) if len(known) else None
-
-
-def gains(run: RunRecord) -> tuple[int, int, int]:
-    """Return the number of clients with a personal model better, worse and equal to the shared one.
-
-    Accuracies within half a point count as equal, and losses within 1 % of the shared model's.
-    """
-    final, scored = ends(run), measure(run) == "accuracy"
-    change = (final["own"] - final["shared"]) * (1 if scored else -1)
-    margin = 0.005 if scored else 0.01 * final["shared"].abs()
-    # With a tolerance, since 0.905 - 0.9 > 0.005 in floating point. Diverged models are never tied.
-    tied = np.isfinite(change) & (change.abs() <= margin * (1 + 1e-9))
-    better, worse = (int((part & ~tied).sum()) for part in (change > 0, change < 0))
-    return better, worse, len(final) - better - worse

@@ -234,13 +234,6 @@ class Usage:
         return np.repeat(counts.index.to_numpy(float), np.ceil(counts * thinner).astype(int))
 
     @property
-    def waiting_share(self) -> float:
-        """The share of a round that clients with replies spent waiting for its end, 0 to 1."""
-        asked = self.asked
-        whole = float(asked["round_s"].sum()) if len(asked) else 0.0
-        return float(asked["waited_s"].sum()) / whole if whole > 0 else np.nan
-
-    @property
     def participation_gap(self) -> float:
         """Distance between shares of updates and shares of data, from 0 to 1.
 

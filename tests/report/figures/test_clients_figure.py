@@ -6,7 +6,7 @@ import pytest
 from rayfed.report.figures.clients import clients_down, named
 from rayfed.report.figures.style import canvas
 from rayfed.report.panels.timeline import timeline
-from rayfed.report.panels.usage import clients_title, utilisation_of_clients
+from rayfed.report.panels.usage import utilisation_of_clients
 from rayfed.report.read.results import Results
 
 LONG = "Llanfairpwllgwyngyll practice"
@@ -48,7 +48,5 @@ def test_where_rows_have_room_every_name_is_shown(towns, draw):
 
 
 def test_sentences_and_hovers_say_names(towns):
-    run = towns.runs_found[0]
-    assert "client town " in clients_title(run)
     bars = utilisation_of_clients(towns, "fedavg", 0).data
     assert all(name.startswith("town ") for name in np.ravel(bars[0].customdata))

@@ -476,16 +476,17 @@ def test_odd_labels_do_not_break_a_copy(page, kind):
 
 
 def test_another_run_changes_what_the_clients_did(page):
-    before = title(page, "timeline")
+    drawn = "['timeline', 'participation'].map((id) => document.getElementById(id))"
+    drawn = f"JSON.stringify({drawn}.map((plot) => plot.data.map((t) => t.marker)))"
+    before = page.execute_script(f"return {drawn}")
     press(page, "[data-name='FedExP eps=1e-3']")
     press(page, "[data-seed='1']")
-    wait(page, "!document.getElementById('timeline-title').textContent.includes('fedavg')")
-    assert title(page, "timeline") != before
-    assert "FedExP" in title(page, "participation")
+    wait(page, f"{drawn} !== arguments[0]", before)
 
 
 def test_the_fit_is_that_of_the_chosen_run(page):
-    assert title(page, "fit") == "fedavg found the line y = 1 - x"
+    said = page.find_element(By.ID, "fit-note").text
+    assert said == "The model is the line y = 1 - x."
     wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 2")
     press(page, "[data-name='FedExP eps=1e-3']")
     wait(page, "document.querySelectorAll('#fit .scatterlayer .trace').length === 0")
@@ -550,11 +551,8 @@ def test_own_models_are_those_of_the_chosen_algorithm(page, results):
     own = "document.getElementById('personal').data.find((t) => t.meta.part === 'own')"
     first = f"{own}.marker.color[0]"
     before = page.execute_script(f"return {first}")
-    assert title(page, "personal").startswith("With fedavg own models serve all 20 clients better")
     press(page, "[data-personal-name='FedExP eps=1e-3']")
     wait(page, f"{first} !== arguments[0]", before)
-    assert "FedExP" in title(page, "personal")
-    assert "FedExP" in title(page, "personal-rounds")
     press(page, "[data-personal-seed='1']")
     press(page, "[data-personal-name=fedavg]")  # which has no such seed
     wait(page, f"{first} === arguments[0]", before)
@@ -659,10 +657,8 @@ def swept(elsewhere, tmp_path, run_writer, rows):
 def test_the_map_of_a_sweep_follows_the_column(swept):
     cells = "document.getElementById('sweep-0').data[0].text.join(' ')"
     assert swept.execute_script(f"return {cells}") == "0.5,5 0.25,2.5"
-    assert title(swept, "sweep").startswith("The best final loss, 0.25, is fedavg's with lr 1 and")
     press(swept, "[data-y=accuracy]")
     wait(swept, f"{cells} === '0.33,0.083 0.2,0.071'")
-    assert title(swept, "sweep").startswith("The best final accuracy, 0.333, is fedavg's with lr")
 
 
 @pytest.fixture
@@ -706,10 +702,11 @@ def test_cases_have_the_same_axes_and_targets_of_their_own(in_cases):
 
 
 def test_figures_below_are_of_the_chosen_case(in_cases):
-    first = title(in_cases, "finals")
+    drawn = "JSON.stringify(document.getElementById('finals').data.map((t) => t.x))"
+    first = in_cases.execute_script(f"return {drawn}")
     press(in_cases, "[data-case='alpha = 10']")
-    wait(in_cases, "document.getElementById('finals-title').textContent !== arguments[0]", first)
-    assert title(in_cases, "finals").startswith("b ends at loss 0.9 to 1.1: better over 2 seeds")
+    wait(in_cases, f"{drawn} !== arguments[0]", first)
+    assert "0.9" in in_cases.execute_script(f"return {drawn}")
     assert "case=alpha+%3D+10" in fragment(in_cases)
 
 
@@ -845,7 +842,6 @@ def test_final_values_follow_the_column(page, results):
     wait(page, "document.getElementById('finals').layout.xaxis.title.text === 'final accuracy'")
     same_traces(page, "finals", expected)
     assert layout(page, "finals")["xaxis"]["range"] == pytest.approx(expected.layout.xaxis.range)
-    assert title(page, "finals").startswith("FedExP eps=1e-3 ends at accuracy ")
 
 
 def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows):
@@ -853,13 +849,11 @@ def test_what_ends_cost_follows_the_column(elsewhere, tmp_path, run_writer, rows
         frame = rows([8, ends[0]], label=label, accuracy=[0.1, ends[1]]).assign(bytes_up=size)
         run_writer(tmp_path, label, 0, frame)
     page = elsewhere(tmp_path)
-    assert title(page, "tradeoff").startswith("From b, which costs least, to a, which ends best")
     press(page, "[data-y=accuracy]")
     wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final accuracy'")
     same_parts = DRAWN.replace(".map(", ".filter((t) => t.meta.part === 'mean').map(")
     drawn = page.execute_script(same_parts, "tradeoff")
     assert {meta["name"]: ys for meta, _, ys in drawn} == {"a": [0.6], "b": [0.9]}
-    assert title(page, "tradeoff").startswith("b ends best and costs least: accuracy")
     press(page, "[data-y=bytes_up]")  # which nobody wins
     wait(page, "document.getElementById('tradeoff').layout.yaxis.title.text === 'final loss'")
 
@@ -895,7 +889,6 @@ def test_the_view_is_in_the_address_and_comes_back(elsewhere, results):
     assert driven.execute_script(SHOWN_VIEW) == chosen
     assert layout(driven)["yaxis"]["type"] == "log"
     assert shown_table(driven) == table
-    assert "FedExP" in title(driven, "timeline")
     pressed = (
         "[data-x=time_s]",
         "[data-smooth='0.9']",

@@ -3,7 +3,7 @@
 import pytest
 
 from rayfed.report.gallery import figure as named
-from rayfed.report.panels.against import against, against_title
+from rayfed.report.panels.against import against
 from rayfed.report.read.results import Results
 
 NAN = float("nan")
@@ -39,7 +39,6 @@ def test_the_dot_is_the_last_round(results):
 
 def test_it_is_drawn_by_name_for_any_two_columns(results):
     assert line(named(results, "against", {"x": "accuracy", "y": "loss"}))[2] == [7, 3]
-    assert against_title(results, "time_s", "accuracy") == "accuracy against simulated time"
 
 
 def test_columns_that_no_round_has_together_are_refused(results):

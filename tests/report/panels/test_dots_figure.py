@@ -39,10 +39,6 @@ def test_layers_have_the_last_drift_of_each_algorithm(drifting):
     figure = layers(drifting)
     assert dots(figure) == expected
     assert list(figure.layout.yaxis.categoryarray) == ["body", "head"]
-    assert learned.layers_title(drifting) == (
-        "Local models of fedavg differ most in layer head, by 40 % of its norm, and least in body, "
-        "by 15 %"
-    )
 
 
 def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
@@ -76,9 +72,6 @@ def test_classes_are_in_order_of_how_hard_they_are(classified):
         "fedexp": {"a": 1.0, "b": 1.0, "d": 0.0},
     }
     assert list(figure.layout.yaxis.categoryarray) == ["d", "b", "a"]
-    assert learned.classes_title(classified) == (
-        "Class d is the hardest: 100 % with fedavg and 0 % with fedexp of its rows are right"
-    )
 
 
 @pytest.fixture
@@ -101,7 +94,6 @@ def test_steps_have_milliseconds_of_a_round(profiled):
     assert list(figure.layout.yaxis.categoryarray) == list(expected)
     panel = learned.ProfilePanel(PageSource(profiled))
     assert panel.applies
-    assert panel.title() == "A round of fedavg took 8 ms: 75 % computing and 12 % clock"
 
 
 def test_without_a_profile_there_is_no_panel(drifting):

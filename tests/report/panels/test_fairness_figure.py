@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.service import fairness, honest_mean, worst_tenth
+from rayfed.report.panels.service import fairness
 from rayfed.report.read.results import Results
 
 
@@ -34,8 +34,6 @@ def test_faulty_clients_are_crosses_where_they_stand(tmp_path, run_writer, rows)
     assert [trace.meta["name"] for trace in crosses] == ["fedavg"]
     assert list(zip(crosses[0].x, crosses[0].y, strict=True)) == [(0, 0.5), (100, 0.9)]
     assert list(crosses[0].text) == ["client 1 (scale), seed 0", "client 1 (scale), seed 1"]
-    assert honest_mean(results, "fedavg", "accuracy") == pytest.approx((0.8 + 0.35) / 2)
-    assert np.isnan(honest_mean(results, "krum", "accuracy"))
     losses = clients([np.nan] * 2, [0.1, 0.4]).assign(fault=["scale", ""])
     run_writer(tmp_path / "loss", "fedavg", 0, rows([2, 1]), None, losses)
     figure = fairness(Results.read(tmp_path / "loss"))
@@ -61,14 +59,7 @@ def test_accuracies_are_drawn_on_a_linear_axis(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([2, 1]), None, clients([0.01, 0.9]))
     assert fairness(Results.read(tmp_path)).layout.yaxis.type == "linear"
 
-
-def test_the_worst_tenth(tmp_path, run_writer, rows):
-    values = np.arange(20) / 20
-    run_writer(tmp_path, "fedavg", 0, rows([2, 1]), None, clients(values))
-    results = Results.read(tmp_path)
-    assert worst_tenth(results, "fedavg", "accuracy") == pytest.approx((0 + 0.05) / 2)
     # A loss counts from its largest: the worst two of twenty.
-    assert worst_tenth(results, "fedavg", "loss") == 0
 
 
 def test_the_worst_tenth_is_shaded(tmp_path, run_writer, rows):

@@ -3,7 +3,7 @@
 import pytest
 
 from rayfed.report.figures.marks import NothingToDraw
-from rayfed.report.panels.against import LeftOutPanel, left_out, left_out_title
+from rayfed.report.panels.against import LeftOutPanel, left_out
 from rayfed.report.panels.base import PageSource
 from rayfed.report.read.results import Results
 
@@ -32,7 +32,6 @@ def test_a_line_is_the_mean_over_seeds_of_those_that_recorded_it(results):
     figure = left_out(results)
     assert means(figure) == {"a": ([1, 2], [3, 5]), "b": ([2], [9])}
     assert figure.layout.yaxis.title.text == "norm of what compression left out"
-    assert left_out_title(results) == "Not sent yet in the end: a norm of 9 of b and 5 of a"
     panel = LeftOutPanel(PageSource(results))
     assert panel.applies
     assert panel.names == {"a", "b"}

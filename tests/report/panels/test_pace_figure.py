@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.service import pace, pace_title
+from rayfed.report.panels.service import pace
 from rayfed.report.read.results import Results
 
 
@@ -26,9 +26,6 @@ def test_a_dot_a_client_the_fastest_first(study):
     (dots,) = pace(results, "fedavg", 0).data
     assert (list(dots.x), list(dots.y)) == ([0.1, 0.4, 0.9], [0.8, 0.5, 0.2])
     assert [list(client) for client in dots.customdata] == [[1], [0], [2]]
-    assert pace_title(results.run("fedavg", 0)) == (
-        "With fedavg the slowest fifth of the clients has accuracy 0.2 on average, the others 0.65"
-    )
 
 
 def test_many_clients_are_taken_together(study):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.report.panels.learned import paths, paths_title
+from rayfed.report.panels.learned import paths
 from rayfed.report.read.results import Results
 
 
@@ -41,11 +41,3 @@ def test_server_and_clients_are_drawn_over_f(results):
     assert pull.x[0] == run.pulls.starts[0, 0]
     assert pull.x[1] == run.pulls.ends[0, 0, 0]
     assert np.isnan(pull.x[2])
-
-
-def test_the_title_says_how_far_apart_local_models_end(results):
-    ends = results.run("fedavg", 0).pulls.ends[0]
-    apart = np.linalg.norm(ends - ends.mean(axis=0), axis=1).mean()
-    said = paths_title(results.run("fedavg", 0))
-    assert said.startswith(f"Local models end {apart:.1f} apart at first and ")
-    assert "fedavg is " in said

@@ -12,10 +12,7 @@ from rayfed.report.panels.service import (
     personal,
     personal_how,
     personal_over_rounds,
-    personal_rounds_title,
-    personal_title,
 )
-from rayfed.report.read.personal import gains
 from rayfed.report.read.results import Results
 
 
@@ -78,37 +75,7 @@ def test_the_global_model_as_a_whole_is_a_level_line(tmp_path, run_writer, perso
 
 def test_what_one_sees_in_words(results):
     (run,) = results([0, 4], **THREE).runs_found
-    assert personal_title(run) == (
-        "With b own models serve 1 of 3 clients better than the shared one, 1 worse and 1 about "
-        "as well; the worst-served client has accuracy 0.5 instead of 0.4"
-    )
-    assert personal_rounds_title(run) == (
-        "In 4 rounds the mean accuracy of own models with b went from 0.2 to 0.7, "
-        "that of the worst-served client from 0.1 to 0.5"
-    )
     assert never_asked(run) == ""
-
-
-@pytest.mark.parametrize(
-    ("kind", "own", "shared", "counts"),
-    [
-        ("accuracy", [0.905, 0.895, 0.906, 0.894], 0.9, (1, 1, 2)),
-        ("loss", [1.98, 2.02, 1.97, 2.03], 2.0, (1, 1, 2)),
-        ("loss", [0.1, np.inf], [[np.inf, 0.1]], (1, 1, 0)),
-    ],
-)
-def test_only_beyond_a_margin_is_a_client_served_better_or_worse(
-    results, kind, own, shared, counts
-):
-    scores = {f"personal_{kind}": [own], kind: shared, "distance": 1.0}
-    (run,) = results([0], **scores).runs_found
-    assert gains(run) == counts
-
-
-def test_only_what_is_so_is_said(results):
-    scores = {"personal_accuracy": [[0.5, 0.6, 0.4]], "accuracy": [[0.5, 0.6, 0.3]]}
-    (run,) = results([0], distance=1.0, **scores).runs_found
-    assert "1 of 3 clients better than the shared one and 2 about as well;" in (personal_title(run))
 
 
 def test_who_was_never_asked_is_grey_and_counted(results):
@@ -126,10 +93,6 @@ def test_without_accuracy_losses_are_compared(results):
     assert (figure.layout.yaxis.title.text, figure.layout.yaxis.type) == (
         "loss of the client", "log",
     )  # fmt: skip
-    assert personal_title(found.runs_found[0]).endswith(
-        "serve 1 of 3 clients better than the shared one, 1 worse and 1 about as well; "
-        "the worst-served client has loss 4 instead of 2"
-    )
     cells = personal_over_rounds(found, "b", 0).data[0]
     assert [row[0] for row in cells.z] == pytest.approx([np.log10(4), 0, -1], abs=1e-3)
     assert [row[0] for row in cells.text] == [4.0, 1.0, 0.1]
@@ -141,9 +104,6 @@ def test_without_a_shared_model_there_is_one_dot(results):
     found = results([0, 4], **columns)
     assert np.isnan(part(personal(found, "b", 0), "shared").y).all()
     assert "shared" not in part(personal(found, "b", 0), "own").hovertemplate
-    assert personal_title(found.runs_found[0]) == (
-        "With b there is no shared model; the worst-served client has accuracy 0.5 with its own"
-    )
 
 
 def test_clients_without_rows_to_score_are_left_out(results):
@@ -151,7 +111,6 @@ def test_clients_without_rows_to_score_are_left_out(results):
     found = results([0], distance=1.0, **columns)
     assert part(personal(found, "b", 0), "own").y == (0.5, 0.75)
     assert len(personal_over_rounds(found, "b", 0).data[0].z) == 2
-    assert "2 clients" in personal_title(found.runs_found[0])
 
 
 def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(results):
@@ -166,9 +125,6 @@ def test_of_many_clients_the_own_models_are_a_line_and_the_shared_one_a_band(res
     assert set(part(figure, "high").y) == {0.4}
     assert part(figure, "shared").y == pytest.approx([0.3] * 21)
     # the lowest twenty of 200 evenly spaced values, and of those of the shared model
-    assert personal_title(found.runs_found[0]).endswith(
-        "the worst-served tenth has accuracy 0.0475 instead of 0.2"
-    )
 
 
 def test_a_map_has_a_row_a_client_and_a_column_a_round(results):

@@ -11,7 +11,6 @@ from rayfed.report.panels.swept import (
     sensitivity,
     sweep_line,
     sweep_map,
-    sweep_title,
 )
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
@@ -89,23 +88,6 @@ def test_a_cell_that_failed_says_so_and_one_that_was_not_run_is_empty(swept):
     assert (figure.data[1].x.tolist(), figure.data[1].y.tolist()) == ([1], [0])
 
 
-def test_the_title_names_the_best_and_the_worst_point(swept):
-    results, found = swept(MAP)
-    assert sweep_title(results, found, "loss") == (
-        "The best final loss, 1e-4, is A's with lr 10 and tau 4; "
-        "the worst, 10, comes with lr 10 and tau 2"
-    )
-
-
-def test_the_title_counts_what_failed_and_names_both_algorithms(swept):
-    key = (("lr", 100.0),)
-    results, found = swept(LINE, ("A", "B"), failed=[key])
-    assert sweep_title(results, found, "loss") == (
-        "The best final loss, 1e-6, is A's with lr 10; the worst, 0.5, B's with lr 1; "
-        "2 of 6 points failed"
-    )
-
-
 def test_the_page_gets_a_map_for_each_algorithm_with_one_scale(swept):
     results, _ = swept(MAP, ("A", "B"))
     made = SweepPanel(PageSource(results)).payload["loss"]
@@ -129,4 +111,3 @@ def test_powers_of_two_are_written_as_such_and_digits_tell_cells_apart(swept):
     figure = sweep_map(results, found, "A", "loss", colour_scale(results, found, "loss"))
     assert list(figure.layout.xaxis.ticktext) == ["2<sup>-5</sup>", "2<sup>-1</sup>"]
     assert [list(row) for row in figure.data[0].text] == [["0.601", "0.61"], ["0.605", "0.62"]]
-    assert "A's with lr 2^-5 and tau 2" in sweep_title(results, found, "loss")

@@ -19,12 +19,6 @@ def run(own, shared, accuracy):
     return SimpleNamespace(personal=rows, called=list, usage=SimpleNamespace(asked=pd.DataFrame()))
 
 
-@pytest.mark.parametrize(("accuracy", "gains"), [(True, (2, 1, 1)), (False, (1, 2, 1))])
-def test_whom_an_own_model_serves_better(accuracy, gains):
-    made = run([0.9, 0.8, 0.5, 0.7], [0.6, 0.7, 0.9, 0.7], accuracy)
-    assert personal.gains(made) == gains
-
-
 @pytest.mark.parametrize(("accuracy", "worst"), [(True, [2, 0, 1]), (False, [1, 0, 2])])
 def test_the_worst_served_come_first(accuracy, worst):
     made = run([0.5, 0.9, 0.1], [0.5, 0.5, 0.5], accuracy)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rayfed.report.panels.swept import sweep_line, sweep_title
+from rayfed.report.panels.swept import sweep_line
 from rayfed.report.read import sweeps
 from rayfed.report.read.results import Results
 
@@ -125,10 +125,6 @@ def test_where_a_value_ends_runs_the_rounds_until_then_count(tmp_path, run_write
     taken = found.values(results, "loss").set_index("participation.cohort")["value"]
     assert taken.iloc[:3].to_dict() == {5: 3.0, 10: 2.0, 20: 1.0}
     assert math.isnan(taken[40])
-    assert sweep_title(results, found, "loss") == (
-        "The fewest rounds to loss 0.5 are 1 with cohort 20, the most 3 with cohort 5; "
-        "1 of 4 points did not reach it"
-    )
     assert sweep_line(results, found, "loss").layout.yaxis.title.text == "rounds to loss 0.5"
     last = found.values(results, "accuracy")["value"]  # which ends nothing
     assert last.tolist() == [0.4, 0.3, 0.2, 0.9]

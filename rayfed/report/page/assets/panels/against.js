@@ -14,8 +14,6 @@ page.add("against", (payload) => {
     return { rounds: kept.map((i) => rounds[i]), x: kept.map((i) => xs[i] / worth), y: kept.map((i) => ys[i]) };
   }
 
-  const title = (column) => (all.clocks[column]?.plain ?? all.columns[column].title);
-
   function draw() {
     if (!held()) return Promise.resolve();
     const made = structuredClone(held().figure);
@@ -33,7 +31,6 @@ page.add("against", (payload) => {
     const label = clock?.title ?? all.columns[chosen.x].label;
     curves.scale(xaxis, label, shown.map(({ x }) => x), Boolean(clock) || chosen.x.includes("accuracy"));
     curves.scale(yaxis, all.columns[chosen.y].label, shown.map(({ y }) => y), chosen.y.includes("accuracy"));
-    page.say("against-title", `${title(chosen.y)} against ${title(chosen.x)}`);
     page.press("against-x", chosen.x);
     page.press("against-y", chosen.y);
     return figures.draw("against", made);

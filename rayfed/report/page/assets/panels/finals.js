@@ -4,7 +4,6 @@ page.add("finals", (payload) => {
     const { figure, columns } = page.ofCase(payload) ?? {};
     const chosen = columns?.[page.view.y];
     if (!chosen) return Promise.resolve();
-    page.say("finals-title", chosen.title);
     const made = structuredClone(figure);
     for (const trace of made.data) {
       trace.x = chosen[trace.meta.part][trace.meta.name] ?? [];

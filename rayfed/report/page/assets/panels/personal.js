@@ -11,7 +11,6 @@ page.add("personal", ({ runs, first }) => {
 
   async function draw() {
     const one = runs[chosen];
-    for (const [id, text] of Object.entries(one.titles)) page.say(`${id}-title`, text);
     page.say("personal-note", one.note);
     page.say("personal-how", one.how);
     for (const dot of document.querySelectorAll(".dot.personal")) {

@@ -3,7 +3,6 @@ page.add("sweep", (payload) => {
   async function draw() {
     const made = payload[page.view.y];
     if (!made) return;
-    page.say("sweep-title", made.title);
     await Promise.all(made.figures.map((figure, i) => figures.draw(`sweep-${i}`, figure)));
   }
 
