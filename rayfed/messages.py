@@ -150,7 +150,7 @@ class Groups:
 
     @classmethod
     @cache
-    def nobody(cls) -> Groups:
+    def empty(cls) -> Groups:
         """Return an empty value, without groups."""
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, none.astype(np.float64), {})
@@ -198,7 +198,7 @@ class Reply:
     each: Mapping[str, Array]
     steps: Ints
     population: int = 0
-    groups: Groups = field(default_factory=Groups.nobody)
+    groups: Groups = field(default_factory=Groups.empty)
     round: int = 1
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seconds: Floats = field(default_factory=lambda: np.empty(0))

@@ -153,13 +153,13 @@ class FedDrift(Algorithm):
         counts = {"clusters": len(models), "used": used, "opened": new, "merged": merges}
         return {**state, "x": x, "models": models}, counts
 
-    def beside(self, state: State) -> State:
+    def evaluation_state(self, state: State) -> State:
         """Return the models (M, p), among which clients find their own."""
         return {"models": state["models"]}
 
-    def models_among(self, clients: Clients, x: Array, **beside: Array) -> Array:
+    def models_among(self, clients: Clients, x: Array, **inputs: Array) -> Array:
         """Return the model of each client (K, p) that has the least loss on its rows."""
-        models = beside["models"]
+        models = inputs["models"]
         best: Array = models[_losses(clients, models).argmin(axis=1)]
         return best
 

@@ -138,7 +138,7 @@ class Memory:
         Whether the server keeps a vector, which takes sum_i w_i c_i over the participants.
     estimates : bool
         Whether what the server keeps is the mean that the algorithm gets; it needs no mean then.
-    whole_first : bool
+    exact_first : bool
         Whether the first vector of a client is sent as it is.
     bits : int
         Bits that are sent beside a vector.
@@ -152,7 +152,7 @@ class Memory:
     bits: ClassVar[int] = 0
 
     @property
-    def whole_first(self) -> bool:
+    def exact_first(self) -> bool:
         """Whether the first vector of a client is sent as it is."""
         return False
 
@@ -174,7 +174,7 @@ class Memory:
         code : callable
             The codec.
         first : (K,) array of bool
-            Who sends its first vector; nobody unless `whole_first`.
+            Who sends its first vector; nobody unless `exact_first`.
         """
         raise NotImplementedError
 
@@ -253,10 +253,10 @@ class Codec(Stage):
         first : bool
             Whether it is the first vector of its client, which some memories send as it is.
         """
-        if first and self.memory is not None and self.memory.whole_first:
+        if first and self.memory is not None and self.memory.exact_first:
             return bits_per_number * sum(map(size_of, shapes))
-        beside = 0 if self.memory is None else self.memory.bits
-        return beside + sum(self.bits_of(shape, bits_per_number) for shape in shapes)
+        extra = 0 if self.memory is None else self.memory.bits
+        return extra + sum(self.bits_of(shape, bits_per_number) for shape in shapes)
 
     def bits_of(self, shape: Shape, bits_per_number: int) -> int:
         """Return the bits that one piece takes."""

@@ -90,7 +90,7 @@ class Downlink:
         """Return the clients' copy (1, n) after a message."""
         memory = self.codec.memory
         assert memory is not None
-        first = np.full(1, had is None and memory.whole_first)
+        first = np.full(1, had is None and memory.exact_first)
         before = np.zeros_like(row) if had is None else had
         return memory.sent(row, before, lambda v: self._code(v, draw), first)[1]
 

@@ -44,7 +44,7 @@ class Faulty:
             return np.zeros(len(ids), np.bool_)
         return np.isin(ids, self.clients)
 
-    def kept_name(self, name: str) -> str:
+    def state_name(self, name: str) -> str:
         """Return under which name the client keeps something for a vector."""
         return f"{PREFIX}{self.number}.{name}"
 
@@ -52,7 +52,7 @@ class Faulty:
         """Return the first rows of stored uploads: NaN."""
         if not isinstance(self.fault, UploadFault) or not self.fault.keeps:
             return {}
-        return {self.kept_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
+        return {self.state_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
 
 
 def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...]:
@@ -70,11 +70,11 @@ def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...
     found: dict[int, Ints] = {}
     for number in sorted(range(len(faults)), key=lambda k: not faults[k].ids):
         try:
-            mine = _members(faults[number], number, population, taken)
+            members = _members(faults[number], number, population, taken)
         except ScenarioError as error:
             place = f"clients.faults.{number}"
             raise error.under(place) from None
-        found[number], taken = mine, np.union1d(taken, mine)
+        found[number], taken = members, np.union1d(taken, members)
     return tuple(Faulty(fault, found[k], k) for k, fault in enumerate(faults))
 
 
@@ -153,14 +153,14 @@ def sent(
         at = np.flatnonzero(each.among(draws.ids, None if fault.keeps else round))
         if not len(at):
             continue
-        mine = draws.part(at).sub(str(each.number))
+        members = draws.part(at).sub(str(each.number))
         out, now = {}, {}
         for name, rows in values.items():
             if rows.ndim < 2:
                 continue
-            v, stored = rows[at].reshape(len(at), -1), each.kept_name(name)
+            v, stored = rows[at].reshape(len(at), -1), each.state_name(name)
             before = kept[stored][at] if stored in kept else v[:, :0]
-            wrong, after = fault.sent(v, mine.sub(name), before, round)
+            wrong, after = fault.sent(v, members.sub(name), before, round)
             out[name] = wrong.reshape(rows[at].shape)
             if stored in kept:
                 now[stored] = after

@@ -52,9 +52,9 @@ class Layout:
         for k, shape in enumerate(shapes):
             piece = v[:, start : start + size_of(shape)]
             rows = piece.reshape(len(v), *shape) if codec.matrices else np.ascontiguousarray(piece)
-            mine = {name.partition(".")[2]: row for name, row in kept.items()
+            own = {name.partition(".")[2]: row for name, row in kept.items()
                     if name.startswith(f"{k}.")}  # fmt: skip
-            decoded, new = codec.stepped(rows, draw.sub(str(k)), mine)
+            decoded, new = codec.stepped(rows, draw.sub(str(k)), own)
             out[:, start : start + size_of(shape)] = decoded.reshape(piece.shape)
             now |= {f"{k}.{name}": row for name, row in new.items()}
             start += size_of(shape)

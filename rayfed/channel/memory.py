@@ -62,7 +62,7 @@ class EF21(Memory):
     start: Literal["full", "coded"] = "full"
 
     @property
-    def whole_first(self) -> bool:
+    def exact_first(self) -> bool:
         """Whether the first vector of a client is sent as it is."""
         return self.start == "full"
 

@@ -157,7 +157,7 @@ class SecureSum(Stage):
         found = ((total + half) & np.int64((1 << self.bits) - 1)) - half
         return found.astype(np.float64) * unit, int(np.count_nonzero(found != total))
 
-    def beside(self, cohort: int) -> tuple[int, int]:
+    def key_bytes(self, cohort: int) -> tuple[int, int]:
         """Return the bytes of keys and shares that a client of a cohort downloads and uploads.
 
         Two public keys go up and those of the others come down; a pair of shares for each other

@@ -123,7 +123,7 @@ class Uplink:
         return next((stage for stage in self.stages if isinstance(stage, Clip)), None)
 
     @property
-    def beside(self) -> Mapping[str, int]:
+    def extra(self) -> Mapping[str, int]:
         """Further vectors that the channel uploads, with the number of elements."""
         return {INSIDE: 1} if self.clip is not None and self.clip.adaptive else {}
 
@@ -150,20 +150,20 @@ class Uplink:
     def bytes_up(self, ask: Ask, first: bool = False) -> int:
         """Return the bytes that each client uploads for an Ask of the algorithm."""
         vectors = coded_vectors(ask, self.coded)
-        whole = sum(self._bits(n, first) for n in vectors.values())
+        bits = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
-        beside = sum(self.beside.values())
+        extra = sum(self.extra.values())
         if self.secure is not None and self.members is not None:
-            whole += self.secure.bits * (sum(rest.values()) + beside)
-            return -(-whole // 8) + self.secure.beside(self.members.cohort)[1]
-        return -(-(whole + beside) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
+            bits += self.secure.bits * (sum(rest.values()) + extra)
+            return -(-bits // 8) + self.secure.key_bytes(self.members.cohort)[1]
+        return -(-(bits + extra) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
 
     @property
     def bytes_down(self) -> int:
         """Bytes that the channel adds to each client's download."""
         if self.secure is None or self.members is None:
             return 0
-        return self.secure.beside(self.members.cohort)[0]
+        return self.secure.key_bytes(self.members.cohort)[0]
 
     def _bits(self, n: int, first: bool) -> int:
         """Return the bits of a vector of n numbers; masked ones are dense unless all are alike."""
@@ -269,7 +269,7 @@ class Uplink:
 
     @property
     def survivors(self) -> int:
-        """The fewest clients with which the secure sum of a whole cohort is opened."""
+        """The fewest clients with which the secure sum of a full cohort is opened."""
         assert self.secure is not None
         return at_least(self.secure.threshold, self._sum_members.cohort)
 
@@ -321,20 +321,20 @@ class Uplink:
     def _coded(
         self, name: str, v: Array, kept: Kept, draw: Draws, first: Bools
     ) -> tuple[Array, dict[str, Array]]:
-        codec, memory, mine = self.codec, self.memory, f"{PREFIX}{name}."
+        codec, memory, prefix = self.codec, self.memory, f"{PREFIX}{name}."
         assert codec is not None
-        own = under(kept, mine)
+        own = under(kept, prefix)
         now: dict[str, Array] = {}
 
         def code(rows: Array) -> Array:
             decoded, new = self.layout.coded(codec, rows, draw, own)
-            now.update({mine + key: row for key, row in new.items()})
+            now.update({prefix + key: row for key, row in new.items()})
             return decoded
 
         if memory is None:
             return code(v), now
-        sent, row = memory.sent(v, kept[mine[:-1]], code, first)
-        return sent, now | {mine[:-1]: row}
+        sent, row = memory.sent(v, kept[prefix[:-1]], code, first)
+        return sent, now | {prefix[:-1]: row}
 
 
 def _finite(

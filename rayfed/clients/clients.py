@@ -277,7 +277,7 @@ class Clients:
         Training rows have the weights of the objective. Those of a subsample stand for all rows of
         their client. Held-out rows have weight 1 each and no l2 term.
         """
-        if subsample is None or subsample.whole(part):
+        if subsample is None or subsample.takes_all(part):
             return self.data if part == "train" else self._held_out(part)
         sizes = self.shards.sizes(self.ids, part)
         if not sizes.any():

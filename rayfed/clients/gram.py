@@ -20,7 +20,7 @@ from rayfed.core.arrays import Array
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Problem
 from rayfed.solvers import Descent, StepOracle
-from rayfed.solvers.base import CACHE, Solver, says_last
+from rayfed.solvers.base import CACHE, Solver, defines_last
 from rayfed.solvers.descent import STEPPING
 
 FEWEST_NUMBERS = 256
@@ -121,10 +121,10 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     return (
         isinstance(solver, Descent)
         and solver.linear
-        and says_last(stepped, "linear", STEPPING)
+        and defines_last(stepped, "linear", STEPPING)
         and not problem.random_steps
         and (every or problem.l2 == 0)
-        and says_last(
+        and defines_last(
             computed, "value_and_slope", ("value_and_gradient", "data_value_and_gradient")
         )
     )

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
+from rayfed.core.flat import Flat, all_flat, all_restored, flat, restored
 from rayfed.core.rng import Draw
 from rayfed.core.tree import Branch
 
@@ -128,7 +128,7 @@ def _request(*values: Any) -> Request:
     """Return a request that was pickled."""
     known = list(values)
     for place in _ARRAYS:
-        known[place] = whole(known[place])
+        known[place] = restored(known[place])
     request = Request.__new__(Request)
     vars(request).update(zip(_NAMES, known, strict=True))
     return request
@@ -174,9 +174,9 @@ def _partial(
 ) -> Partial:
     """Return a partial that was pickled."""
     sums: list[Branch] = [
-        (residue, modulus, all_whole(packed)) for residue, modulus, packed in branches
+        (residue, modulus, all_restored(packed)) for residue, modulus, packed in branches
     ]
-    return Partial(sums, all_whole(each), printed, seconds)
+    return Partial(sums, all_restored(each), printed, seconds)
 
 
 @dataclass(frozen=True)

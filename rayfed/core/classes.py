@@ -42,13 +42,13 @@ def classes(
     """
     sizes = [1] * hosts if isinstance(hosts, int) else list(hosts)
     fine = max(modulus for _, modulus in within)
-    mine = sum(len(range(residue, clients, modulus)) for residue, modulus in within)
-    while len(order := _sibling_order(fine, within)) < min(mine, 16 * sum(sizes)):
+    total = sum(len(range(residue, clients, modulus)) for residue, modulus in within)
+    while len(order := _sibling_order(fine, within)) < min(total, 16 * sum(sizes)):
         fine *= 2
     counts = np.maximum(0, (clients - order + fine - 1) // fine)
-    there = np.flatnonzero(counts)
+    occupied = np.flatnonzero(counts)
     owner = np.zeros(len(order), dtype=np.int64)
-    owner[there] = _assigned(counts[there], sizes)
+    owner[occupied] = _assigned(counts[occupied], sizes)
     # those without clients go to the host of the class before, which is their sibling
     before = np.maximum.accumulate(np.where(counts > 0, np.arange(len(order)), 0))
     return _owned(order, owner[before], fine, len(sizes))

@@ -124,7 +124,7 @@ def read_csv(path: Path, texts: Collection[str], form: Form) -> pd.DataFrame:
         "sep": r"\s+" if separator == BLANKS else separator, "decimal": decimal,
         "encoding": form.encoding, "skipinitialspace": True, "keep_default_na": False,
     }  # fmt: skip
-    with _told(path, form):
+    with _explained(path, form):
         top = pd.read_csv(path, header=None, nrows=2, dtype=str, **how)
         names = list(form.columns) or _called(top.iloc[0].tolist())
         _check_header(str(path), names, top.iloc[0].astype(str).str.strip().tolist(), form)
@@ -285,7 +285,7 @@ def _check_names(place: str, names: list[str]) -> None:
 
 
 @contextmanager
-def _told(path: Path, form: Form) -> Iterator[None]:
+def _explained(path: Path, form: Form) -> Iterator[None]:
     """Say in one line which row has too many cells, or that the encoding is another one."""
     try:
         yield

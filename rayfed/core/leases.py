@@ -64,13 +64,13 @@ def is_leased(path: Path) -> bool:
         return False
 
 
-def is_mine(path: Path) -> bool:
+def is_own_lease(path: Path) -> bool:
     """Return whether this process holds the lock of a file."""
     with opened(path) as file:
         return _identity(file) in _held
 
 
-def is_left(run: Path) -> bool:
+def is_orphaned(run: Path) -> bool:
     """Return whether no process writes the folder of a run any more; False if that is unknown."""
     locks = (run.parent / LOCK, run / LOCK)
     try:
@@ -79,7 +79,7 @@ def is_left(run: Path) -> bool:
         return False
 
 
-def is_asked(run: Path) -> bool:
+def is_stop_requested(run: Path) -> bool:
     """Return whether the run of a folder, or its study, was asked to stop."""
     return (run / STOP).exists() or (run.parent / STOP).exists()
 

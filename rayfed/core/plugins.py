@@ -44,11 +44,11 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class BesideScenario:
+class ScenarioPath:
     """Annotation of a setting that holds a path relative to the folder of the scenario file."""
 
 
-FilePath: TypeAlias = Annotated[str, BesideScenario()]
+FilePath: TypeAlias = Annotated[str, ScenarioPath()]
 
 
 PLACE = "place"

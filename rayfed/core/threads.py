@@ -61,7 +61,7 @@ def _limited() -> Iterator[None]:
     before = _libraries()
     known = {library.filepath for library in _blas(before)}
     most = max((library.num_threads or 1 for library in _blas(before)), default=1)
-    said = os.environ.get(_OPENBLAS)
+    setting = os.environ.get(_OPENBLAS)
     os.environ[_OPENBLAS] = "1"
     try:
         with before.limit(limits=1, user_api="blas"):
@@ -72,10 +72,10 @@ def _limited() -> Iterator[None]:
                     if library.filepath not in known:
                         library.set_num_threads(most)
     finally:
-        if said is None:
+        if setting is None:
             os.environ.pop(_OPENBLAS, None)
         else:
-            os.environ[_OPENBLAS] = said
+            os.environ[_OPENBLAS] = setting
 
 
 def _blas(libraries: ThreadpoolController) -> list[Any]:

@@ -148,8 +148,8 @@ class Arriving(Drift):
 
     def sizes(self, sizes: Ints, level: float) -> Ints:
         """Return the number of available rows at a level; see `Drift.sizes`."""
-        there = at_most(self.first + (1 - self.first) * level, sizes)
-        most: Ints = np.maximum(there, np.minimum(sizes, 1))
+        allowed = at_most(self.first + (1 - self.first) * level, sizes)
+        most: Ints = np.maximum(allowed, np.minimum(sizes, 1))
         return most
 
 

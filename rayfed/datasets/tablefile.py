@@ -16,7 +16,7 @@ from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.files import check_room, check_width, read_frame
 from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
-from rayfed.core.names import as_numbers, distinct, whole
+from rayfed.core.names import as_numbers, canonical, distinct
 from rayfed.datasets.base import Table
 from rayfed.datasets.fetch import read_hub
 from rayfed.datasets.gather import CLIENT, SUFFIXES, Gathered, gather, is_many, joined
@@ -210,7 +210,7 @@ def client_names(values: Sequence[str]) -> tuple[str, ...]:
     >>> client_names(["hospital-03", "hospital-07"]), client_names(["0", "1"]), client_names(["7"])
     (('hospital-03', 'hospital-07'), (), ('7',))
     """
-    if [whole(value) for value in values] == [str(number) for number in range(len(values))]:
+    if [canonical(value) for value in values] == [str(number) for number in range(len(values))]:
         return ()
     return tuple(values)
 
@@ -408,10 +408,10 @@ class _Reader:
             if value is None:
                 X[:, j] = self.cells[name]
             else:
-                places.setdefault(name, {})[whole(value)] = j
+                places.setdefault(name, {})[canonical(value)] = j
         for name, known in places.items():
             index, found = pd.factorize(self.cells[name])
-            place = np.array([*(known.get(whole(text), -1) for text in found.tolist()), -1])
+            place = np.array([*(known.get(canonical(text), -1) for text in found.tolist()), -1])
             if len(found) and place.max() < 0:
                 text = f"column '{name}' holds no value of the training data, but such as"
                 raise self.error(f"{text} '{clipped(found[0], 40)}'; write values alike")
@@ -431,13 +431,13 @@ class _Reader:
             return (), None
         assert like.client is not None
         known = like.client_names or tuple(map(str, range(int(like.client.max()) + 1)))
-        places = {whole(name): place for place, name in enumerate(known)}
+        places = {canonical(name): place for place, name in enumerate(known)}
         values, index = distinct(self.cells[self.client])
         for value in values:
-            if whole(value) not in places:
+            if canonical(value) not in places:
                 text = f"client '{value}' has test rows, but no training rows"
                 raise self.error(f"{text}; {unknown('client', value, known)}")
-        return like.client_names, np.array([places[whole(value)] for value in values])[index]
+        return like.client_names, np.array([places[canonical(value)] for value in values])[index]
 
     def of_images(self, table: FileTable, name: str, target: str, like: Table | None) -> FileTable:
         """Return a table with the images of a column as its rows; other columns are left out."""
@@ -497,13 +497,13 @@ class _Reader:
     def known(
         self, name: str, labels: tuple[str, ...], y: Ints, trained: tuple[Any, ...]
     ) -> tuple[Array, tuple[Any, ...]]:
-        places = {whole(str(label)): place for place, label in enumerate(trained)}
-        strange = [label for label in labels if whole(label) not in places]
+        places = {canonical(str(label)): place for place, label in enumerate(trained)}
+        strange = [label for label in labels if canonical(label) not in places]
         if strange:
             raise self.error(
                 f"target '{name}' holds {strange[0]!r}, a class that is not in the training data"
             )
-        return np.array([places[whole(label)] for label in labels])[y], trained
+        return np.array([places[canonical(label)] for label in labels])[y], trained
 
 
 def _is_empty(cells: Array) -> Bools:

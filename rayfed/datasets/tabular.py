@@ -188,9 +188,9 @@ class Learned:
     def means(self) -> Array:
         """Means of the columns (d,) over training rows, without empty cells."""
         X = self.table.X[self.split.train.rows]
-        there = ~np.isnan(X)
-        counts = there.sum(axis=0)
-        sums = np.where(there, X, 0.0).sum(axis=0)
+        present = ~np.isnan(X)
+        counts = present.sum(axis=0)
+        sums = np.where(present, X, 0.0).sum(axis=0)
         means: Array = np.full(len(counts), np.nan)
         means[counts > 0] = sums[counts > 0] / counts[counts > 0]
         return means
@@ -214,7 +214,7 @@ class Learned:
         assert isinstance(self.table.test, FileTable)
         return self.of(self.table.test)
 
-    def whole(self) -> Table:
+    def all_rows(self) -> Table:
         """Return all rows of the file."""
         if self.dataset.standardise != "client":
             return self.of(self.table)

@@ -14,7 +14,7 @@ from rayfed.channel.uplink import LEFT_OUT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
-from rayfed.engine.places import EndedTasks, Places
+from rayfed.engine.places import FinishedTasks, Places
 from rayfed.engine.replies import TaskAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
@@ -107,7 +107,7 @@ class ArrivalPolicy:
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> EndedTasks:
+    def _advance(self, before: RunState) -> FinishedTasks:
         """Run the clock on to the next row and return the finished tasks."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
@@ -196,8 +196,8 @@ class ArrivalPolicy:
         most = max(len(tasks), _AHEAD // max(vector, 1))
         clients = {task.client for task in tasks}
         wanted = [task for task in tasks if task.serial not in self.ahead]
-        at_work = line.open.values()
-        soon = at_work if most >= len(at_work) else heapq.nsmallest(most, at_work)
+        running = line.open.values()
+        soon = running if most >= len(running) else heapq.nsmallest(most, running)
         for task in () if self.keeps_state else soon:
             fresh = task.serial not in self.ahead and task.client not in clients
             if task.status == USED and fresh and len(self.ahead) + len(wanted) < most:
@@ -211,7 +211,7 @@ class ArrivalPolicy:
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count(self, closed: EndedTasks, losses: dict[int, float], stats: RoundStats) -> None:
+    def _count(self, closed: FinishedTasks, losses: dict[int, float], stats: RoundStats) -> None:
         """Add arrived and ended tasks since the previous row to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:

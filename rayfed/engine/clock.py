@@ -146,7 +146,7 @@ class Times(NamedTuple):
     gone_s: Floats
     away_s: Floats
 
-    def unsent(self, silent: Bools) -> Times:
+    def with_silent(self, silent: Bools) -> Times:
         """Return these where silent clients (K,) go away when they have computed."""
         computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
         return self._replace(
@@ -208,7 +208,9 @@ class Clock:
             up = up + 2 * traffic.turns * self.population.links(ids)[0]
         return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
 
-    def leaving(self, ids: Ints, time_s: float, round: int, *, there: bool = False) -> Floats:
+    def leaving(
+        self, ids: Ints, time_s: float, round: int, *, known_available: bool = False
+    ) -> Floats:
         """Return when clients (K,) go away: at once, if they are not there.
 
         Parameters
@@ -218,11 +220,11 @@ class Clock:
             The virtual time from which they work.
         round : int
             The round, by which some availabilities go.
-        there : bool
+        known_available : bool
             Whether it is known that they are there at `time_s`.
         """
         gone = self.population.next_change(ids, time_s)
-        if there:
+        if known_available:
             return gone
         return np.where(self.population.available(ids, time_s, round), gone, time_s)
 
@@ -257,10 +259,10 @@ class Clock:
             def end_s(taken: Ints) -> Floats:
                 return self.duration(ask, traffic, ids, pace, taken).end_s(now_s)
 
-            steps = fitting(steps, pace * ask.each_step, end_s, fit_s)
+            steps = steps_in_time(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the Ask before; nobody looked whether the visited one is there.
-        away_s = self.leaving(ids, now_s, round, there=not (number or ask.visited))
+        away_s = self.leaving(ids, now_s, round, known_available=not (number or ask.visited))
         duration, lost = self.crash_losses(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:
@@ -268,7 +270,7 @@ class Clock:
         start_s = self.ahead(ids, start_s, ahead)
         free_s = np.maximum(start_s + duration.compute_s, now_s + duration.down_s)
         end_s_ = postponed(free_s + duration.up_s, away_s, now_s)
-        gone_s = cut_off(now_s, end_s_, away_s, lost)  # no connection is used before
+        gone_s = dropout_times(now_s, end_s_, away_s, lost)  # no connection is used before
         return Times(duration, start_s, free_s, end_s_, gone_s, away_s)
 
     def alone(
@@ -290,7 +292,7 @@ class Clock:
             end_s, gone_s = self.resumed(ids, end_s, gone_s)
             if self.server.limited:  # who never comes back is known when it leaves
                 gone_s = np.full(len(ids), math.inf)
-        gone_s = cut_off(start_s, end_s, gone_s, lost)
+        gone_s = dropout_times(start_s, end_s, gone_s, lost)
         return Times(duration, start_s, end_s, end_s, gone_s, away_s)
 
     def ahead(self, ids: Ints, asked_s: Floats, ahead: Mapping[str, Array]) -> Floats:
@@ -381,7 +383,9 @@ def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
     return np.where(away, np.maximum(end_s, np.nextafter(now_s, np.inf)), end_s)
 
 
-def cut_off(start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None) -> Floats:
+def dropout_times(
+    start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None
+) -> Floats:
     """Return when clients (K,) go away or lose their work; `lost` is as for `Clock.alone`."""
     if lost is None:
         return gone_s
@@ -391,7 +395,7 @@ def cut_off(start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats
     return np.where(cut, np.minimum(gone_s, cut_s), gone_s)
 
 
-def fitting(
+def steps_in_time(
     steps: Ints, step_s: Floats, end_s: Callable[[Ints], Floats], deadline_s: float
 ) -> Ints:
     """Return the local steps (K,) of clients that stop in time for their upload.

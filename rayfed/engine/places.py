@@ -167,7 +167,7 @@ class Tiers:
 
 
 @dataclass
-class EndedTasks:
+class FinishedTasks:
     """Tasks that ended since the previous row.
 
     Parameters
@@ -218,17 +218,17 @@ class Places:
         self.count = min(algorithm.concurrency or clients, clients)
         self.tiers = Tiers.of(algorithm, clients, self.count) if self.together else None
         self.durations = Durations(exchange, ask)
-        stands_still = exchange.clock.resume
-        self.undisturbed = line.stages is None and not (stands_still or self.durations.may_break)
-        if isinstance(line.stages, Transfers) and stands_still:
+        pauses = exchange.clock.resume
+        self.undisturbed = line.stages is None and not (pauses or self.durations.may_break)
+        if isinstance(line.stages, Transfers) and pauses:
             line.stages.population = self.population
         timeout_s = self.rule.timeout_s
         self.timeout_s = math.inf if timeout_s is None else timeout_s
         self.busy = np.zeros(clients, dtype=np.bool_)
-        self.busy[line.at_work] = True
+        self.busy[line.busy_clients] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
 
-    def advance(self, selection: State, channel: State) -> EndedTasks:
+    def advance(self, selection: State, channel: State) -> FinishedTasks:
         """Run the clock on until an update can be made, or a row is due without one.
 
         All that is over at one instant is handled, in the order of the clients' ids, before anybody
@@ -239,7 +239,7 @@ class Places:
         RunFailed
             If `MOST_WAKES` changes of availability brought nobody.
         """
-        line, closed, wakes, self.channel = self.line, EndedTasks(), 0, channel
+        line, closed, wakes, self.channel = self.line, FinishedTasks(), 0, channel
         while True:
             if line.next_s <= line.now_s:
                 wakes = 0
@@ -252,7 +252,7 @@ class Places:
             self._dispatch(selection)
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
-                line.nobody = True
+                line.exhausted = True
                 return closed
             wakes += 1
             if wakes > MOST_WAKES:
@@ -262,7 +262,7 @@ class Places:
                 )
             line.now_s = max(next_s, line.now_s)
 
-    def _end(self, task: Task, closed: EndedTasks) -> bool:
+    def _end(self, task: Task, closed: FinishedTasks) -> bool:
         """Note that a task is over; return whether the row is complete."""
         line = self.line
         closed.sent += task.up_bytes if task.status != DROPPED else 0
@@ -287,8 +287,8 @@ class Places:
         tier = self.tiers.of_client(task.client)
         if tier in self._working():
             return [], waiting
-        mine = [w for w in waiting if self.tiers.of_client(w.client) == tier]
-        return mine, [w for w in waiting if self.tiers.of_client(w.client) != tier]
+        tier_waiting = [w for w in waiting if self.tiers.of_client(w.client) == tier]
+        return tier_waiting, [w for w in waiting if self.tiers.of_client(w.client) != tier]
 
     def _working(self) -> set[int]:
         """Return the tiers in which works are under way, or asked for again in this moment."""
@@ -324,11 +324,11 @@ class Places:
         """
         failed, self.line.again = sorted(self.line.again, key=self._keeps), []
         tasks = Tasks.of(failed)
-        there = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
-        there &= ~self.busy[tasks.client]
-        there &= there.cumsum() <= self.count - self.line.taken
-        if there.any():
-            tasks = tasks.part(np.flatnonzero(there)[np.argsort(tasks.client[there])])
+        present = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
+        present &= ~self.busy[tasks.client]
+        present &= present.cumsum() <= self.count - self.line.taken
+        if present.any():
+            tasks = tasks.part(np.flatnonzero(present)[np.argsort(tasks.client[present])])
             versions = tasks.version.tolist() if self.together else ()
             self._start(tasks.client, (tasks.attempt + 1).tolist(), versions)
         self.line.forget(failed)
@@ -359,8 +359,8 @@ class Places:
         line, population, turn = self.line, self.population, self.line.serial + 1
 
         def available(ids: Ints) -> Bools:
-            there = population.available(ids, line.now_s, turn) & ~self.busy[ids]
-            return there if of_tier is None else there & of_tier(ids)
+            present = population.available(ids, line.now_s, turn) & ~self.busy[ids]
+            return present if of_tier is None else present & of_tier(ids)
 
         idle = np.flatnonzero(~self.busy) if self.count == population.count else None
         return self.exchange.selection_view(turn, line.now_s, free, available, idle=idle)
@@ -369,7 +369,7 @@ class Places:
         """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
         line, count = self.line, len(ids)
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
-        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, there=True)
+        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, known_available=True)
         weights = self.exchange.weights(ids)
         traffic = self.plain
         if traffic is None:

@@ -138,7 +138,7 @@ def reply_of(
         for name in ("ids", "steps", "seconds")
     )
     late = _together([answer.staleness for answer in answers]) if stale else _NONE
-    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.nobody()
+    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.empty()
     return Reply(
         ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
         sent or {}, sizes.mean_weight,

@@ -14,7 +14,7 @@ from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import Cohorts, Others
 from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
-from rayfed.engine.measuring import AskedCohort, Measures
+from rayfed.engine.measuring import Measures, RequestedCohort
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
 from rayfed.engine.tasks import USED, columns_of, distinct
@@ -139,7 +139,7 @@ class RoundPolicy:
         def shares(losses: Floats, draws: int) -> Floats | None:
             return rule.expected_shares(view, before.selection, losses, draws)
 
-        return self.measures.measured(before, x, {}, AskedCohort(ids, shares))
+        return self.measures.measured(before, x, {}, RequestedCohort(ids, shares))
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:
         """Return the weights (K,) of the distinct clients of a cohort."""
@@ -217,14 +217,14 @@ class RoundPolicy:
 
     def _free(self, ids: Ints, stats: RoundStats) -> Bools:
         """Return a mask (K,) of clients that are available and not busy with an earlier round."""
-        there = self.run.federation.population.available(ids, stats.time_s, stats.round)
+        present = self.run.federation.population.available(ids, stats.time_s, stats.round)
         if self.exchange.private is not None:
             resting = self.exchange.private.at_rest(stats.channel, stats.round)
-            there = there & ~np.isin(ids, resting)
+            present = present & ~np.isin(ids, resting)
         if stats.timeline is None:
-            return there
+            return present
         self.cohorts.catch_up(stats)
-        return there & ~np.isin(ids, stats.timeline.at_work)
+        return present & ~np.isin(ids, stats.timeline.busy_clients)
 
     def _anybody(self, stats: RoundStats) -> bool:
         """Whether anybody is there at all."""

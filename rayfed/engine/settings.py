@@ -100,7 +100,7 @@ class Participation:
         return min(at_least(self.over_select, self.cohort), count)
 
     @property
-    def asks_again(self) -> bool:
+    def may_retry(self) -> bool:
         """Whether the server may give up an attempt, or ask again."""
         return self.timeout_s is not None or self.retries > 0
 

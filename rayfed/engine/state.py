@@ -79,9 +79,9 @@ class RunState:
     channel: Mapping[str, Array] = field(default_factory=dict)
 
     @property
-    def nobody(self) -> bool:
+    def exhausted(self) -> bool:
         """Whether no row can follow: nobody is at work, and no client will ever come back."""
-        return self.timeline is not None and self.timeline.nobody
+        return self.timeline is not None and self.timeline.exhausted
 
     @property
     def model(self) -> Array:

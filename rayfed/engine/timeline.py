@@ -174,14 +174,14 @@ class Timeline:
         The newest version of the model; in rounds that of the round before.
     numbers : dict of int to int
         How often each client was dispatched, where that keys draws.
-    nobody : bool
+    exhausted : bool
         Whether nothing is under way and no client will ever come back.
     """
 
     def __init__(self, stages: Transfers | Overlap | None = None) -> None:
         self.stages = stages
         self.now_s, self.serial, self.version = 0.0, 0, 0
-        self.nobody = False
+        self.exhausted = False
         self.open: dict[int, Task] = {}
         self.waiting: list[Task] = []
         self.again: list[Task] = []
@@ -277,7 +277,7 @@ class Timeline:
     # -- what there is ---------------------------------------------------------------------
 
     @property
-    def at_work(self) -> list[int]:
+    def busy_clients(self) -> list[int]:
         """The clients that can begin nothing."""
         if isinstance(self.stages, Overlap):
             return list(self.stages.computing)
@@ -317,7 +317,7 @@ class Timeline:
 
     def arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
-        counts = (self.version, self.serial, int(self.nobody), len(self.open), len(self.waiting))
+        counts = (self.version, self.serial, int(self.exhausted), len(self.open), len(self.waiting))
         tasks = Tasks.of([*self.open.values(), *self.waiting, *self.again])
         arrays: dict[str, Array] = {
             "now_s": np.array(self.now_s),
@@ -345,7 +345,7 @@ class Timeline:
         if isinstance(made.stages, Transfers) and stages is not None:
             made.stages.population = stages.population
         # earlier checkpoints have one count more, which is 0 between rows
-        version, serial, *_, nobody, begun, waiting = arrays["counts"].tolist()
+        version, serial, *_, exhausted, begun, waiting = arrays["counts"].tolist()
         rows = Tasks.from_arrays(under(arrays, "works.")).rows()
         made.open = {task.serial: task for task in rows[:begun]}
         made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
@@ -353,7 +353,7 @@ class Timeline:
         heapify(made._ends)
         made._started = Counter(task.version for task in rows)
         made.now_s, made.version, made.serial = float(arrays["now_s"]), version, serial
-        made.nobody = bool(nobody)
+        made.exhausted = bool(exhausted)
         numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
         made.numbers = dict(zip(*numbers, strict=True))
         stacks = under(arrays, "send.")

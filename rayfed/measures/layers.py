@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork, coming_work
+from rayfed.measures.local import LocalWork, next_tasks
 from rayfed.messages import State
 from rayfed.population.availability.base import Availability
 from rayfed.problems.layers import Layer
@@ -56,7 +56,7 @@ class Layers(Measure):
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the drift of each layer in the round that comes next."""
-        work = coming_work(view)
+        work = next_tasks(view)
         if work is None:
             return {}, known
         x, layers, ids = view.model, modules(view.layers), _asked(view)

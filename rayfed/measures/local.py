@@ -112,7 +112,7 @@ class LocalWork:
         return to_numpy(models[0]).astype(np.float64)
 
 
-def coming_work(view: MeasureView) -> dict[str, Array] | None:
+def next_tasks(view: MeasureView) -> dict[str, Array] | None:
     """Return the download for the local tasks of the coming round with `LocalWork`.
 
     None where one machine has all rows, or a client function does no local steps.

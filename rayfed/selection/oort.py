@@ -135,8 +135,8 @@ class Oort(Selection):
         scaled = (worth - worth.min()) / span if span else np.ones(len(worth))
         scaled = scaled + np.sqrt(0.1 * math.log(round) / state["last"][known])
         if float(state["percentile"]) < 100.0:
-            heard = state["seconds"][state["seconds"] >= 0]
-            limit_s = float(np.percentile(heard, float(state["percentile"])))
+            observed = state["seconds"][state["seconds"] >= 0]
+            limit_s = float(np.percentile(observed, float(state["percentile"])))
             slow = seconds > limit_s
             scaled[slow] *= (limit_s / seconds[slow]) ** self.penalty
         return np.asarray(scaled)

@@ -51,13 +51,13 @@ class OnBatch:
         A subclass that overrides how gradients are computed is not covered by its base class.
         """
         problem: type = type(self.problem)
-        if not says_last(problem, "descend", _COMPUTING):
+        if not defines_last(problem, "descend", _COMPUTING):
             return None
         return self.problem.descend(x, self.batch, lr)
 
 
 @lru_cache(maxsize=256)
-def says_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
+def defines_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
     """Return whether no class below the one that defines a name defines one of the others."""
 
     def depth(wanted: str) -> int:

@@ -19,7 +19,7 @@ from rayfed.solvers.base import (
     OnBatch,
     Solver,
     StepOracle,
-    says_last,
+    defines_last,
 )
 from rayfed.solvers.sampling import How, Minibatch
 from rayfed.solvers.schedules import Schedule
@@ -185,7 +185,7 @@ class Descent(Solver):
         lr = self.rate(round)
         total = xp.zeros(x.shape[0], dtype=xp.float64, device=x.device)
         solver: type = type(self)
-        plain = correction is None and self.plain and says_last(solver, "plain", STEPPING)
+        plain = correction is None and self.plain and defines_last(solver, "plain", STEPPING)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
             for step, (k, oracle) in enumerate(oracles, 1):
                 now = x[:k, ...]

@@ -23,7 +23,7 @@ from rayfed.algorithms.columns import (
     unsolved,
 )
 from rayfed.algorithms.disco.preconditioner import Preconditioner
-from rayfed.algorithms.whole import SHARE, Whole, terms, total
+from rayfed.algorithms.full_gradient import SHARE, FullGradient, terms, total
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
@@ -63,7 +63,7 @@ class Direction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiSCO(Whole):
+class DiSCO(FullGradient):
     """Inexact damped Newton steps on F (Zhang and Xiao 2015).
 
     A round is one outer step. It takes an exchange for g = grad F(x), and one for each step of
@@ -122,7 +122,7 @@ class DiSCO(Whole):
 
     name: ClassVar[str] = "disco"
     coded: ClassVar[Coded] = {}
-    needs: ClassVar[Terms] = Whole.needs | {EXACT_DOWNLOADS, VECTORS}
+    needs: ClassVar[Terms] = FullGradient.needs | {EXACT_DOWNLOADS, VECTORS}
     gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (
         GRADIENT_NORM,
@@ -143,7 +143,7 @@ class DiSCO(Whole):
     preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
     max_steps: Annotated[int, Ge(1)] | None = None
 
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FullGradient:
         """Return the algorithm as it is.
 
         Raises

@@ -249,10 +249,10 @@ class Sums:
         stop = np.maximum(np.minimum(end, following), start)
         ids = self.ids[slot]
         taken = np.maximum(stop - start - self.absence.seconds(ids, start, stop), 0.0)
-        whole = (status <= LATE) & (stop >= end) & (taken >= (1 - _ROUNDING) * compute)
-        self._add("transfer_s", slot[whole], np.maximum(taken - compute, 0.0)[whole])
-        self._add("transfers", slot[whole])
-        download = np.where(whole, 0.0, self._download_share() * self._transfers()[slot])
+        complete = (status <= LATE) & (stop >= end) & (taken >= (1 - _ROUNDING) * compute)
+        self._add("transfer_s", slot[complete], np.maximum(taken - compute, 0.0)[complete])
+        self._add("transfers", slot[complete])
+        download = np.where(complete, 0.0, self._download_share() * self._transfers()[slot])
         computing = np.clip(taken - download, 0.0, compute)
         used = status == USED
         until = np.where(used, np.maximum(np.fmin(closes, following), stop), stop)
@@ -311,7 +311,7 @@ class Sums:
             columns[name] = np.where(none, np.nan, columns[name])
         start, end = np.full(len(ids), self.begin_s), np.full(len(ids), self.time_s)
         away = self.absence.seconds(ids, start, end)
-        columns["away_s"] = np.where(self.absence.knows(ids), away, np.nan)
+        columns["away_s"] = np.where(self.absence.covers(ids), away, np.nan)
         return {"client": ids, "band": self.band[order], "time_s": end} | columns
 
     def _density(self) -> dict[str, Array]:

@@ -56,10 +56,10 @@ class Matrix(Walk):
         np.savetxt(file, moves, delimiter=",")
         return cls(path=str(file))
 
-    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+    def chances(self, graph: Graph, source: Ints, target: Ints) -> Floats:
         """Return the entries of the matrix."""
         codes, entries = self._entries
-        wanted = np.asarray(here) * self._matrix.shape[0] + there
+        wanted = np.asarray(source) * self._matrix.shape[0] + target
         place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
         return np.asarray(np.where(codes[place] == wanted, entries[place], 0.0))
 

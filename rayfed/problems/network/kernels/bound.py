@@ -379,7 +379,7 @@ class BoundNetwork(NetworkSettings):
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
         drawing = kept(generator if training else None)
-        with _one_thread(), self._deterministic(), flat.lent(), drawing:
+        with _one_thread(), self._deterministic(), flat.released(), drawing:
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():

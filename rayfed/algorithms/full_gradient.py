@@ -58,7 +58,7 @@ def total(reply: Reply, name: str) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole(Algorithm):
+class FullGradient(Algorithm):
     """Base of methods that step along derivatives of F and take no local steps.
 
     Parameters
@@ -81,7 +81,7 @@ class Whole(Algorithm):
             what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
             raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
 
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FullGradient:
         """Return the algorithm as it is.
 
         Raises
