@@ -91,4 +91,4 @@ def all_replied(reply: Reply, name: str) -> None:
     """
     if len(reply.ids) < reply.population:
         text = f"{len(reply.ids)} of {reply.population} clients replied, and '{name}' needs all"
-        raise RunFailed(f"round {reply.round}: {text}; let none be away or late")
+        raise RunFailed(f"round {reply.round}: {text}; make all clients available and on time")

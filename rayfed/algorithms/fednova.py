@@ -83,7 +83,7 @@ class FedNova(WithMemory):
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "tau_eff", "effective local steps",
-            about="Local steps that the server's step stands for: tau_eff of the paper.",
+            about="Effective local steps of the server step: tau_eff of the paper.",
         ),
     )  # fmt: skip
 

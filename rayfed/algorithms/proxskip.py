@@ -77,7 +77,7 @@ class ProxSkip(Algorithm):
             raise ScenarioError("local", f"'{self.name}' takes plain steps of sgd with one lr")
         given = (solver.steps, solver.epochs, solver.time_s)
         if any(not (value is None or isinstance(value, SharedCoin)) for value in given):
-            text = f"a coin says how many local steps '{self.name}' takes"
+            text = f"a coin determines the number of local steps of '{self.name}' takes"
             raise ScenarioError("local", f"{text}; leave steps, epochs and time_s out and give p")
 
     def init(self, x0: Array) -> State:

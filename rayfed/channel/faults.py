@@ -56,7 +56,7 @@ class Fault:
         if sum(chosen) > 1 or (self.ids and self.group is not None):
             raise ScenarioError("", "give one of ids, count, fraction and group")
         if not (any(chosen) or self.group is not None):
-            raise ScenarioError("", "says of nobody that they are faulty; give count, say")
+            raise ScenarioError("", "found no faulty clients; give count, for example")
 
     @classmethod
     def example(cls, folder: Path) -> Self:

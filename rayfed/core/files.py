@@ -99,7 +99,7 @@ def _why(error: Exception, path: Path) -> str:
     if isinstance(error, RecursionError):
         return "its parts lie too deep in each other"
     if isinstance(error, MemoryError):
-        return "it needs more memory than there is"
+        return "it needs more memory than is available"
     line = str(error).partition("\n")[0].replace(str(path), path.name)
     known = isinstance(error, (ValueError, OSError))
     return clipped(line if known and line else f"{type(error).__name__}: {line}".rstrip(": "), 120)

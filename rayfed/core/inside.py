@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 DRAFT = ".tmp"
 APPENDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 """Flags of a file that grows."""
-_LINK = "is a link, which is not followed in a result folder; put there what it names, or remove it"
+_LINK = "is a link, not followed in a result folder; replace it by its target, or remove it"
 _MODES = {os.O_RDONLY: "rb", os.O_WRONLY: "wb", os.O_RDWR: "r+b"}
 
 

@@ -248,7 +248,7 @@ class _Reader:
         """Return the columns that are features; those that the rules name must be there."""
         names = tuple(name for name in self.columns if name not in (target, self.client))
         if not names:
-            raise self.error(f"has no feature columns beside '{target}'; add at least one")
+            raise self.error(f"has no feature columns other than '{target}'; add at least one")
         chosen = () if self.rules.categorical == "auto" else self.rules.categorical
         for name in chosen:
             if name not in names:
@@ -334,7 +334,7 @@ class _Reader:
         count, kinds = len(texts), texts.nunique()
         if kinds > _MOST_VALUES or (kinds > _FEW_VALUES and 2 * kinds > count):
             text = f"column '{name}' has {kinds:,} different texts in {count:,} rows"
-            more = "too many for categories that nobody named; drop it, or list it and the others"
+            more = "too many for unlisted categories; drop it, or list it and the others"
             raise self.error(f"{text}, {more} in categorical of {_DATASET}")
         return True
 
@@ -451,7 +451,7 @@ class _Reader:
             raise self.error(f"{text}; bring them to one form")
         others = [c for c in self.columns if c not in (name, self.client, target)]
         if others:
-            text = f"beside the images of '{name}' these columns are left out: {listed(others)}"
+            text = f"columns other than the images of '{name}' are left out: {listed(others)}"
             self.notes.append(text)
         flat = X.reshape(len(X), -1)
         return replace(table, X=flat, scale=scale, shape=X.shape[1:], images=name)

@@ -258,7 +258,7 @@ class Places:
             if wakes > MOST_WAKES:
                 raise RunFailed(
                     f"after {MOST_WAKES:,} changes of availability, at {line.now_s:.6g} s, "
-                    "nobody is there to be asked; let clients be available more often"
+                    "no client is available; increase availability"
                 )
             line.now_s = max(next_s, line.now_s)
 

@@ -182,7 +182,7 @@ class RoundPolicy:
         name = self.run.participation.select.name
         raise RunFailed(
             f"round {stats.round}: after {MOST_CHANGES:,} changes of availability, at "
-            f"{stats.time_s:.6g} s, '{name}' has nobody to ask; let clients be available more often"
+            f"{stats.time_s:.6g} s, '{name}' found no available client; increase availability"
         )
 
     def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
@@ -272,8 +272,8 @@ class RoundPolicy:
             graphs = self.run.participation.select.needs_graphs
             if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
                 raise RunFailed(
-                    f"round {stats.round}: at {stats.time_s:.6g} s nobody can take part, and no "
-                    "changes of availability are left; give rounds, which end the run then"
+                    f"round {stats.round}: at {stats.time_s:.6g} s no client is available, and no "
+                    "changes of availability are left; give rounds to end the run"
                 )
             return False
         stats.time_s = stats.start_s = min(change, latest_s)

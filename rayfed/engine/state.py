@@ -226,7 +226,7 @@ class ServerFunction:
             If it is anything else.
         """
         if not isinstance(returned, Generator):
-            found = f"returns {_kind(returned)} without asking anybody"
+            found = f"returns {_kind(returned)} without an Ask"
             raise self._failed(round_number, f"{found}; ask by: reply = yield Ask(...)")
         return returned
 

@@ -49,8 +49,8 @@ class Heterogeneity(Measure):
         ),
         Column(
             "client_drift",
-            about="Weighted mean distance of local models from their mean, if all clients did the "
-            "work of the coming round.",
+            about="Weighted mean distance of local models from their mean, if all clients ran the "
+            "local steps of the next round.",
         ),
         Column(
             "drift_at_optimum", "average drift at the optimum",

@@ -22,7 +22,7 @@ USAGE = (
     ),
     Column("time_s", "simulated time", "s", about="Simulated clock up to which it is counted."),
     Column("asked", "tasks", about="Tasks that it began.", dtype="int64"),
-    Column("rounds", about="Rounds in which works of it ended.", dtype="int64"),
+    Column("rounds", about="Rounds in which its tasks ended.", dtype="int64"),
     Column(
         "first_round", about="The first of these rounds; -1 if there is none.", dtype="int64"
     ),
@@ -38,7 +38,7 @@ USAGE = (
     ),
     Column("steps", "local steps", about="Local steps of all tasks.", dtype="int64"),
     Column("first_s", "first seen", "s", about="When its first task began; NaN if none did."),
-    Column("last_s", "last seen", "s", about="Until when it was at work; NaN if it never was."),
+    Column("last_s", "last seen", "s", about="End of its last task; NaN without tasks."),
     Column("used_s", "computing, used", "s", about="Seconds of computing for tasks used."),
     Column("late_s", "computing, late", "s", about="The same for tasks that were late."),
     Column("dropped_s", "computing, dropped", "s", about="The same for tasks that it left."),
@@ -67,8 +67,8 @@ DENSITY = (
     Column("width", about="How long it is; at most 160 steps are long enough for the run."),
     Column(
         "used",
-        about="Of tasks that were used, the seconds of the step that clients of the band were at "
-        "them; of rounds, how often a client had one; of staleness, the works.",
+        about="Seconds of the step that clients of the band spent on used tasks; with clock round, "
+        "their number of rounds; with clock staleness, their number of tasks.",
     ),
     Column("late", about="The same of tasks that were late."),
     Column("dropped", about="The same of tasks that their clients left."),

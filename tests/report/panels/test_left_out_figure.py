@@ -31,7 +31,7 @@ def results(tmp_path, run_writer, rows):
 def test_a_line_is_the_mean_over_seeds_of_those_that_recorded_it(results):
     figure = left_out(results)
     assert means(figure) == {"a": ([1, 2], [3, 5]), "b": ([2], [9])}
-    assert figure.layout.yaxis.title.text == "norm of what compression left out"
+    assert figure.layout.yaxis.title.text == "norm of compression errors"
     assert left_out_title(results) == "Not sent yet in the end: a norm of 9 of b and 5 of a"
     panel = LeftOutPanel(PageSource(results))
     assert panel.applies

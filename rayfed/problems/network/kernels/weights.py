@@ -93,7 +93,7 @@ def _loaded(path: Path, name: str) -> Any:
     except UnpicklingError as error:
         if not packed:
             raise ValueError("it is no archive of PyTorch's") from error
-        text = f"{name} holds objects beside tensors, which could run code when they are loaded"
+        text = f"{name} holds objects other than tensors, which could run code when they are loaded"
         remedy = "save the state dict alone: torch.save(module.state_dict(), file)"
         raise ScenarioError(_PLACE, f"{text}; {remedy}") from error
 
