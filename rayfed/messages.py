@@ -23,8 +23,8 @@ class Ask:
 
     Parameters
     ----------
-    work : str
-        The client function: name of a method ``work(clients, **send) -> Upload`` of the sender.
+    function : str
+        The client function: name of a method ``function(clients, **send) -> Upload`` of the sender.
     send : mapping of str to array
         Arrays that every client downloads; their size is charged.
     up : mapping of str to int
@@ -175,7 +175,7 @@ class Reply:
     steps : (K,) array of int
         Local steps that each client ran.
     population : int
-        Number N of clients, of whom K answered.
+        Number N of clients, of which K answered.
     groups : Groups
         The means by group, if the clients uploaded their group.
     round : int

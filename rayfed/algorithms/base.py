@@ -174,7 +174,7 @@ class Algorithm:
         shards : Shards
             Their rows.
         population : Population
-            How they behave: how fast each is, when it is there.
+            Their speeds and availability.
         objective : Objective
             What is minimised: the problem, and what is averaged over what.
 

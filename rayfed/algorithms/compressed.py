@@ -34,7 +34,7 @@ class Compressed(Algorithm):
     lr : float
         Step along the estimate.
     local : Solver
-        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        No steps of it are taken; its ``batch`` is the number of rows read in the time of a step
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 SHARE = "share"
-"""Name of the scalar that says how much of F a client stands for."""
+"""Name of the scalar with the share of F of a client."""
 
 
 def terms(clients: Clients, **rows: Array) -> dict[str, Array]:
@@ -64,7 +64,7 @@ class FullGradient(Algorithm):
     Parameters
     ----------
     local : Solver
-        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        No steps of it are taken; its ``batch`` is the number of rows read in the time of a step
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 

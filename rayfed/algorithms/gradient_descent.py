@@ -23,7 +23,7 @@ from rayfed.messages import Ask, State
 class GradientDescent(FullGradient):
     """Gradient descent on the global objective: x <- x - lr grad F(x), one exchange a round.
 
-    Every participant uploads its term of grad F(x) (p,). F is what ``problem.weighting`` says, a
+    Every participant uploads its term of grad F(x) (p,). F is set by ``problem.weighting``, a
     sum over clients under ``sum``, so the step that fits depends on it.
 
     Parameters

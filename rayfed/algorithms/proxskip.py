@@ -31,7 +31,7 @@ class ProxSkip(Algorithm):
     """Scaffnew, ProxSkip with averages as prox (Mishchenko et al. 2022).
 
     Client i keeps h_i (p,), zero at first; the h_i add up to zero. Its local steps are y <- y - lr
-    (g_i(y) - h_i). After each a coin that all share says with probability `p` that models are
+    (g_i(y) - h_i). After each a shared coin decides with probability `p` that models are
     averaged; so a round has a geometric number of local steps, the same for all. Then x is the mean
     of the y_i, and h_i <- h_i + (p / lr) (x - y_i).
 

@@ -284,7 +284,7 @@ class Krum(_Scored):
 
     Notes
     -----
-    Deviations from the paper: a score is over the K - f - 1 nearest vectors, as later work has it;
+    Deviations from the paper: a score is over the K - f - 1 nearest vectors, as in later papers;
     there over K - f - 2.
 
     Examples

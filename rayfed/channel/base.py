@@ -104,7 +104,7 @@ class Stage:
         What others must leave to it, and what it does not leave to others, on the way up; by
         default it changes uploads.
     by_round : bool
-        Whether the clients of a round share draws, so that works of different versions of the model
+        Whether the clients of a round share draws, so that tasks of different versions of the model
         are not computed together.
     """
 
@@ -141,7 +141,7 @@ class Memory:
     exact_first : bool
         Whether the first vector of a client is sent as it is.
     bits : int
-        Bits that are sent beside a vector.
+        Bits that are sent in addition to a vector.
     """
 
     name: ClassVar[str]
@@ -174,7 +174,7 @@ class Memory:
         code : callable
             The codec.
         first : (K,) array of bool
-            Who sends its first vector; nobody unless `exact_first`.
+            Mask of clients that send their first vector; all false unless `exact_first`.
         """
         raise NotImplementedError
 

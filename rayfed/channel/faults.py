@@ -236,7 +236,7 @@ class Replay(UploadFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Fault):
-    """Sends nothing: it goes away when it has computed, and counts as dropped."""
+    """Sends nothing: it drops out after computing, and counts as dropped."""
 
     name: ClassVar[str] = "silent"
     silent: ClassVar[bool] = True
@@ -361,7 +361,7 @@ class Mimic(Collusion):
     learning: Annotated[int, Ge(1)] = 20
 
     def init(self, p: int, uniforms: Floats) -> Kept:
-        """Return a random direction, no mean yet, and nobody chosen."""
+        """Return a random direction, no mean yet, and no client chosen."""
         from scipy.special import ndtri  # imported late: most runs have no such fault
 
         z = ndtri(uniforms)

@@ -56,7 +56,7 @@ class Faulty:
 
 
 def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...]:
-    """Return the clients of each fault; nobody has two.
+    """Return the clients of each fault, at most one for each client.
 
     Those that are named come first; the others are drawn by the seed of the population, of those
     that have none yet.

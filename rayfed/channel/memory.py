@@ -94,7 +94,7 @@ class EF21Plus(EF21):
     """EF21 with C(v_i) in place of the estimate where it is nearer to v_i (Richtarik et al. 2021).
 
     Algorithm 3 of the paper: g_i becomes C(v_i) or g_i + C(v_i - g_i), whichever is nearer to v_i;
-    one bit more says which. As C(v_i) replaces g_i, the server must know each g_i.
+    one more bit tells them apart. As C(v_i) replaces g_i, the server must know each g_i.
     """
 
     name: ClassVar[str] = "ef21+"

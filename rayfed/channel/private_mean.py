@@ -136,7 +136,7 @@ class PrivateMean:
         ask : Ask
         reply : Reply or None
             With sums divided by the expected cohort, and with noise where clients add it; None if
-            nobody replied.
+            no client replied.
         round, number : int
             The round, and the Ask in it.
         state : mapping of str to array

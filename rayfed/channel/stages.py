@@ -36,9 +36,9 @@ class Quantile:
     quantile : float
         The share of uploads that are to be no longer than C.
     noise : float, optional
-        Standard deviation of the noise on how many clients say so; a twentieth of the expected
+        Standard deviation of the noise on the number of these clients; a twentieth of the expected
         cohort if null, as in the paper. The noise on vectors is so much larger that both together
-        spend what ``privacy`` says.
+        spend the budget of ``privacy``.
     lr : float
         Step of the logarithm of C.
     """

@@ -43,7 +43,7 @@ class SumMembers:
     Parameters
     ----------
     cohort : int
-        Clients that are asked at once; that are expected, where nobody knows how many there are.
+        Clients that are asked at once; that are expected, where their number is unknown.
     most : int
         How many there are at most.
     weight : float
@@ -195,7 +195,7 @@ class Uplink:
         first : (K,) array of bool
             Who is charged for a first vector as it is.
         norm : float, optional
-            What the server says that uploads are clipped to, where that changes.
+            The norm that the server announces for clipping, where it changes.
         """
         out = dict(values)
         now: dict[str, Array] = {}

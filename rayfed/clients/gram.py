@@ -113,7 +113,7 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     """Return whether the steps of a solver stay in the span of a problem's rows.
 
     A subclass that overrides how steps or objectives are computed is not covered by what its base
-    class says of itself. An l2 term that spares the intercepts leaves the span of the rows.
+    class declares. An l2 term that spares the intercepts leaves the span of the rows.
     """
     every = problem.regularise_intercept or not problem.intercept
     stepped: type = type(solver)

@@ -21,7 +21,7 @@ evaluation too, on the server's own test rows.
 """
 
 GROUP = "group"
-"""Name of the scalar that says which group a client belongs to."""
+"""Name of the scalar that holds the group of a client."""
 
 
 def group_name(name: str, label: int) -> str:
@@ -37,7 +37,7 @@ class Request:
     ----------
     owner : Owner
         Whose client function it is.
-    work : str
+    function : str
         Name of the client function, a method of the owner.
     up : mapping of str to int
         Names and counts of the numbers that every client uploads.
@@ -152,7 +152,7 @@ class Partial:
     """Partial result of one host: sums over its classes, and scalars in the order of the ids.
 
     `printed` are the lines that the user's client functions printed in another process; `seconds`
-    are how long each process computed them, none if nobody asked for that.
+    are how long each process computed them, none if not requested.
     """
 
     branches: list[Branch]

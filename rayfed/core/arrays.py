@@ -75,7 +75,7 @@ def all_to_numpy(arrays: Mapping[str, Array]) -> dict[str, Array]:
 def inner(a: Array, b: Array) -> Array:
     """Return the inner products over the last axis.
 
-    Those of a row have the same bits whatever rows are beside it. NumPy's `vecdot` takes row by
+    Those of a row have the same bits whatever other rows there are. NumPy's `vecdot` takes row by
     row; PyTorch's is a product of matrices, whose bits depend on the number of rows.
     """
     if isinstance(a, np.ndarray):

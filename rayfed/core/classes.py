@@ -21,8 +21,8 @@ def classes(
     clients : int
         Number N of clients.
     hosts : int or sequence of int
-        Number P of hosts; or how many processes each of them has, among whom it shares its clients
-        out in turn. There are at least as many clients as processes.
+        Number P of hosts; or the number of processes of each of them, among which it deals its
+        clients out in turn. There are at least as many clients as processes.
     within : sequence of (residue, modulus)
         What is assigned: all ids, or the classes that such a call gave to a host with P processes.
 

@@ -17,7 +17,7 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.inside import NotRegular, opened
 
 FORMAT = 1
-"""Of result folders, as every ``run.json`` says; it grows when older readers would misread them."""
+"""Of result folders, in every ``run.json``; it grows when older readers would misread them."""
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("label", "algorithm", "reason", "stopped_by", "started", "ended"), (str,)),
     **dict.fromkeys(("trace", "scored", "evaluated_on", "data_note", "aim", "exact"), (str,)),

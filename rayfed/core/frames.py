@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BLANKS = "blanks"
 """Separator of files whose cells are apart by any number of blanks."""
 _SEPARATORS = ",;\t"
-_BEGINNING = 2**16  # bytes from which it is told how numbers and cells are written
+_BEGINNING = 2**16  # bytes from which the form of numbers and cells is detected
 _DECIMALS = re.compile(r'"?[-+]?\d+,\d+"?'), re.compile(r'"?[-+]?\d+\.\d+"?')
 NO_NUMBER = (
     "#N/A", "#NA", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "<NA>", "N/A", "NA",
@@ -69,7 +69,7 @@ class Form:
 
 
 PLAIN = Form()
-"""What is told by the beginning of the file, in UTF-8, with a header."""
+"""The form is detected from the beginning of the file, in UTF-8, with a header."""
 
 
 def opened(path: Path) -> gzip.GzipFile | BufferedReader:
@@ -286,7 +286,7 @@ def _check_names(place: str, names: list[str]) -> None:
 
 @contextmanager
 def _explained(path: Path, form: Form) -> Iterator[None]:
-    """Say in one line which row has too many cells, or that the encoding is another one."""
+    """Report in one line a row with too many cells, or another encoding."""
     try:
         yield
     except UnicodeError as error:

@@ -75,7 +75,7 @@ def is_orphaned(run: Path) -> bool:
     locks = (run.parent / LOCK, run / LOCK)
     try:
         return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
-    except OSError:  # somebody else's folder
+    except OSError:  # another user's folder
         return False
 
 

@@ -81,9 +81,10 @@ class Names:
     trusted: bool = False
 
     def find(self, top: str) -> ModuleSpec | None:
-        """Return where a module of the user's lies: where it was noted, beside, on Python's path.
+        """Find a module of the user's.
 
-        Last comes the current folder.
+        The folder where it was noted comes first, then the scenario's folder, Python's path and
+        the current folder.
         """
         noted = [home for name, home in self.noted.items() if name.partition(".")[0] == top]
         homes = [*noted, *([] if self.scenario_folder is None else [self.scenario_folder])]
@@ -119,7 +120,7 @@ _names: ContextVar[Names] = ContextVar("names", default=Names())  # noqa: B039 -
 
 @contextmanager
 def resolving(names: Names) -> Iterator[None]:
-    """Resolve names that stand somewhere; a file in a result folder stands beside no modules."""
+    """Resolve names that stand somewhere; a file in a result folder has no modules next to it."""
     token = _names.set(_names.get() if names.results is None and _names.get().results else names)
     try:
         yield
@@ -242,7 +243,7 @@ def _entry(module: str) -> str:
 
 @cache
 def _requires_rayfed(top: str) -> bool:
-    """Return whether a module at the top is of a distribution that says it builds on rayfed."""
+    """Return whether a module at the top is of a distribution that requires rayfed."""
     names = metadata.packages_distributions().get(top, ())
     required = [text for name in names for text in metadata.requires(name) or ()]
     return any(re.match(rf"{DISTRIBUTION}\b(?![-_.])", text) for text in required)

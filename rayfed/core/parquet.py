@@ -165,7 +165,7 @@ def read_where(
 ) -> pa.Table | None:
     """Return columns of the rows of Parquet files with a given value in column `name`.
 
-    Row groups that cannot hold it, by what their writer says of them, are not read. Of the others
+    Row groups that cannot hold it, by their statistics, are not read. Of the others
     a piece is held at a time.
     """
     batches: list[pa.RecordBatch] = []

@@ -288,7 +288,7 @@ def _definitions(kind: str) -> dict[str, tuple[str, str]]:
     others = {root / _MODELS.replace(".", "/"), *homes.values()}
     home = homes[ALL_KINDS[kind].home]
     found = {}
-    file = home.with_suffix(".py")  # a folder beside it may be what a checkout has left
+    file = home.with_suffix(".py")  # a folder next to it may be left by a checkout
     for path in [file] if file.is_file() else _sources(home, others):
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         cls = ""

@@ -18,7 +18,7 @@ ONE_THREAD = {
 }
 """What libraries read when they are loaded; some start threads then, which spin for a while."""
 _OPENBLAS = "OPENBLAS_NUM_THREADS"
-"""What SciPy's BLAS reads. What OpenMP and MKL read would hold for the user's own work later."""
+"""What SciPy's BLAS reads. What OpenMP and MKL read would hold for the user's own code later."""
 
 _changing = Lock()
 _inside = 0
@@ -33,7 +33,7 @@ def one_thread() -> Iterator[None]:
     SciPy has a BLAS of its own, which some of its modules load when they are first used. Afterwards
     what was loaded meanwhile has as many threads as the others had. For BLAS it holds for the
     process: where several threads are in here, from the first that comes to the last that leaves.
-    OpenMP counts threads for each thread; what loads it inside says itself how many it wants.
+    OpenMP counts threads for each thread; a library that loads it inside sets its own number.
 
     Examples
     --------

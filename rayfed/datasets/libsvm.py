@@ -29,7 +29,7 @@ _LOOKED_AT = 2**16  # bytes
 
 
 def is_libsvm(path: Path, known: tuple[str, ...]) -> bool:
-    """Return whether a file is LIBSVM's, by its name or, where that says nothing, its first rows.
+    """Return whether a file is LIBSVM's, by its name or, where that is not enough, its first rows.
 
     The site of LIBSVM has files such as ``a9a`` and ``a9a.t``.
 

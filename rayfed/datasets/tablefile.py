@@ -68,7 +68,7 @@ class FileTable(Table):
     Parameters
     ----------
     sources : tuple of (str, str or None)
-        Column of each feature (d,), and the value of which the feature says whether it is there;
+        Column of each feature (d,), and the value of which the feature is the indicator;
         None if the feature is the column itself, numbers that are NaN where a cell is empty.
     images : str
         Column whose images the rows are; empty if rows are of numbers.
@@ -109,7 +109,7 @@ def load_file(
         The training table, if the file holds test rows: its features and classes are used, and no
         ``client`` column is needed.
     rules : Rules
-        Which column says who has a row, which ones are categories, and what is done about cells
+        The column of clients, the columns of categories, and the handling of cells
         that are empty.
 
     Returns
@@ -233,7 +233,7 @@ class _Reader:
             raise self.error("has no rows; give at least one below the header")
 
     def error(self, problem: str) -> ScenarioError:
-        """Return an error that names the file; one of several is named beside the row."""
+        """Return an error that names the file; one of several is named with the row."""
         return ScenarioError(str(self.path), _ROW.sub(self._in_file, problem, count=1))
 
     def _in_file(self, row: re.Match[str]) -> str:
@@ -426,7 +426,7 @@ class _Reader:
         return client_names(values), index
 
     def clients_of(self, like: Table) -> tuple[tuple[str, ...], Ints | None]:
-        """Return the clients of test rows, if the training rows have some and a column says so."""
+        """Return the clients of test rows, if training rows have some and a column names them."""
         if self.client not in self.cells:
             return (), None
         assert like.client is not None

@@ -64,7 +64,7 @@ class ServerChannel:
         self.knows_clients = down or self.exact_first
 
     def init(self) -> State:
-        """Return the state before the first round: nobody has replied yet."""
+        """Return the state before the first round, without replies."""
         return {"clients": _NONE, "versions": _NONE} if self.knows_clients else {}
 
     # -- on the way down -------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The virtual clock: local steps of an Ask and durations of client tasks.
 
 Times are those of clients that have the link to themselves. Nothing here depends on a number that
-a client computes, and nothing decides what becomes of work.
+a client computes, and nothing decides the outcome of a task.
 """
 
 from __future__ import annotations
@@ -128,15 +128,15 @@ class Duration(NamedTuple):
     up_s: Floats
 
     def end_s(self, start_s: float | Floats) -> Floats:
-        """Return when replies (K,) to work that begins at `start_s` are there."""
+        """Return the arrival times of replies (K,) of tasks that start at `start_s`."""
         return start_s + self.down_s + self.compute_s + self.up_s
 
 
 class Times(NamedTuple):
     """Durations of tasks (K,) on an unshared server connection; see `Task`.
 
-    `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
-    where work stands still then and `gone_s` says only when it is lost.
+    `duration` is what they take if nothing breaks them. `away_s` is when clients drop out next,
+    where tasks pause then and `gone_s` is the time at which they are lost.
     """
 
     duration: Duration
@@ -147,7 +147,7 @@ class Times(NamedTuple):
     away_s: Floats
 
     def with_silent(self, silent: Bools) -> Times:
-        """Return these where silent clients (K,) go away when they have computed."""
+        """Return these where silent clients (K,) drop out after computing."""
         computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
         return self._replace(
             gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
@@ -155,7 +155,7 @@ class Times(NamedTuple):
 
 
 class Clock:
-    """Times the work of clients.
+    """Duration of the tasks of clients.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Clock:
     Attributes
     ----------
     resume : bool
-        Whether clients that come back go on with their work.
+        Whether clients that come back continue their tasks.
     """
 
     def __init__(self, run: Run, counter: StepCounter) -> None:
@@ -201,7 +201,7 @@ class Clock:
         pace : (K,) array of float
             Virtual seconds of one local step.
         steps : (K,) array of int
-            Local steps, or 0 if the Ask is not of local work.
+            Local steps, or 0 if the Ask has no local steps.
         """
         down, up = self.population.transfer_s(ids, traffic.down, traffic.up)
         if traffic.turns:
@@ -211,17 +211,17 @@ class Clock:
     def leaving(
         self, ids: Ints, time_s: float, round: int, *, known_available: bool = False
     ) -> Floats:
-        """Return when clients (K,) go away: at once, if they are not there.
+        """Return when clients (K,) drop out: at once, if they are unavailable.
 
         Parameters
         ----------
         ids : (K,) array of int
         time_s : float
-            The virtual time from which they work.
+            The virtual time at which their tasks start.
         round : int
             The round, by which some availabilities go.
         known_available : bool
-            Whether it is known that they are there at `time_s`.
+            Whether they are known to be available at `time_s`.
         """
         gone = self.population.next_change(ids, time_s)
         if known_available:
@@ -243,11 +243,11 @@ class Clock:
         round, number : int
             The round, and the number of the Ask in it, attempts included.
         step_state : mapping of str to array
-            State of local work whose length changes.
+            State of step counts that change over rounds.
         ahead : mapping of str to (K,) array
             Who need not wait for what it is sent, and since when; see `RunState.ahead`.
         fit_s : float
-            The virtual time by which uploads must be there: local work is cut short to fit.
+            The virtual time by which uploads must arrive: local steps are cut to fit.
         """
         pace = self.pace(ids, round, number)
         if ask.local:
@@ -261,7 +261,7 @@ class Clock:
 
             steps = steps_in_time(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
-        # Some may have left since the Ask before; nobody looked whether the visited one is there.
+        # Some may have left since the last Ask; the visited one may be unavailable.
         away_s = self.leaving(ids, now_s, round, known_available=not (number or ask.visited))
         duration, lost = self.crash_losses(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
@@ -317,7 +317,7 @@ class Clock:
     ) -> tuple[Duration, Floats | None]:
         """Return durations of tasks with crashes, and the share of each after which it is lost.
 
-        `draw` and `ask` are as for `pace`. The share (K,), infinite if work is not lost, is None if
+        `draw` and `ask` are as for `pace`. The share (K,), infinite if no task is lost, is None if
         none ever is.
         """
         population = self.population
@@ -375,7 +375,7 @@ class Clock:
 def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
     """Return ends of tasks (K,), later than their start for clients unavailable at the start.
 
-    Work that takes no time would otherwise be over in the moment in which its client is gone.
+    A task of no duration would otherwise end at the moment at which its client drops out.
     """
     away = gone_s <= now_s
     if not away.any():
@@ -386,11 +386,11 @@ def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
 def dropout_times(
     start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None
 ) -> Floats:
-    """Return when clients (K,) go away or lose their work; `lost` is as for `Clock.alone`."""
+    """Return when clients (K,) drop out or lose their task; `lost` is as for `Clock.alone`."""
     if lost is None:
         return gone_s
     cut = np.isfinite(lost)
-    share = np.where(cut, lost, 0.0)  # infinity times work that takes no time is no number
+    share = np.where(cut, lost, 0.0)  # infinity times a duration of zero is NaN
     cut_s = start_s + share * (end_s - start_s)
     return np.where(cut, np.minimum(gone_s, cut_s), gone_s)
 

@@ -32,7 +32,7 @@ Others: TypeAlias = Callable[[int, float, Ints], Ints]
 Begin: TypeAlias = Callable[[Ints, Ints, int], list[Task]]
 """``begin(ids, drawn, attempt)``: clients (K,) begin on the timeline; it returns their tasks."""
 Successors: TypeAlias = Callable[[Tasks, float, Ints], tuple[Ints, Ints]]
-"""``successors(failed, now_s, asked)``: whom the server asks now that works have failed."""
+"""``successors(failed, now_s, asked)``: clients that replace those of failed tasks."""
 _BY_ATTEMPT = attrgetter("attempt", "client")
 
 
@@ -67,13 +67,13 @@ class Waiting:
     Parameters
     ----------
     line : Timeline
-        On which works of earlier rounds may be, too.
+        It may hold tasks of earlier rounds, too.
     first : int, optional
         The number of replies after which it stops waiting.
     deadline_s : float
         The time until which it waits at most.
-    attempts : dict of int to Work
-        The works of the Ask.
+    attempts : dict of int to Task
+        The tasks of the Ask.
     left, answered : int
         How many of them are under way, and how many replies are there.
     """
@@ -120,7 +120,7 @@ class Waiting:
     def break_off(self) -> None:
         """Stop all unfinished tasks.
 
-        On paper it ends when it would have ended if nobody else had been asked.
+        Its recorded end is the time at which it would have finished without further requests.
         """
         line, attempts = self.line, self.attempts
         unfinished = [task for task in attempts.values() if task.serial in line.open]
@@ -263,7 +263,7 @@ class Cohorts:
     def _computed(
         self, asked: SentAsk, late: Tasks | None, tasks: Tasks, used: Ints, stats: RoundStats
     ) -> tuple[list[TaskAnswer], TaskAnswer | None]:
-        """Compute the late tasks that are used, and the works at these places.
+        """Compute the late tasks that are used, and the tasks at these places.
 
         Late ones come first, in the order of their rounds: a client for which the round has waited
         began its late task before that of the round.
@@ -307,7 +307,7 @@ class Cohorts:
     def _waited(self, cohort: Cohort, stays: bool) -> tuple[Tasks, Ints, float, Bools]:
         """Return the tasks of a cohort, their fates, and the end of the server's wait.
 
-        Last come those that go on; the works themselves say what becomes of them by themselves.
+        Unfinished tasks come last; the outcome of each on its own is in the tasks themselves.
         """
         stats, deadline_s = cohort.stats, self._deadline_s(cohort.stats)
         if self.known:
@@ -354,7 +354,7 @@ class Cohorts:
         return tasks, times
 
     def _stepped(self, cohort: Cohort, stays: bool) -> Tasks:
-        """Return the works of a cohort, some asked for again, until the server stops waiting.
+        """Return the tasks of a cohort, retries included, until the server stops waiting.
 
         What is under way then is left on the timeline if it stays there, and broken off otherwise.
         """
@@ -386,9 +386,9 @@ class Cohorts:
     # -- what comes of it ------------------------------------------------------------------
 
     def _late(self, stats: RoundStats, close_s: float) -> Tasks | None:
-        """Take the works of earlier rounds that are over when a round ends, by their rounds.
+        """Take the tasks of earlier rounds that are over when a round ends, by their rounds.
 
-        They are computed then: until then nobody else changes their clients' state.
+        They are computed then: until then no other task changes their clients' state.
         """
         line = stats.timeline
         assert line is not None
@@ -409,7 +409,7 @@ class Cohorts:
         line.release()
 
     def _keep_ongoing(self, tasks: Tasks, ongoing: Bools, stats: RoundStats, ask: Ask) -> None:
-        """Leave works on the timeline of the rounds that follow."""
+        """Leave tasks on the timeline of the rounds that follow."""
         line = stats.timeline
         assert line is not None
         if ongoing.any():

@@ -170,7 +170,7 @@ VERSIONS = (
         "that have them; -1 if the reply was not used.",
     ),
 )  # fmt: skip
-"""Further columns of the events of runs in which work may end in a later row."""
+"""Further columns of the events of runs in which tasks may end in a later row."""
 DRAWS = (
     Column(
         "draws", dtype="int64",

@@ -22,8 +22,8 @@ LONGEST = 50
 class Correction:
     """Finds the weights of one run.
 
-    With "known" the probability that a client takes part is that it is there, as its availability
-    says, times that it is drawn among those that are. With "intervals" its inverse is estimated by
+    With "known" the probability that a client takes part is that of its availability times that of
+    being drawn among the available clients. With "intervals" its inverse is estimated by
     the mean number of rounds from one reply of the client to the next (FedAU: Wang and Ji, "A
     Lightweight Method for Tackling Unknown Participation Statistics in Federated Averaging", ICLR
     2024, https://arxiv.org/abs/2306.03401, Algorithm 2).
@@ -57,7 +57,7 @@ class Correction:
         return self.shards.mass(ids) if self.by_size else np.ones(len(ids))
 
     def init(self) -> State:
-        """Return the state before the first round: nobody has replied yet."""
+        """Return the state before the first round, without replies."""
         if self.kind != "intervals":
             return {}
         none = np.empty(0, dtype=np.int64)

@@ -1,7 +1,7 @@
 """The exchange: requests of tasks to hosts, and replies from their answers.
 
-It knows no policy. A policy says which works enter an update; only those are computed. Clients that
-collude make two exchanges of one: the honest are asked first.
+It knows no policy. A policy determines the tasks that enter an update; only those are computed.
+With colluding clients one exchange becomes two: honest clients are asked first.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Exchange:
     def answers(
         self, asked: SentAsk, parts: Sequence[tuple[Tasks, Mapping[str, Array]]], stats: RoundStats
     ) -> list[TaskAnswer]:
-        """Compute the works of rounds that enter one update, part by part.
+        """Compute the tasks of rounds that enter one update, part by part.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class Exchange:
         Raises
         ------
         RunFailed
-            If a client function raises; `when` says in which round and at what time.
+            If a client function raises; `when` gives the round and the time.
         """
         try:
             return self.executor.exchange(self.run.folder, request, send)
@@ -288,7 +288,7 @@ class Exchange:
         return self.channel.lost(labels, labels[clients.searchsorted(used)])
 
     def noise_alone(self, owner: Asker) -> bool:
-        """Whether privacy makes a reply where nobody is asked."""
+        """Whether privacy makes a reply where no client is asked."""
         private = self.private if owner == "algorithm" else None
         return private is not None and not private.in_shares
 
@@ -450,7 +450,7 @@ class _Observed:
     ----------
     requests : sequence of Request
     places : sequence of (H,) array of int
-        Of those in each request whom they know.
+        Places in each request of the clients that they know.
     gathered : sequence of Gathered
         Sums of their vectors and of the squares of these.
     """

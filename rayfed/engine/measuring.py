@@ -32,7 +32,7 @@ class Measures:
         What is run.
     exchange : callable
         Runs the client functions of a request: ``exchange(request, send, when)``, where `when`
-        is told if a client fails.
+        is reported if a client fails.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Measures:
     ) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each, of their own models if they have any.
 
-        Rows are those of a round, and what there is beside x is of the server's state after it.
+        Rows are those of a round; inputs other than x are from the server's state after it.
         """
         send = {"x": x, **self.run.training.algorithm.evaluation_state(state or {})}
         up = {"loss": 1, "accuracy": 1}

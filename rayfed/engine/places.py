@@ -37,8 +37,8 @@ _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all
 class Durations:
     """Durations of the tasks of one run, drawn for several tasks of a client at a time.
 
-    Keyed draws for one client cost as much as for a hundred. What work takes depends on the client
-    and on the number of its task alone, so it can be known before the client is dispatched.
+    Keyed draws for one client cost as much as for a hundred. The duration of a task depends on the
+    client and on the number of its task alone, so it can be known before the client is dispatched.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Tiers:
     table : (N,) array of int
         The tier of every client.
     places : list of int
-        How many clients of each tier are at work at a time, at least one and at most all.
+        Number of busy clients of each tier at a time, at least one and at most all.
     """
 
     table: Ints
@@ -172,10 +172,10 @@ class FinishedTasks:
 
     Parameters
     ----------
-    used : list of Work
+    used : list of Task
         The replies of the next update, in the order of their arrival; empty if there is none.
-    failed : list of Work
-        The works that ended without a usable reply, in the order in which they were over.
+    failed : list of Task
+        The tasks that ended without a usable reply, in the order of their ends.
     sent : int
         Bytes of the uploads that have come, those that wait for an update and late ones included.
     fruitless : int
@@ -196,7 +196,7 @@ class Places:
     run : Run
         What is run.
     exchange : Exchange
-        Says how long work takes.
+        Duration of tasks.
     ask : Ask
         What clients are asked; its model does not matter here.
     line : Timeline
@@ -237,7 +237,7 @@ class Places:
         Raises
         ------
         RunFailed
-            If `MOST_WAKES` changes of availability brought nobody.
+            If no client is available after `MOST_WAKES` changes of availability.
         """
         line, closed, wakes, self.channel = self.line, FinishedTasks(), 0, channel
         while True:
@@ -291,7 +291,7 @@ class Places:
         return tier_waiting, [w for w in waiting if self.tiers.of_client(w.client) != tier]
 
     def _working(self) -> set[int]:
-        """Return the tiers in which works are under way, or asked for again in this moment."""
+        """Return the tiers with unfinished tasks, or with retries at this moment."""
         assert self.tiers is not None
         rows = (*self.line.open.values(), *self.line.again)
         return {self.tiers.of_client(task.client) for task in rows}
@@ -334,7 +334,7 @@ class Places:
         self.line.forget(failed)
 
     def _keeps(self, task: Task) -> tuple[bool, int]:
-        """Return the key by which works that have failed keep their places."""
+        """Return the key by which failed tasks keep their places."""
         sent = isinstance(self.line.stages, Overlap) and math.isfinite(task.free_s)
         return sent, task.client
 
@@ -409,7 +409,7 @@ class Places:
         self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
         versions: Sequence[int], traffic: Traffic,
     ) -> list[Task]:  # fmt: skip
-        """Return the works (K,) that begin now, put where their stages are."""
+        """Return the tasks (K,) that begin now, put where their stages are."""
         line = self.line
         duration, lost = self.durations.of(ids, draws, traffic)
         now = np.full(len(ids), line.now_s)
@@ -426,8 +426,8 @@ class Places:
     def _next_return(self) -> float:
         """Return when the next idle client may come back.
 
-        A search over all clients is repeated only after the wake that it found: until then nobody
-        comes back but those who have become idle since.
+        A search over all clients is repeated only after the wake that it found: until then only
+        clients that have become idle since can come back.
         """
         line, population = self.line, self.population
         if self.wake_s > line.now_s and math.isfinite(self.wake_s):

@@ -74,7 +74,7 @@ class RoundPolicy:
         Returns
         -------
         changes : dict
-            Fields of `RunState` that differ after it, beside those that the statistics have.
+            Fields of `RunState` that differ after it, other than those in the statistics.
         values : dict of str to float
             Columns of its row.
         answered : bool
@@ -151,7 +151,7 @@ class RoundPolicy:
     def _select(self, before: RunState, stats: RoundStats) -> tuple[Ints, State]:
         """Return the drawn ids and the selection's new state.
 
-        If there is nobody, or fewer than ``participation.minimum`` are there, the clock jumps to
+        If fewer than ``participation.minimum`` clients, or none, are available, the clock jumps to
         the next change of the availability of a client that the selection waits for.
 
         Raises
@@ -159,7 +159,7 @@ class RoundPolicy:
         NobodyToAsk
             If there is no such change, if the round does not wait, or if it has waited too long.
         RunFailed
-            If `MOST_CHANGES` of them brought nobody, or if nothing will ever end the run.
+            If none is available after `MOST_CHANGES` of them, or if nothing will ever end the run.
         """
         participation, selection = self.run.participation, before.selection
         latest_s = stats.time_s + (participation.patience_s or math.inf)
@@ -295,7 +295,7 @@ class RoundPolicy:
         Asks to the cohort after the first go to those of it who answered.
         """
         reply: Reply | None = None
-        whole = True  # nobody of the cohort has been asked yet
+        whole = True  # no client of the cohort has been asked yet
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)

@@ -80,11 +80,11 @@ class Federation:
     population : Population
         Whom the engine asks: the clients, or the one machine of a centralised baseline.
     clients : Population
-        The clients, whom evaluations and ``clients.parquet`` are about.
+        The clients of evaluations and ``clients.parquet``.
     views : DataViews
         Their rows.
     graphs : Graphs, optional
-        Who is linked with whom, where the selection needs it.
+        The links between clients, where the selection needs them.
     server : Server
         The connection that the transfers of all clients share.
     """
@@ -248,7 +248,7 @@ class Run:
 
     @property
     def overlaps(self) -> bool:
-        """Whether work may end in a later row than the one in which it began."""
+        """Whether tasks may end in a later row than the one in which they began."""
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
 
     @property

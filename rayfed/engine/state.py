@@ -41,7 +41,7 @@ class RunState:
     time_s : float
         Virtual clock.
     state, selection, step_state : mapping of str to array
-        The server's state, the selection's, and that of local work whose length changes.
+        The server's state, the selection's, and that of step counts that change over rounds.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
     last : LastEvaluation
@@ -53,8 +53,8 @@ class RunState:
     updates : int
         Replies of clients that have been used.
     timeline : Timeline, optional
-        What is under way between two rows, where work may outlast its row. That of an asynchronous
-        run belongs to its newest state alone.
+        Unfinished tasks between two rows, where tasks may outlast their row. The timeline of an
+        asynchronous run belongs to its newest state alone.
     correction : mapping of str to array
         The state of the correction for who takes part.
     ahead : mapping of str to (K,) array
@@ -80,7 +80,7 @@ class RunState:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no row can follow: nobody is at work, and no client will ever come back."""
+        """Whether no row can follow: no task is unfinished, and no client will ever come back."""
         return self.timeline is not None and self.timeline.exhausted
 
     @property
@@ -110,7 +110,7 @@ class RoundStats:
     start_s : float
         When the cohort was known: the deadline counts from then.
     step_state : mapping of str to array
-        State of local work whose length changes, as the round found it.
+        State of step counts that change over rounds, before the round.
     ask : int
         Number of the next Ask.
     replies : list of Reply
@@ -212,7 +212,7 @@ class ServerFunction:
         self.declared = frozenset(names(algorithm.diagnostics))
 
     def guard(self, state: State) -> None:
-        """Let nobody change a state in place: an earlier model may still be evaluated or sent."""
+        """Make a state read-only: an earlier model may still be evaluated or sent."""
         for value in state.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False

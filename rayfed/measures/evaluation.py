@@ -138,7 +138,7 @@ class Evaluation:
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
     reported : tuple of str
-        What `measure` reports of every client beside the sums, among `KEPT`.
+        Values that `measure` reports of every client in addition to the sums, among `KEPT`.
     top : bool
         Whether rows count whose class is among the `HIGHEST` with the highest scores.
     validation : bool
@@ -436,7 +436,7 @@ class Thinning:
 
     Examples
     --------
-    >>> thinning = Thinning(every=5, clients=10_000)  # of whom 4 evaluations are kept
+    >>> thinning = Thinning(every=5, clients=10_000)  # 4 evaluations of each are kept
     >>> [k for k in range(0, 41, 5) if thinning.keeps(k, last=40)]
     [0, 20, 40]
     """

@@ -26,7 +26,7 @@ _MARGIN = 0.25  # of what the path takes up, on each side of it
 class Path(Measure):
     """The first two coordinates of the model; of a model with p = 2 also the drift of its clients.
 
-    Of such a model it keeps where the local work of the coming round would take each of some
+    Of such a model it keeps where the local steps of the next round would take each of some
     clients, and F on a square around all of it: a map of `SIDE` by `SIDE` values, made anew where
     the path leaves it. Both are in ``model.npz``, and the page draws them.
 

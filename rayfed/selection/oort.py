@@ -68,8 +68,8 @@ class Oort(Selection):
 
     Deviations from the paper: the loss is the mean over the local steps, where the paper has the
     root of the mean square over rows. New clients are drawn uniformly, not by their speed, which
-    nobody knows. Clients that were chosen and never replied are chosen last. Nobody is excluded for
-    having been chosen often.
+    is unknown. Clients that were chosen and never replied are chosen last. No client is excluded
+    for having been chosen often.
 
     The server remembers four numbers of every client that was ever chosen.
     """

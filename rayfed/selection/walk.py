@@ -29,8 +29,8 @@ class Walking(Selection):
     """The server visits one client after another; that one and its neighbours take part.
 
     It moves over the links of the scenario's ``topology`` before every round but the first, and
-    keeps its place as the graph changes under it. A move takes the virtual seconds that its rule
-    says. The column ``position`` tells where it was; ``connected`` and ``repaired`` tell whether
+    keeps its place as the graph changes under it. A move takes the virtual seconds of its rule.
+    The column ``position`` holds its position; ``connected`` and ``repaired`` tell whether
     the graph was connected when it asked, and whether links had to be added.
 
     Parameters

@@ -164,7 +164,7 @@ class Solver:
         x : (K, p) array of float
             Models at the start of the round; not written to.
         steps : (K,) array of int
-            Steps of each client, not increasing: those still at work are always the first k.
+            Steps of each client, not increasing: those with steps left are always the first k.
         round : int
             The round, from 1: the learning rate may change.
         correction : (K, p) array of float, optional

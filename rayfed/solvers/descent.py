@@ -26,8 +26,8 @@ from rayfed.solvers.schedules import Schedule
 from rayfed.solvers.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
 
 _LINE = 64  # bytes
-_STEPS = 10  # where nothing says how long
-STEPPING = ("run", "direction", "_gradient")  # what says how a step is computed
+_STEPS = 10  # by default
+STEPPING = ("run", "direction", "_gradient")  # methods that determine a step
 
 
 def _norms(g: Array) -> Array:

@@ -46,7 +46,7 @@ class Sampling:
         random order of the client's rows for every pass over them, cut into batches of which the
         last may be short.
     steps : (K,) array of int
-        Steps of each client, not increasing: those still at work are always the first k.
+        Steps of each client, not increasing: those with steps left are always the first k.
     ids, sizes : (K,) array of int
         Client ids and their rows n_i.
     seed, ask, stream : int

@@ -85,7 +85,7 @@ class DiSCO(FullGradient):
     ridge : float
         mu_p, added to the Hessian in P: larger where client j is less like the others.
     preconditioner : "first", "none" or int
-        Whose Hessian P is: that of the participant with the lowest id, nobody's (P = I), or that
+        Whose Hessian P is: that of the participant with the lowest id, none (P = I), or that
         of a client, in whose absence it is the first's.
     max_steps : int, optional
         Most steps of conjugate gradients in a round; as many as the model has numbers if None.
@@ -100,12 +100,12 @@ class DiSCO(FullGradient):
     triangle and diagonal, where a gradient takes 4 n p), at least one.
 
     Where only some take part, g and H are estimated from them as in ``gradient-descent``. H is
-    that of the clients that answer the first step of conjugate gradients; if one of them goes away
-    later, the steps end with the v that they have, which is a direction of descent. If nobody
-    is left, or client j goes away, the round is lost.
+    that of the clients that answer the first step of conjugate gradients; if one drops out
+    later, the steps end with the v that they have, which is a direction of descent. If no client
+    is left, or client j drops out, the round is lost.
 
-    The columns `cg_residual` and `cg_tolerance` say how far the steps came, as their recursion has
-    it; where that is not to the tolerance, a warning says so.
+    The columns `cg_residual` and `cg_tolerance` give the residual that the steps reached, by their
+    recursion; a warning reports a residual above the tolerance.
 
     It is for convex problems; elsewhere its steps may lead to a saddle.
 

@@ -36,7 +36,7 @@ class Absence:
         self.before = before - before[first][self.owner]  # of the same client
 
     def covers(self, clients: Ints) -> Bools:
-        """Return of which clients (K,) it is recorded."""
+        """Return a mask of clients (K,) with recorded absences."""
         if not self.recorded:
             return np.zeros(len(clients), dtype=bool)
         if self.empty or len(clients) <= AWAY_CLIENTS:

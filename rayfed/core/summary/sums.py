@@ -1,4 +1,4 @@
-"""Sums over the works of each client, to which new rows of a run are added."""
+"""Sums over the tasks of each client, to which new rows of a run are added."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ _NEVER = np.iinfo(np.int64).max
 class Sums:
     """Running sums of client activity.
 
-    A task counts once it is known how long its client was at it: at the next work of the client, or
+    A task counts once it is known how long its client was at it: at the next task of the client, or
     at the end. The last one of each client is counted up to now in what `tables` returns.
 
     A client that leaves, or is asked anew, has downloaded first, then computed, then uploaded. How
     long the download of such a task took is not recorded: it is taken from the transfers of the
-    client's other tasks so far, divided as the network of the scenario says.
+    client's other tasks so far, divided by the network of the scenario.
 
     Parameters
     ----------

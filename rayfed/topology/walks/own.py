@@ -134,7 +134,7 @@ def _read(path: Path) -> csr_array[Any]:
 def _sparse(held: Mapping[str, Array]) -> tuple[Floats, tuple[Ints, Ints], tuple[int, int]]:
     """Return entries (E,), their rows and columns (E,), and the shape of a matrix.
 
-    SciPy trusts the indices of a file, and writes beside its arrays where they are wrong.
+    SciPy trusts the indices of a file, and writes outside its arrays where they are wrong.
 
     Parameters
     ----------

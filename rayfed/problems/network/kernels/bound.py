@@ -461,7 +461,7 @@ def _shape(network: NetworkSettings, shape: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     ScenarioError
-        If the shape that is given does not fit, or channels come last and no shape says so.
+        If the shape that is given does not fit, or channels come last and no shape declares it.
     """
     last = len(shape) == 3 and shape[2] in _CHANNELS and min(shape[:2]) > _CHANNELS[-1]
     if last and not network.shape:

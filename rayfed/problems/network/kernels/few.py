@@ -68,7 +68,7 @@ def _steps(sequence: nn.Sequential) -> tuple[list[Step], set[nn.Module]]:
 
 
 def _plain(part: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a module is of PyTorch's own class and nobody listens to it."""
+    """Whether a module is of PyTorch's own class and without hooks."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return type(part) is kind and not any(getattr(part, name) for name in hooks)
 
@@ -106,7 +106,7 @@ def _convolved(conv: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def _usual(conv: nn.Conv2d, x: Tensor) -> bool:
-    """Whether x is a batch of images in single precision, also within, and nobody listens now."""
+    """Whether x is a batch of images in single precision, also within, and without hooks now."""
     single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return single and x.ndim == 4 and _plain(conv, nn.Conv2d)
 

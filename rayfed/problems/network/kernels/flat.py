@@ -24,7 +24,7 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
     """Return where each trained parameter is in the flat model.
 
     They are in the order of ``torch.nn.utils.parameters_to_vector``, without those that are frozen:
-    by name, or since the module says that they need no gradient. The running statistics of
+    by name, or since the module declares that they need no gradient. The running statistics of
     BatchNorm follow.
 
     Raises

@@ -64,7 +64,7 @@ def _judge(name: str, found: Any) -> None:
 
 
 def _returns_module(function: Any) -> bool:
-    """Return whether the annotation of a function says that it returns a module."""
+    """Return whether a function is annotated as returning a module."""
     try:
         returned = get_type_hints(inspect.unwrap(function)).get("return")
     except Exception:  # annotations may name what is not there
@@ -158,7 +158,7 @@ def takes_integers(network: NetworkSettings, module: nn.Module, shape: tuple[int
         try:
             _scores(network, module, shape, 2, torch.int64)
         except ScenarioError:
-            return False  # `check_rows` says why floats will not do
+            return False  # `check_rows` explains why floats fail
         return True
     return False
 
