@@ -105,9 +105,9 @@ class FedDrift(Algorithm):
         losses = _losses(clients, models)
         least, best = losses.min(axis=1), losses.argmin(axis=1)
         drifted = least > to_numpy(clients.state["loss"])[:, 0] + self.delta
-        kept = {"loss": least[:, None], "choice": best[:, None]}
+        new_state = {"loss": least[:, None], "choice": best[:, None]}
         values = {"losses": losses.astype(clients.shards.dtype)}
-        return Upload(values, kept, group=np.where(drifted, len(models), best))
+        return Upload(values, new_state, group=np.where(drifted, len(models), best))
 
     def train(
         self, clients: Clients, models: Array, place: Ints, drifted: Ints, opened: Ints

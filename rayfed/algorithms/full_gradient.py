@@ -111,5 +111,5 @@ class FullGradient(Algorithm):
 
     def slope(self, clients: Clients, x: Array) -> Upload:
         """Client function: the gradient of F_i at x (p,); upload (K, p)."""
-        kept = {"x": namespace(x).tile(x, (len(clients.ids), 1))} if self.curved else {}
-        return Upload(terms(clients, gradient=clients.gradient(x)), state=kept)
+        new_state = {"x": namespace(x).tile(x, (len(clients.ids), 1))} if self.curved else {}
+        return Upload(terms(clients, gradient=clients.gradient(x)), state=new_state)

@@ -20,7 +20,7 @@ from rayfed.core.rng import Draw, Key, Permutation, part_of
 
 Shape: TypeAlias = tuple[int, ...]
 """Of a piece of a vector that is coded by itself: of a layer, or (p,) of a whole vector."""
-Kept: TypeAlias = Mapping[str, Array]
+CodecState: TypeAlias = Mapping[str, Array]
 """What is kept for the next time, arrays by name; of K clients (K, ...)."""
 Code: TypeAlias = Callable[[Array], Array]
 """Maps vectors (K, p) to what the receiver decodes (K, p)."""
@@ -165,7 +165,7 @@ class Memory:
         """Return why a codec does not go with the memory, as the end of a sentence, or ""."""
         return ""
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Client: return the decoded vectors (K, p) and the next memory (K, p), zeros at first.
 
         Parameters
@@ -178,11 +178,11 @@ class Memory:
         """
         raise NotImplementedError
 
-    def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
+    def left_out(self, v: Array, sent: Array, state: Array) -> Array:
         """Return the coding error of vectors (K, p) given the previous memory."""
-        return v - kept - sent
+        return v - state - sent
 
-    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+    def received(self, mean: Array, total: Array, state: Array) -> tuple[Array, Array]:
         """Server: return the algorithm's mean (p,) and the next memory (p,).
 
         Parameters
@@ -191,10 +191,10 @@ class Memory:
             Of the c_i, as the algorithm weighs them; not there if `estimates`.
         total : (p,) array
             sum_i w_i c_i over the participants; not there unless `at_server`.
-        kept : (p,) array
+        state : (p,) array
             Zeros at first.
         """
-        return mean, kept
+        return mean, state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,13 +266,13 @@ class Codec(Stage):
         """Return the decoded vectors of one piece (K, p), in the type of v."""
         raise NotImplementedError
 
-    def first(self, shape: Shape) -> Kept:
+    def first(self, shape: Shape) -> CodecState:
         """Return the first row of a client's codec state for a piece; empty by default."""
         return {}
 
-    def stepped(self, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
+    def stepped(self, v: Array, draw: Draws, state: CodecState) -> tuple[Array, CodecState]:
         """Return the decoded vectors of a piece and the next client state."""
-        return self.coded(v, draw), kept
+        return self.coded(v, draw), state
 
 
 def size_of(shape: Shape) -> int:

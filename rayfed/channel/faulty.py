@@ -128,7 +128,7 @@ def _group(fault: Fault, population: Population) -> Ints:
 def sent(
     faults: Sequence[Faulty],
     values: Mapping[str, Array],
-    kept: Mapping[str, Array],
+    state: Mapping[str, Array],
     draws: Draws,
     round: int,
 ) -> Iterator[tuple[Ints, dict[str, Array], dict[str, Array]]]:
@@ -139,7 +139,7 @@ def sent(
     faults : sequence of Faulty
     values : mapping of str to (K, ...) array
         What the server would decode of K clients.
-    kept : mapping of str to (K, p) array
+    state : mapping of str to (K, p) array
         What these keep.
     draws : Draws
         Of these clients, of the seed.
@@ -159,9 +159,9 @@ def sent(
             if rows.ndim < 2:
                 continue
             v, stored = rows[at].reshape(len(at), -1), each.state_name(name)
-            before = kept[stored][at] if stored in kept else v[:, :0]
+            before = state[stored][at] if stored in state else v[:, :0]
             wrong, after = fault.sent(v, members.sub(name), before, round)
             out[name] = wrong.reshape(rows[at].shape)
-            if stored in kept:
+            if stored in state:
                 now[stored] = after
         yield at, out, now

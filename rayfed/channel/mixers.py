@@ -126,12 +126,12 @@ class NearestNeighbours(Mixer):
     def mixed(self, vectors: Array) -> Array:
         """Return as many vectors (K, p)."""
         K = len(vectors)
-        kept = max(1, K - self.f)
-        nearest = np.argsort(squared_distances(vectors), axis=1, kind="stable")[:, :kept]
+        count = max(1, K - self.f)
+        nearest = np.argsort(squared_distances(vectors), axis=1, kind="stable")[:, :count]
         member = np.zeros((K, K), vectors.dtype)
         np.put_along_axis(member, nearest, vectors.dtype.type(1), axis=1)
         mixed: Array = member @ vectors
-        mixed /= kept
+        mixed /= count
         return mixed
 
 

@@ -169,8 +169,8 @@ class PrivateMean:
         if self.tree is not None:
             clients = np.concatenate([state[_CLIENTS], ids])
             rounds = np.concatenate([state[_ROUNDS], np.full(len(ids), round)])
-            kept = rounds + self.tree.separation > round + 1
-            now |= {_LAST: np.array([round]), _CLIENTS: clients[kept], _ROUNDS: rounds[kept]}
+            recent = rounds + self.tree.separation > round + 1
+            now |= {_LAST: np.array([round]), _CLIENTS: clients[recent], _ROUNDS: rounds[recent]}
         return now
 
     def _noised(

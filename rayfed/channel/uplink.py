@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.channel.base import Codec, Draws, Kept, Memory, Stage
+from rayfed.channel.base import Codec, CodecState, Draws, Memory, Stage
 from rayfed.channel.layout import Layout
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.core.arrays import Array, Bools, Floats, under
@@ -177,7 +177,7 @@ class Uplink:
     def sent(
         self,
         values: Mapping[str, Array],
-        kept: Kept,
+        state: CodecState,
         draw: Draws,
         first: Bools,
         norm: float | None = None,
@@ -188,7 +188,7 @@ class Uplink:
         ----------
         values : mapping of str to (K, ...) array
             What client functions return.
-        kept : mapping of str to (K, ...) array
+        state : mapping of str to (K, ...) array
             What these clients keep, as `initial`.
         draw : Draws
             Of these clients.
@@ -203,11 +203,11 @@ class Uplink:
         for name, rows in values.items():
             if self.codec is not None and name in self.coded and rows[0].size > 1:
                 v = rows.reshape(len(rows), -1)
-                sent, new = self._coded(name, v, kept, draw.sub(name), first)
+                sent, new = self._coded(name, v, state, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
                 now |= new
                 if self.left_out and self.memory is not None:
-                    rest = self.memory.left_out(v, sent, kept[f"{PREFIX}{name}"])
+                    rest = self.memory.left_out(v, sent, state[f"{PREFIX}{name}"])
                     squares += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
             vectors = {name: out[name] for name in values if name in self.coded}
@@ -216,7 +216,7 @@ class Uplink:
                 continue
             clipped, length = stage.clipped(vectors, stage.start if norm is None else norm)
             if self.private and not (finite := np.isfinite(length)).all():
-                clipped, now = _finite(finite, clipped), _finite(finite, now, kept)
+                clipped, now = _finite(finite, clipped), _finite(finite, now, state)
             out |= clipped
             if norm is not None:
                 out[INSIDE] = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)[:, None]
@@ -319,11 +319,11 @@ class Uplink:
     # -- codecs ----------------------------------------------------------------------------
 
     def _coded(
-        self, name: str, v: Array, kept: Kept, draw: Draws, first: Bools
+        self, name: str, v: Array, state: CodecState, draw: Draws, first: Bools
     ) -> tuple[Array, dict[str, Array]]:
         codec, memory, prefix = self.codec, self.memory, f"{PREFIX}{name}."
         assert codec is not None
-        own = under(kept, prefix)
+        own = under(state, prefix)
         now: dict[str, Array] = {}
 
         def code(rows: Array) -> Array:
@@ -333,7 +333,7 @@ class Uplink:
 
         if memory is None:
             return code(v), now
-        sent, row = memory.sent(v, kept[prefix[:-1]], code, first)
+        sent, row = memory.sent(v, state[prefix[:-1]], code, first)
         return sent, now | {prefix[:-1]: row}
 
 

@@ -68,7 +68,7 @@ class StepKey:
         one = slice(k, k + 1)
         return replace(self, ids=self.ids[one], draw=part_of(self.draw, one))
 
-    def kept(self, share: float, rows: int, width: int, layer: int) -> Bools:
+    def keep_mask(self, share: float, rows: int, width: int, layer: int) -> Bools:
         """Draw which units of a layer are kept, (K, rows, width), each with a probability `share`.
 
         What is drawn for a client depends on no other client, and for a row on no row after it.

@@ -183,10 +183,10 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5})
     {'lr': 0.1, 'steps': 5}
     """
-    kept = dict(settings)
+    remaining = dict(settings)
     if any(name in changes for name in STEP_SETTINGS):
-        kept = {name: value for name, value in kept.items() if name not in STEP_SETTINGS}
-    return kept | dict(changes)
+        remaining = {name: value for name, value in remaining.items() if name not in STEP_SETTINGS}
+    return remaining | dict(changes)
 
 
 def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:

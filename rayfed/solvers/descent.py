@@ -110,7 +110,7 @@ class Descent(Solver):
         """Return the number of arrays (K, p) kept from step to step, 0 at first."""
         return 0
 
-    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+    def direction(self, g: Array, pull: Array | None, buffers: Sequence[Array], step: int) -> Array:
         """Return the direction to multiply by lr_t and subtract from x.
 
         Parameters
@@ -119,7 +119,7 @@ class Descent(Solver):
             Gradients, clipped, corrected and decayed; may be written to.
         pull : (k, p) array or None
             ``mu (x - x0)``, the gradient of the proximal term where there is one.
-        kept : sequence of (k, p) array
+        buffers : sequence of (k, p) array
             The `buffers` of these clients, to be written to.
         step : int
             Number of the local step, from 1.
@@ -181,7 +181,7 @@ class Descent(Solver):
         """
         xp = namespace(x)
         x0, x = x, _aligned_copy(x)
-        kept = [_aligned_copy(xp.zeros_like(x)) for _ in range(self.buffers())]
+        buffers = [_aligned_copy(xp.zeros_like(x)) for _ in range(self.buffers())]
         lr = self.rate(round)
         total = xp.zeros(x.shape[0], dtype=xp.float64, device=x.device)
         solver: type = type(self)
@@ -195,7 +195,9 @@ class Descent(Solver):
                     added = None if correction is None else correction[:k, ...]
                     g = self._gradient(g, now, added, norms)
                     pull = self.mu * (now - x0[:k, ...]) if self.mu else None
-                    _move(now, self.direction(g, pull, [rows[:k, ...] for rows in kept], step), lr)
+                    _move(
+                        now, self.direction(g, pull, [rows[:k, ...] for rows in buffers], step), lr
+                    )
                 total[:k] += loss
                 if after_step is not None:
                     after_step(now)

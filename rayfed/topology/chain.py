@@ -74,8 +74,8 @@ class Chain:
         moves = self.matrix.tocoo()
         # along a shortest path the depth grows by one; any other move closes a cycle
         inside = labels == labels[main]
-        kept = inside[moves.row] & inside[moves.col]
-        source, target = moves.row[kept], moves.col[kept]
+        selected = inside[moves.row] & inside[moves.col]
+        source, target = moves.row[selected], moves.col[selected]
         return int(np.gcd.reduce((depth[source] + 1 - depth[target]).astype(np.int64)))
 
     @cached_property

@@ -235,8 +235,8 @@ class DiSCO(FullGradient):
         self, g: Array, P: Preconditioner, tolerance: float
     ) -> Generator[Ask, Reply, Direction]:
         """Return v with ||H v - g|| <= tolerance ||g||, for g (p,): Algorithm 2."""
-        whole = float(np.linalg.norm(g))
-        bound = tolerance * whole
+        norm_g = float(np.linalg.norm(g))
+        bound = tolerance * norm_g
         v, Hv, r = np.zeros_like(g), np.zeros_like(g), g
         u = s = P.solve(r)
         answered, exchanges = 0, 0
@@ -251,14 +251,14 @@ class DiSCO(FullGradient):
             curvature = float(u @ Hu)
             if not curvature > 0:
                 first = exchanges == 1
-                left = float(np.linalg.norm(g - Hu if first else r)) / whole
+                left = float(np.linalg.norm(g - Hu if first else r)) / norm_g
                 return Direction(s if first else v, _length(v, Hv), exchanges, left)
             alpha = g.dtype.type(float(r @ s) / curvature)
             v, Hv, after = v + alpha * u, Hv + alpha * Hu, r - alpha * Hu
             s_after = P.solve(after)
             u = s_after + g.dtype.type(float(after @ s_after) / float(r @ s)) * u
             r, s = after, s_after
-        left = float(np.linalg.norm(r)) / whole if whole > 0 else 0.0
+        left = float(np.linalg.norm(r)) / norm_g if norm_g > 0 else 0.0
         return Direction(v, _length(v, Hv), exchanges, left)
 
 

@@ -26,9 +26,9 @@ from rayfed.problems.network.kernels.module import (
     check_rows,
     check_writes,
     generator_of,
-    kept,
     loaded,
     make,
+    preserved,
     takes_integers,
 )
 from rayfed.problems.network.kernels.stacked import device_of, stacked
@@ -378,7 +378,7 @@ class BoundNetwork(NetworkSettings):
         flat = self._flat(models.dtype, training)
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
-        drawing = kept(generator if training else None)
+        drawing = preserved(generator if training else None)
         with _one_thread(), self._deterministic(), flat.released(), drawing:
             for k, seed in enumerate(seeds):
                 if k < len(models):

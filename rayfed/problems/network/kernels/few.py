@@ -156,8 +156,8 @@ def _twice(weight: Tensor) -> Tensor:
 
 def _where(slope: Tensor, difference: Tensor) -> Tensor:
     """Return a slope where a difference is positive, 0 elsewhere, in the time of a product."""
-    kept: Tensor = torch.ops.aten.threshold_backward(slope.contiguous(), difference, 0)
-    return kept
+    masked: Tensor = torch.ops.aten.threshold_backward(slope.contiguous(), difference, 0)
+    return masked
 
 
 class _Convolution(torch.autograd.Function):

@@ -175,7 +175,7 @@ def check_rows(
         from another generator than PyTorch's.
     """
     module.train()
-    with kept(torch.default_generator), torch.no_grad():
+    with preserved(torch.default_generator), torch.no_grad():
         scores = _scores(network, module, shape, 2)
         torch.default_generator.manual_seed(0)
         before = torch.get_rng_state()
@@ -205,7 +205,7 @@ def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, 
         If it puts other tensors in their places, which no gradient would reach.
     """
     parameters = list(module.parameters())
-    with kept(torch.default_generator), torch.no_grad():
+    with preserved(torch.default_generator), torch.no_grad():
         for parameter in parameters:
             parameter.mul_(1000)
         before = [(p.data_ptr(), p._version, p.clone()) for p in parameters]
@@ -270,13 +270,13 @@ def shown(network: NetworkSettings) -> str:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Let torch's own generator draw from a seed, and leave it as it was."""
-    with kept(torch.default_generator):
+    with preserved(torch.default_generator):
         torch.default_generator.manual_seed(seed)
         yield
 
 
 @contextmanager
-def kept(generator: torch.Generator | None) -> Iterator[None]:
+def preserved(generator: torch.Generator | None) -> Iterator[None]:
     """Leave a generator as it was, if there is one."""
     before = None if generator is None else generator.get_state()
     try:
