@@ -296,15 +296,17 @@ def w6(size: Size) -> Workload:
 def w7(size: Size, processes: int = 0) -> Workload:
     """Return W7: FedBuff on softmax regression of the size of MNIST, 100 clients at work."""
     data = Noise(clients=size.of(1000), samples=60, features=784, classes=10)
-    at_work, buffer, updates = size.of(100), size.of(10), size.timed(200)
+    busy_clients, buffer, updates = size.of(100), size.of(10), size.timed(200)
 
     def bare() -> Bare:
         return Softmax(*_stacked(data), 10, buffer, 20, 32, 0.01)
 
     local = SGD(steps=20, batch=32, lr=0.01)
-    algorithm = ClockedFedBuff(local=local, buffer=buffer, concurrency=at_work)
+    algorithm = ClockedFedBuff(local=local, buffer=buffer, concurrency=busy_clients)
     problem = {"name": "softmax-regression", "dataset": data, "intercept": False}
-    scenario = _scenario(problem, algorithm, data.clients, updates, processes, "float32", at_work)
+    scenario = _scenario(
+        problem, algorithm, data.clients, updates, processes, "float32", busy_clients
+    )
     clients = {"count": data.clients, "delay": {"name": "exponential", "mean_s": 0.2}}
     return Workload(
         name="W7-actors" if processes else "W7",

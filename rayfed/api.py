@@ -328,8 +328,8 @@ def _cluster(address: str | None) -> list[tuple[str, Any]]:
 
 def _read_file(path: Path, overrides: Overrides, *, recorded: bool = False) -> Study:
     with reading(path, "a scenario file"):
-        beside = str(path.resolve().parent)
-    with resolving(Names(beside=beside)):
+        scenario_folder = str(path.resolve().parent)
+    with resolving(Names(scenario_folder=scenario_folder)):
         return load_study(path, overrides, recorded=recorded)
 
 

@@ -23,8 +23,8 @@ class Ask:
 
     Parameters
     ----------
-    work : str
-        The client function: name of a method ``work(clients, **send) -> Upload`` of the sender.
+    function : str
+        The client function: name of a method ``function(clients, **send) -> Upload`` of the sender.
     send : mapping of str to array
         Arrays that every client downloads; their size is charged.
     up : mapping of str to int
@@ -150,7 +150,7 @@ class Groups:
 
     @classmethod
     @cache
-    def nobody(cls) -> Groups:
+    def empty(cls) -> Groups:
         """Return an empty value, without groups."""
         none = np.empty(0, dtype=np.int64)
         return cls(none, none, none.astype(np.float64), {})
@@ -175,7 +175,7 @@ class Reply:
     steps : (K,) array of int
         Local steps that each client ran.
     population : int
-        Number N of clients, of whom K answered.
+        Number N of clients, of which K answered.
     groups : Groups
         The means by group, if the clients uploaded their group.
     round : int
@@ -198,7 +198,7 @@ class Reply:
     each: Mapping[str, Array]
     steps: Ints
     population: int = 0
-    groups: Groups = field(default_factory=Groups.nobody)
+    groups: Groups = field(default_factory=Groups.empty)
     round: int = 1
     staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     seconds: Floats = field(default_factory=lambda: np.empty(0))

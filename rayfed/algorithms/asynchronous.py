@@ -18,14 +18,14 @@ from rayfed.messages import Ask, Diagnostics, Reply, State
 class Asynchronous(Algorithm):
     """Base of asynchronous algorithms.
 
-    The server keeps some clients at work. Version v of the model is the one after v updates. A
+    The server keeps some clients busy. Version v of the model is the one after v updates. A
     client starts from the newest version; the staleness of its reply is the number of updates
     between its start and its arrival.
 
     Parameters
     ----------
     concurrency : int, optional
-        Clients at work at any time; ``participation.cohort`` if None, or all clients without one.
+        Busy clients at any time; ``participation.cohort`` if None, or all clients without one.
         In a run it is known.
     overlap : bool
         Whether a client's place is free again when it has computed: its upload travels while it, or

@@ -51,7 +51,7 @@ class AsyncSGD(Asynchronous):
 
     Examples
     --------
-    A gradient that is 6 updates old, with 5 clients at work:
+    A gradient that is 6 updates old, with 5 busy clients:
 
     >>> import numpy as np
     >>> from rayfed.solvers import SGD

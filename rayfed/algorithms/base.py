@@ -174,7 +174,7 @@ class Algorithm:
         shards : Shards
             Their rows.
         population : Population
-            How they behave: how fast each is, when it is there.
+            Their speeds and availability.
         objective : Objective
             What is minimised: the problem, and what is averaged over what.
 
@@ -268,18 +268,18 @@ class Algorithm:
         """Return the personal models (K, p) of clients; only where `personal` is true."""
         raise NotImplementedError
 
-    def beside(self, state: State) -> State:
+    def evaluation_state(self, state: State) -> State:
         """Return the server state that `models_among` needs in addition to ``x``."""
         return {}
 
-    def models_among(self, clients: Clients, x: Array, **beside: Array) -> Array:
+    def models_among(self, clients: Clients, x: Array, **inputs: Array) -> Array:
         """Return the personal models (K, p) where they depend on more than ``x``.
 
         Parameters
         ----------
         x : (p,) array
             The global model.
-        **beside
-            What `beside` returns.
+        **inputs
+            What `evaluation_state` returns.
         """
         return self.models(clients, x)

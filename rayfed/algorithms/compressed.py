@@ -34,7 +34,7 @@ class Compressed(Algorithm):
     lr : float
         Step along the estimate.
     local : Solver
-        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        No steps of it are taken; its ``batch`` is the number of rows read in the time of a step
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
@@ -53,7 +53,7 @@ class Compressed(Algorithm):
         if self.codec.matrices or self.codec.by == "layer":
             raise ScenarioError("codec", "codes layers by themselves; give a codec of vectors")
 
-    def ask(self, x: Array, work: str, send: Mapping[str, Array], full: bool) -> Ask:
+    def ask(self, x: Array, function: str, send: Mapping[str, Array], full: bool) -> Ask:
         """Return the Ask for gradients, or for their coded changes.
 
         Parameters
@@ -64,7 +64,7 @@ class Compressed(Algorithm):
             Whether gradients are sent as they are.
         """
         bits = {} if full else {"change": self.codec.bits([(x.size,)], 8 * x.dtype.itemsize)}
-        return Ask(work, send=send, up={"change": x.size}, cost=0, passes=1, bits=bits)
+        return Ask(function, send=send, up={"change": x.size}, cost=0, passes=1, bits=bits)
 
     def compressed(self, clients: Clients, change: Array) -> Array:
         """Return changes (K, p) as the server decodes them."""
@@ -91,4 +91,4 @@ def all_replied(reply: Reply, name: str) -> None:
     """
     if len(reply.ids) < reply.population:
         text = f"{len(reply.ids)} of {reply.population} clients replied, and '{name}' needs all"
-        raise RunFailed(f"round {reply.round}: {text}; let none be away or late")
+        raise RunFailed(f"round {reply.round}: {text}; make all clients available and on time")

@@ -51,7 +51,7 @@ class FedAT(Asynchronous):
     least one each. ``local.mu`` is the paper's proximal term.
 
     The slowest tier has no update at first, so the fastest tier's model has the weight 0 until
-    then, as the formula says: x stays where it was.
+    then, by the formula: x stays as it was.
 
     Deviations from the paper: means within a tier are unweighted unless ``weights: size``, as
     for all asynchronous methods here. Tiers are made from the mean speeds, not from measured

@@ -41,11 +41,11 @@ class FedBN(FedPer):
 
     Notes
     -----
-    What `FedPer` says of personal layers holds here. Rows that fill up a minibatch do not count in
-    its statistics.
+    The notes of `FedPer` on personal layers hold here. Rows that fill up a minibatch do not count
+    in its statistics.
 
     Deviations from the paper: the server learning rate, 1 in the paper; clients are drawn and
-    weighted as the scenario says (there everyone takes part, with equal weights).
+    weighted as in the scenario (in the paper all clients take part, with equal weights).
 
     Examples
     --------

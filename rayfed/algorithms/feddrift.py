@@ -105,9 +105,9 @@ class FedDrift(Algorithm):
         losses = _losses(clients, models)
         least, best = losses.min(axis=1), losses.argmin(axis=1)
         drifted = least > to_numpy(clients.state["loss"])[:, 0] + self.delta
-        kept = {"loss": least[:, None], "choice": best[:, None]}
+        new_state = {"loss": least[:, None], "choice": best[:, None]}
         values = {"losses": losses.astype(clients.shards.dtype)}
-        return Upload(values, kept, group=np.where(drifted, len(models), best))
+        return Upload(values, new_state, group=np.where(drifted, len(models), best))
 
     def train(
         self, clients: Clients, models: Array, place: Ints, drifted: Ints, opened: Ints
@@ -153,13 +153,13 @@ class FedDrift(Algorithm):
         counts = {"clusters": len(models), "used": used, "opened": new, "merged": merges}
         return {**state, "x": x, "models": models}, counts
 
-    def beside(self, state: State) -> State:
+    def evaluation_state(self, state: State) -> State:
         """Return the models (M, p), among which clients find their own."""
         return {"models": state["models"]}
 
-    def models_among(self, clients: Clients, x: Array, **beside: Array) -> Array:
+    def models_among(self, clients: Clients, x: Array, **inputs: Array) -> Array:
         """Return the model of each client (K, p) that has the least loss on its rows."""
-        models = beside["models"]
+        models = inputs["models"]
         best: Array = models[_losses(clients, models).argmin(axis=1)]
         return best
 

@@ -92,12 +92,12 @@ class FedDyn(memory.WithMemory):
         local = clients.solve(x, gradient=bent)
         delta = x - local.x
         moved = memory.times(shares, delta)
-        kept = {"h": c + self.alpha * moved}
+        new_state = {"h": c + self.alpha * moved}
         if self._drawn:
             values, mirrors = {"delta": delta, "moved": moved}, {"h": ("moved", self.alpha)}
-            return Upload(values, kept, local.loss, mirrors=mirrors)
+            return Upload(values, new_state, local.loss, mirrors=mirrors)
         factor = memory.times(shares, np.full((len(clients.ids), 1), self.alpha))
-        return Upload({"delta": delta}, kept, local.loss, mirrors={"h": ("delta", factor)})
+        return Upload({"delta": delta}, new_state, local.loss, mirrors={"h": ("delta", factor)})
 
     def round(self, state: State) -> Round:
         """Server function: h <- h + alpha/N sum_S w_i Delta_i, x <- x - mean Delta_i - h/alpha."""

@@ -35,8 +35,8 @@ class FedNova(WithMemory):
     lr_i. It uploads Delta_i / norm_i and norm_i = ||a_i||_1 lr_i / lr, where lr is the rate of the
     algorithm's own solver; lr_i differs from it only if client i's group has a rate of its own.
     With p_i the weights of the participants the server steps
-    x <- x - tau_eff sum_i p_i Delta_i / norm_i, so that clients which work more do not count more.
-    tau_eff is recorded.
+    x <- x - tau_eff sum_i p_i Delta_i / norm_i, so that clients with more local steps do not count
+    more. tau_eff is recorded.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class FedNova(WithMemory):
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "tau_eff", "effective local steps",
-            about="Local steps that the server's step stands for: tau_eff of the paper.",
+            about="Effective local steps of the server step: tau_eff of the paper.",
         ),
     )  # fmt: skip
 

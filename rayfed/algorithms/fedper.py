@@ -51,7 +51,7 @@ class FedPer(FedAvg):
     ones.
 
     Deviations from the paper: the server learning rate, 1 in the paper; clients are drawn and
-    weighted as the scenario says (there everyone takes part in every round).
+    weighted as in the scenario (in the paper all clients take part in every round).
 
     Examples
     --------

@@ -33,7 +33,7 @@ class FedProx(FedAvg):
     are kept: ``local.epochs: {low: 1, high: 4}``, for all or for a group of clients.
 
     Deviations from the paper: the server learning rate, 1 in the paper; participants are drawn and
-    weighted as the scenario says.
+    weighted as in the scenario.
 
     Examples
     --------

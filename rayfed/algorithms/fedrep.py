@@ -42,7 +42,7 @@ class FedRep(FedPer):
     Notes
     -----
     A step of the head takes as long as a local step of the same minibatch, though its gradient
-    stops at the head. What `FedPer` says of personal layers holds here.
+    stops at the head. The notes of `FedPer` on personal layers hold here.
 
     Deviations from the paper: the server learning rate, 1 in the paper, and the mean over the
     participants, which is by size unless ``weights: uniform`` and plain in the paper.

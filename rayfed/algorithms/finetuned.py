@@ -39,7 +39,7 @@ class FineTuned(FedAvg):
 
     Notes
     -----
-    Deviations from the paper: all layers are tuned, none is frozen, and nobody picks the better of
+    Deviations from the paper: all layers are tuned, none is frozen, and no one picks the better of
     the global and the tuned model.
 
     Examples

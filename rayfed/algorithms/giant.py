@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import COMMUNICATIONS, GRADIENT_NORM, SERVER_LR
-from rayfed.algorithms.whole import SHARE, Whole, terms, total
+from rayfed.algorithms.full_gradient import SHARE, FullGradient, terms, total
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import RayfedError
@@ -29,7 +29,7 @@ _SUFFICIENT = 0.1  # of the decrease that the gradient promises (Armijo)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GIANT(Whole):
+class GIANT(FullGradient):
     """Averaged local Newton directions (Wang et al. 2018): two exchanges a round, or three.
 
     The first adds up g = grad F(x). In the second every participant solves (H_i + ridge I) v_i = g
@@ -76,7 +76,7 @@ class GIANT(Whole):
 
     name: ClassVar[str] = "giant"
     coded: ClassVar[Coded] = {"gradient": "any", "direction": "any"}
-    needs: ClassVar[Terms] = Whole.needs | {EXACT_DOWNLOADS}
+    needs: ClassVar[Terms] = FullGradient.needs | {EXACT_DOWNLOADS}
     gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True

@@ -14,16 +14,16 @@ from annotated_types import Gt
 
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.columns import GRADIENT_NORM
-from rayfed.algorithms.whole import SHARE, Whole, total
+from rayfed.algorithms.full_gradient import SHARE, FullGradient, total
 from rayfed.core.columns import Column
 from rayfed.messages import Ask, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientDescent(Whole):
+class GradientDescent(FullGradient):
     """Gradient descent on the global objective: x <- x - lr grad F(x), one exchange a round.
 
-    Every participant uploads its term of grad F(x) (p,). F is what ``problem.weighting`` says, a
+    Every participant uploads its term of grad F(x) (p,). F is set by ``problem.weighting``, a
     sum over clients under ``sum``, so the step that fits depends on it.
 
     Parameters

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Marina(Compressed):
     """MARINA (Gorbunov et al. 2021).
 
-    In round t, from x (p,), clients send grad F_i(x) if a coin that all share says so, with
+    In round t, from x (p,), clients send grad F_i(x) if a shared coin decides so, with
     probability `p`, and in the first round; otherwise Q(grad F_i(x) - grad F_i(x before)). The
     server's g becomes the mean of gradients, or g plus the mean of changes, and x <- x - lr g.
 

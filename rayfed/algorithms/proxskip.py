@@ -31,7 +31,7 @@ class ProxSkip(Algorithm):
     """Scaffnew, ProxSkip with averages as prox (Mishchenko et al. 2022).
 
     Client i keeps h_i (p,), zero at first; the h_i add up to zero. Its local steps are y <- y - lr
-    (g_i(y) - h_i). After each a coin that all share says with probability `p` that models are
+    (g_i(y) - h_i). After each a shared coin decides with probability `p` that models are
     averaged; so a round has a geometric number of local steps, the same for all. Then x is the mean
     of the y_i, and h_i <- h_i + (p / lr) (x - y_i).
 
@@ -77,7 +77,7 @@ class ProxSkip(Algorithm):
             raise ScenarioError("local", f"'{self.name}' takes plain steps of sgd with one lr")
         given = (solver.steps, solver.epochs, solver.time_s)
         if any(not (value is None or isinstance(value, SharedCoin)) for value in given):
-            text = f"a coin says how many local steps '{self.name}' takes"
+            text = f"a coin determines the number of local steps of '{self.name}' takes"
             raise ScenarioError("local", f"{text}; leave steps, epochs and time_s out and give p")
 
     def init(self, x0: Array) -> State:

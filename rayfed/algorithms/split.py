@@ -39,11 +39,11 @@ class LayerSplit:
         """Return the split of all layers of a model, of which some are a client's own."""
         runs: list[tuple[slice, bool]] = []
         for layer in layers:
-            mine = layer in own
-            if runs and runs[-1][1] == mine:
-                runs[-1] = (slice(runs[-1][0].start, layer.stop), mine)
+            is_own = layer in own
+            if runs and runs[-1][1] == is_own:
+                runs[-1] = (slice(runs[-1][0].start, layer.stop), is_own)
             else:
-                runs.append((layer.slice, mine))
+                runs.append((layer.slice, is_own))
         return cls(tuple(runs))
 
     def shared(self, x: Array) -> Array:
@@ -59,15 +59,15 @@ class LayerSplit:
         xp = namespace(own)
         at = {False: 0, True: 0}
         pieces = []
-        for run, mine in self.runs:
-            start = at[mine]
-            at[mine] = stop = start + run.stop - run.start
-            piece = (own if mine else shared)[:, start:stop]
+        for run, is_own in self.runs:
+            start = at[is_own]
+            at[is_own] = stop = start + run.stop - run.start
+            piece = (own if is_own else shared)[:, start:stop]
             pieces.append(xp.broadcast_to(piece, (len(own), stop - start)))
         joined: Array = xp.concat(pieces, axis=1)
         return joined
 
     def _part(self, x: Array, own: bool) -> Array:
-        pieces = [x[:, run] for run, mine in self.runs if mine == own]
+        pieces = [x[:, run] for run, is_own in self.runs if is_own == own]
         part: Array = namespace(x).concat(pieces or [x[:, :0]], axis=1)
         return part

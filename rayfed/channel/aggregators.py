@@ -200,8 +200,8 @@ class TrimmedMean(Aggregator):
     def aggregate(self, vectors: Array, weights: Floats, state: State) -> tuple[Array, State]:
         """Return the trimmed means (p,) of vectors (K, p)."""
         f = at_most(self.f, len(vectors))
-        kept = np.sort(vectors, axis=0)[f : len(vectors) - f]
-        mean: Array = kept.mean(axis=0)
+        trimmed = np.sort(vectors, axis=0)[f : len(vectors) - f]
+        mean: Array = trimmed.mean(axis=0)
         return mean, state
 
 
@@ -284,7 +284,7 @@ class Krum(_Scored):
 
     Notes
     -----
-    Deviations from the paper: a score is over the K - f - 1 nearest vectors, as later work has it;
+    Deviations from the paper: a score is over the K - f - 1 nearest vectors, as in later papers;
     there over K - f - 2.
 
     Examples
@@ -325,8 +325,8 @@ class MultiKrum(_Scored):
 
     def aggregate(self, vectors: Array, weights: Floats, state: State) -> tuple[Array, State]:
         """Return the mean (p,) of some of the vectors (K, p)."""
-        kept = len(vectors) - at_most(self.f, len(vectors))
-        mean: Array = vectors[np.sort(self.ranked(vectors)[:kept])].mean(axis=0)
+        trimmed = len(vectors) - at_most(self.f, len(vectors))
+        mean: Array = vectors[np.sort(self.ranked(vectors)[:trimmed])].mean(axis=0)
         return mean, state
 
 

@@ -20,7 +20,7 @@ from rayfed.core.rng import Draw, Key, Permutation, part_of
 
 Shape: TypeAlias = tuple[int, ...]
 """Of a piece of a vector that is coded by itself: of a layer, or (p,) of a whole vector."""
-Kept: TypeAlias = Mapping[str, Array]
+CodecState: TypeAlias = Mapping[str, Array]
 """What is kept for the next time, arrays by name; of K clients (K, ...)."""
 Code: TypeAlias = Callable[[Array], Array]
 """Maps vectors (K, p) to what the receiver decodes (K, p)."""
@@ -104,7 +104,7 @@ class Stage:
         What others must leave to it, and what it does not leave to others, on the way up; by
         default it changes uploads.
     by_round : bool
-        Whether the clients of a round share draws, so that works of different versions of the model
+        Whether the clients of a round share draws, so that tasks of different versions of the model
         are not computed together.
     """
 
@@ -138,10 +138,10 @@ class Memory:
         Whether the server keeps a vector, which takes sum_i w_i c_i over the participants.
     estimates : bool
         Whether what the server keeps is the mean that the algorithm gets; it needs no mean then.
-    whole_first : bool
+    exact_first : bool
         Whether the first vector of a client is sent as it is.
     bits : int
-        Bits that are sent beside a vector.
+        Bits that are sent in addition to a vector.
     """
 
     name: ClassVar[str]
@@ -152,7 +152,7 @@ class Memory:
     bits: ClassVar[int] = 0
 
     @property
-    def whole_first(self) -> bool:
+    def exact_first(self) -> bool:
         """Whether the first vector of a client is sent as it is."""
         return False
 
@@ -165,7 +165,7 @@ class Memory:
         """Return why a codec does not go with the memory, as the end of a sentence, or ""."""
         return ""
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Client: return the decoded vectors (K, p) and the next memory (K, p), zeros at first.
 
         Parameters
@@ -174,15 +174,15 @@ class Memory:
         code : callable
             The codec.
         first : (K,) array of bool
-            Who sends its first vector; nobody unless `whole_first`.
+            Mask of clients that send their first vector; all false unless `exact_first`.
         """
         raise NotImplementedError
 
-    def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
+    def left_out(self, v: Array, sent: Array, state: Array) -> Array:
         """Return the coding error of vectors (K, p) given the previous memory."""
-        return v - kept - sent
+        return v - state - sent
 
-    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+    def received(self, mean: Array, total: Array, state: Array) -> tuple[Array, Array]:
         """Server: return the algorithm's mean (p,) and the next memory (p,).
 
         Parameters
@@ -191,10 +191,10 @@ class Memory:
             Of the c_i, as the algorithm weighs them; not there if `estimates`.
         total : (p,) array
             sum_i w_i c_i over the participants; not there unless `at_server`.
-        kept : (p,) array
+        state : (p,) array
             Zeros at first.
         """
-        return mean, kept
+        return mean, state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,10 +253,10 @@ class Codec(Stage):
         first : bool
             Whether it is the first vector of its client, which some memories send as it is.
         """
-        if first and self.memory is not None and self.memory.whole_first:
+        if first and self.memory is not None and self.memory.exact_first:
             return bits_per_number * sum(map(size_of, shapes))
-        beside = 0 if self.memory is None else self.memory.bits
-        return beside + sum(self.bits_of(shape, bits_per_number) for shape in shapes)
+        extra = 0 if self.memory is None else self.memory.bits
+        return extra + sum(self.bits_of(shape, bits_per_number) for shape in shapes)
 
     def bits_of(self, shape: Shape, bits_per_number: int) -> int:
         """Return the bits that one piece takes."""
@@ -266,13 +266,13 @@ class Codec(Stage):
         """Return the decoded vectors of one piece (K, p), in the type of v."""
         raise NotImplementedError
 
-    def first(self, shape: Shape) -> Kept:
+    def first(self, shape: Shape) -> CodecState:
         """Return the first row of a client's codec state for a piece; empty by default."""
         return {}
 
-    def stepped(self, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
+    def stepped(self, v: Array, draw: Draws, state: CodecState) -> tuple[Array, CodecState]:
         """Return the decoded vectors of a piece and the next client state."""
-        return self.coded(v, draw), kept
+        return self.coded(v, draw), state
 
 
 def size_of(shape: Shape) -> int:

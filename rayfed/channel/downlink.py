@@ -52,13 +52,13 @@ class Downlink:
             shapes, number = self.layout.pieces(self.codec, values.size), 8 * values.itemsize
             coded = self.codec.bits(shapes, number)
             if self.codec.memory is not None:
-                whole = values.size * number
-                coded = whole if missed is None else min(whole, missed * coded)
+                uncoded = values.size * number
+                coded = uncoded if missed is None else min(uncoded, missed * coded)
             bits += coded
         return -(-bits // 8) + rest
 
     def sent(
-        self, send: Mapping[str, Array], kept: Mapping[str, Array], round: int, ask: int
+        self, send: Mapping[str, Array], state: Mapping[str, Array], round: int, ask: int
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the vectors that clients decode, and the next server state.
 
@@ -66,12 +66,12 @@ class Downlink:
         ----------
         send : mapping of str to array
             What the algorithm sends.
-        kept : mapping of str to array
+        state : mapping of str to array
             What the server kept, empty at first.
         round, ask : int
             Number of the round from 1, and of the Ask in it.
         """
-        out, now = dict(send), dict(kept)
+        out, now = dict(send), dict(state)
         for name, values in send.items():
             if _is_coded(np.asarray(values)):
                 draw = Draws(self.key.sub(name), np.zeros(1, np.int64), round, ask, round)
@@ -79,7 +79,7 @@ class Downlink:
                 if self.codec.memory is None:
                     decoded = self._code(row, draw)
                 else:
-                    decoded = now[name] = self._remembered(row, kept.get(name), draw)
+                    decoded = now[name] = self._remembered(row, state.get(name), draw)
                 out[name] = decoded.reshape(values.shape)
         return out, now
 
@@ -90,7 +90,7 @@ class Downlink:
         """Return the clients' copy (1, n) after a message."""
         memory = self.codec.memory
         assert memory is not None
-        first = np.full(1, had is None and memory.whole_first)
+        first = np.full(1, had is None and memory.exact_first)
         before = np.zeros_like(row) if had is None else had
         return memory.sent(row, before, lambda v: self._code(v, draw), first)[1]
 

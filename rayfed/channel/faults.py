@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from annotated_types import Ge, Gt, Interval
 
-from rayfed.channel.base import Draws, Kept
+from rayfed.channel.base import CodecState, Draws
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import NOTHING, ONE_MEAN, READABLE, ROUNDS, UNAFFECTED, WEIGHTED, Terms
@@ -56,7 +56,7 @@ class Fault:
         if sum(chosen) > 1 or (self.ids and self.group is not None):
             raise ScenarioError("", "give one of ids, count, fraction and group")
         if not (any(chosen) or self.group is not None):
-            raise ScenarioError("", "says of nobody that they are faulty; give count, say")
+            raise ScenarioError("", "found no faulty clients; give count, for example")
 
     @classmethod
     def example(cls, folder: Path) -> Self:
@@ -77,7 +77,7 @@ class UploadFault(Fault):
     keeps: ClassVar[bool] = False
     """Whether `first` is kept at the client for each vector."""
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return the faulty uploads and the next client state.
 
         Parameters
@@ -86,7 +86,7 @@ class UploadFault(Fault):
             What the server would decode, from their first round on if they keep anything.
         draw : Draws
             Of these clients, for this vector.
-        kept : (K, p) array
+        state : (K, p) array
             What they kept; NaN at first. Empty if nothing is.
         round : int
             The round, from 1; the fault begins with `start`.
@@ -133,7 +133,7 @@ class Collusion(Fault):
     needs: ClassVar[Terms] = frozenset({ROUNDS, READABLE, ONE_MEAN, WEIGHTED})
     removes: ClassVar[Terms] = frozenset({UNAFFECTED})
 
-    def init(self, p: int, uniforms: Floats) -> Kept:
+    def init(self, p: int, uniforms: Floats) -> CodecState:
         """Return the colluding clients' state before the first round; empty by default.
 
         Parameters
@@ -143,7 +143,7 @@ class Collusion(Fault):
         """
         return {}
 
-    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, Kept]:
+    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, CodecState]:
         """Return the common upload (p,) of all colluding clients, and their next state."""
         raise NotImplementedError
 
@@ -162,10 +162,10 @@ class Scale(UploadFault):
 
     factor: float = 10.0
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return factor v (K, p)."""
         scaled: Array = v * v.dtype.type(self.factor)
-        return scaled, kept
+        return scaled, state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,9 +174,9 @@ class BitFlip(UploadFault):
 
     name: ClassVar[str] = "bit-flip"
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return -v (K, p)."""
-        return -v, kept
+        return -v, state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,12 +196,12 @@ class Noise(UploadFault):
     deviation: Annotated[float, Ge(0)] = 1.0
     alone: bool = False
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return v + noise, or noise (K, p), keyed by client and round."""
         from scipy.special import ndtri  # imported late: most runs have no such fault
 
         noise = (self.deviation * ndtri(draw.uniforms(v.shape[1]))).astype(v.dtype)
-        return np.asarray(noise if self.alone else v + noise), kept
+        return np.asarray(noise if self.alone else v + noise), state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,9 +210,9 @@ class NotANumber(UploadFault):
 
     name: ClassVar[str] = "not-a-number"
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return NaN (K, p)."""
-        return np.full_like(v, np.nan), kept
+        return np.full_like(v, np.nan), state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,18 +225,18 @@ class Replay(UploadFault):
     name: ClassVar[str] = "replay"
     keeps: ClassVar[bool] = True
 
-    def sent(self, v: Array, draw: Draws, kept: Array, round: int) -> tuple[Array, Array]:
+    def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
         """Return the stored upload (K, p); before the fault begins v, which is stored."""
         if round < self.start:
             return v, v
-        new = np.isnan(kept).all(axis=1, keepdims=True)
-        sent = np.where(new, v, kept)
+        new = np.isnan(state).all(axis=1, keepdims=True)
+        sent = np.where(new, v, state)
         return sent, sent
 
 
 @dataclass(frozen=True, kw_only=True)
 class Silent(Fault):
-    """Sends nothing: it goes away when it has computed, and counts as dropped."""
+    """Sends nothing: it drops out after computing, and counts as dropped."""
 
     name: ClassVar[str] = "silent"
     silent: ClassVar[bool] = True
@@ -282,7 +282,7 @@ class Ipm(Collusion):
 
     epsilon: Annotated[float, Gt(0)] = 0.1
 
-    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, Kept]:
+    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, CodecState]:
         """Return -epsilon mean (p,)."""
         return np.asarray(known.mean * known.mean.dtype.type(-self.epsilon)), state
 
@@ -326,7 +326,7 @@ class Alie(Collusion):
         share = (honest - supporters) / honest
         return NormalDist().inv_cdf(share) if 0 < share < 1 else 0.0
 
-    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, Kept]:
+    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, CodecState]:
         """Return mean - z deviation (p,)."""
         z = self.most(known.honest, known.faulty) if self.z is None else self.z
         return np.asarray(known.mean - known.mean.dtype.type(z) * known.deviation), state
@@ -360,15 +360,15 @@ class Mimic(Collusion):
 
     learning: Annotated[int, Ge(1)] = 20
 
-    def init(self, p: int, uniforms: Floats) -> Kept:
-        """Return a random direction, no mean yet, and nobody chosen."""
+    def init(self, p: int, uniforms: Floats) -> CodecState:
+        """Return a random direction, no mean yet, and no client chosen."""
         from scipy.special import ndtri  # imported late: most runs have no such fault
 
         z = ndtri(uniforms)
         return {"z": z / np.linalg.norm(z), "mu": np.zeros(p), "t": np.zeros(1),
                 "chosen": np.array([-1.0])}  # fmt: skip
 
-    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, Kept]:
+    def sent(self, known: Knowledge, state: Mapping[str, Array]) -> tuple[Array, CodecState]:
         """Return the vector (p,) of an honest client."""
         assert known.vectors is not None
         now = dict(state)

@@ -44,7 +44,7 @@ class Faulty:
             return np.zeros(len(ids), np.bool_)
         return np.isin(ids, self.clients)
 
-    def kept_name(self, name: str) -> str:
+    def state_name(self, name: str) -> str:
         """Return under which name the client keeps something for a vector."""
         return f"{PREFIX}{self.number}.{name}"
 
@@ -52,11 +52,11 @@ class Faulty:
         """Return the first rows of stored uploads: NaN."""
         if not isinstance(self.fault, UploadFault) or not self.fault.keeps:
             return {}
-        return {self.kept_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
+        return {self.state_name(name): np.full(n, np.nan, dtype) for name, n in up.items()}
 
 
 def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...]:
-    """Return the clients of each fault; nobody has two.
+    """Return the clients of each fault, at most one for each client.
 
     Those that are named come first; the others are drawn by the seed of the population, of those
     that have none yet.
@@ -70,11 +70,11 @@ def faulty(faults: Sequence[Fault], population: Population) -> tuple[Faulty, ...
     found: dict[int, Ints] = {}
     for number in sorted(range(len(faults)), key=lambda k: not faults[k].ids):
         try:
-            mine = _members(faults[number], number, population, taken)
+            members = _members(faults[number], number, population, taken)
         except ScenarioError as error:
             place = f"clients.faults.{number}"
             raise error.under(place) from None
-        found[number], taken = mine, np.union1d(taken, mine)
+        found[number], taken = members, np.union1d(taken, members)
     return tuple(Faulty(fault, found[k], k) for k, fault in enumerate(faults))
 
 
@@ -128,7 +128,7 @@ def _group(fault: Fault, population: Population) -> Ints:
 def sent(
     faults: Sequence[Faulty],
     values: Mapping[str, Array],
-    kept: Mapping[str, Array],
+    state: Mapping[str, Array],
     draws: Draws,
     round: int,
 ) -> Iterator[tuple[Ints, dict[str, Array], dict[str, Array]]]:
@@ -139,7 +139,7 @@ def sent(
     faults : sequence of Faulty
     values : mapping of str to (K, ...) array
         What the server would decode of K clients.
-    kept : mapping of str to (K, p) array
+    state : mapping of str to (K, p) array
         What these keep.
     draws : Draws
         Of these clients, of the seed.
@@ -153,15 +153,15 @@ def sent(
         at = np.flatnonzero(each.among(draws.ids, None if fault.keeps else round))
         if not len(at):
             continue
-        mine = draws.part(at).sub(str(each.number))
+        members = draws.part(at).sub(str(each.number))
         out, now = {}, {}
         for name, rows in values.items():
             if rows.ndim < 2:
                 continue
-            v, stored = rows[at].reshape(len(at), -1), each.kept_name(name)
-            before = kept[stored][at] if stored in kept else v[:, :0]
-            wrong, after = fault.sent(v, mine.sub(name), before, round)
+            v, stored = rows[at].reshape(len(at), -1), each.state_name(name)
+            before = state[stored][at] if stored in state else v[:, :0]
+            wrong, after = fault.sent(v, members.sub(name), before, round)
             out[name] = wrong.reshape(rows[at].shape)
-            if stored in kept:
+            if stored in state:
                 now[stored] = after
         yield at, out, now

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rayfed.channel.base import Codec, Draws, Kept, Shape, size_of
+from rayfed.channel.base import Codec, CodecState, Draws, Shape, size_of
 from rayfed.core.arrays import Array
 from rayfed.problems.layers import Layer
 
@@ -36,12 +36,14 @@ class Layout:
         """Return the shapes of the pieces of a vector (n,)."""
         return self.shapes if codec.by == "layer" and n == self.p else ((n,),)
 
-    def coded(self, codec: Codec, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
+    def coded(
+        self, codec: Codec, v: Array, draw: Draws, state: CodecState
+    ) -> tuple[Array, CodecState]:
         """Return the decoded vectors (K, n) and the next codec state.
 
         Parameters
         ----------
-        kept : mapping of str to (K, ...) array
+        state : mapping of str to (K, ...) array
             Of each piece under its number and a dot: ``0.q``.
         """
         shapes = self.pieces(codec, v.shape[1])
@@ -52,9 +54,9 @@ class Layout:
         for k, shape in enumerate(shapes):
             piece = v[:, start : start + size_of(shape)]
             rows = piece.reshape(len(v), *shape) if codec.matrices else np.ascontiguousarray(piece)
-            mine = {name.partition(".")[2]: row for name, row in kept.items()
+            own = {name.partition(".")[2]: row for name, row in state.items()
                     if name.startswith(f"{k}.")}  # fmt: skip
-            decoded, new = codec.stepped(rows, draw.sub(str(k)), mine)
+            decoded, new = codec.stepped(rows, draw.sub(str(k)), own)
             out[:, start : start + size_of(shape)] = decoded.reshape(piece.shape)
             now |= {f"{k}.{name}": row for name, row in new.items()}
             start += size_of(shape)

@@ -29,15 +29,15 @@ class ErrorFeedback(Memory):
 
     name: ClassVar[str] = "error-feedback"
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Return C(e + v), and e + v - C(e + v)."""
-        whole = kept + v
-        sent = code(whole)
-        return sent, whole - sent
+        corrected = state + v
+        sent = code(corrected)
+        return sent, corrected - sent
 
-    def left_out(self, v: Array, sent: Array, kept: Array) -> Array:
+    def left_out(self, v: Array, sent: Array, state: Array) -> Array:
         """Return e + v - C(e + v)."""
-        return kept + v - sent
+        return state + v - sent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class EF21(Memory):
     start: Literal["full", "coded"] = "full"
 
     @property
-    def whole_first(self) -> bool:
+    def exact_first(self) -> bool:
         """Whether the first vector of a client is sent as it is."""
         return self.start == "full"
 
@@ -75,17 +75,17 @@ class EF21(Memory):
         )
         return f"needs a contractive codec{hint}"
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Return C(v - g), and g + C(v - g); a client's first upload is v itself."""
-        lacking = v - kept
+        lacking = v - state
         sent = code(lacking)
         if first.any():
             sent = np.where(first[:, None], lacking, sent)
-        return sent, kept + sent
+        return sent, state + sent
 
-    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+    def received(self, mean: Array, total: Array, state: Array) -> tuple[Array, Array]:
         """Return g + sum_i w_i c_i, twice."""
-        g = kept + total
+        g = state + total
         return g, g
 
 
@@ -94,20 +94,20 @@ class EF21Plus(EF21):
     """EF21 with C(v_i) in place of the estimate where it is nearer to v_i (Richtarik et al. 2021).
 
     Algorithm 3 of the paper: g_i becomes C(v_i) or g_i + C(v_i - g_i), whichever is nearer to v_i;
-    one bit more says which. As C(v_i) replaces g_i, the server must know each g_i.
+    one more bit tells them apart. As C(v_i) replaces g_i, the server must know each g_i.
     """
 
     name: ClassVar[str] = "ef21+"
     needs: ClassVar[Terms] = EF21.needs | {VECTORS}
     bits: ClassVar[int] = 1
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Return the change of g, and the next g."""
-        lacking = v - kept
+        lacking = v - state
         moved, plain = code(lacking), code(v)
         nearer = _square(plain - v) < _square(moved - lacking)
-        sent = np.where(nearer[:, None], plain - kept, moved)
-        new = np.where(nearer[:, None], plain, kept + moved)
+        sent = np.where(nearer[:, None], plain - state, moved)
+        new = np.where(nearer[:, None], plain, state + moved)
         if first.any():
             sent, new = (np.where(first[:, None], a, b) for a, b in ((lacking, sent), (v, new)))
         return sent, new
@@ -141,14 +141,14 @@ class DIANA(Memory):
         """Refuse biased codecs."""
         return "" if codec.unbiased else "needs an unbiased codec, such as rand-k or qsgd"
 
-    def sent(self, v: Array, kept: Array, code: Code, first: Bools) -> tuple[Array, Array]:
+    def sent(self, v: Array, state: Array, code: Code, first: Bools) -> tuple[Array, Array]:
         """Return C(v - h), and h + alpha C(v - h)."""
-        sent = code(v - kept)
-        return sent, kept + v.dtype.type(self.alpha) * sent
+        sent = code(v - state)
+        return sent, state + v.dtype.type(self.alpha) * sent
 
-    def received(self, mean: Array, total: Array, kept: Array) -> tuple[Array, Array]:
+    def received(self, mean: Array, total: Array, state: Array) -> tuple[Array, Array]:
         """Return h + mean C, and h + alpha sum_i w_i C_i."""
-        return kept + mean, kept + total.dtype.type(self.alpha) * total
+        return state + mean, state + total.dtype.type(self.alpha) * total
 
 
 def _square(rows: Array) -> Array:

@@ -16,7 +16,7 @@ from rayfed.core.rng import Key
 class Mixer:
     """Base of all mixers: they make vectors of vectors.
 
-    One that needs sums alone says beforehand who belongs together (`labels`), and its server gets
+    One that needs sums alone assigns clients to groups beforehand (`labels`), and its server gets
     the means of these groups.
 
     Attributes
@@ -61,7 +61,7 @@ class Buckets(Mixer):
     ICLR 2022, https://arxiv.org/abs/2006.09365, algorithm 1.
 
     The clients that are asked are shuffled and cut into buckets. Of a bucket those count who
-    answer; one that nobody answers of is none.
+    answer; one without replies is none.
 
     Parameters
     ----------
@@ -126,12 +126,12 @@ class NearestNeighbours(Mixer):
     def mixed(self, vectors: Array) -> Array:
         """Return as many vectors (K, p)."""
         K = len(vectors)
-        kept = max(1, K - self.f)
-        nearest = np.argsort(squared_distances(vectors), axis=1, kind="stable")[:, :kept]
+        count = max(1, K - self.f)
+        nearest = np.argsort(squared_distances(vectors), axis=1, kind="stable")[:, :count]
         member = np.zeros((K, K), vectors.dtype)
         np.put_along_axis(member, nearest, vectors.dtype.type(1), axis=1)
         mixed: Array = member @ vectors
-        mixed /= kept
+        mixed /= count
         return mixed
 
 

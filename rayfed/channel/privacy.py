@@ -31,7 +31,7 @@ class Privacy:
     McMahan, Ramage, Talwar, Zhang, "Learning Differentially Private Recurrent Language Models",
     ICLR 2018, https://arxiv.org/abs/1710.06963, with Poisson cohorts. The mean is the sum of
     clipped uploads divided by the expected cohort q N, plus N(0, (noise C / (q N))^2) once at the
-    server, also where nobody took part.
+    server, also without participants.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Privacy:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree(Privacy):
-    """DP-FTRL: noise on sums over rounds, for cohorts that nobody draws (Kairouz et al. 2021).
+    """DP-FTRL: noise on sums over rounds, for cohorts that are not sampled (Kairouz et al. 2021).
 
     Kairouz, McMahan, Song, Thakkar, Thakurta, Xu, "Practical and Private (Deep) Learning without
     Sampling or Shuffling", ICML 2021, https://arxiv.org/abs/2103.00039, Algorithms 1 and 2 and
@@ -120,7 +120,7 @@ class Tree(Privacy):
 
     @property
     def sampled(self) -> bool:
-        """Whether clients are drawn by coins: a tree is for cohorts that nobody draws."""
+        """Whether clients are Poisson-sampled: a tree is for cohorts that are not sampled."""
         return False
 
     @property
@@ -134,7 +134,7 @@ class Tree(Privacy):
         return tree, before + 1
 
     def multiplier(self, q: float, rounds: int) -> float:
-        """Return the noise multiplier of so many rounds; nobody is sampled."""
+        """Return the noise multiplier of so many rounds, without sampling."""
         if self.noise is not None:
             return self.noise
         assert self.epsilon is not None

@@ -136,7 +136,7 @@ class PrivateMean:
         ask : Ask
         reply : Reply or None
             With sums divided by the expected cohort, and with noise where clients add it; None if
-            nobody replied.
+            no client replied.
         round, number : int
             The round, and the Ask in it.
         state : mapping of str to array
@@ -169,8 +169,8 @@ class PrivateMean:
         if self.tree is not None:
             clients = np.concatenate([state[_CLIENTS], ids])
             rounds = np.concatenate([state[_ROUNDS], np.full(len(ids), round)])
-            kept = rounds + self.tree.separation > round + 1
-            now |= {_LAST: np.array([round]), _CLIENTS: clients[kept], _ROUNDS: rounds[kept]}
+            recent = rounds + self.tree.separation > round + 1
+            now |= {_LAST: np.array([round]), _CLIENTS: clients[recent], _ROUNDS: rounds[recent]}
         return now
 
     def _noised(

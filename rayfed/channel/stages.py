@@ -36,9 +36,9 @@ class Quantile:
     quantile : float
         The share of uploads that are to be no longer than C.
     noise : float, optional
-        Standard deviation of the noise on how many clients say so; a twentieth of the expected
+        Standard deviation of the noise on the number of these clients; a twentieth of the expected
         cohort if null, as in the paper. The noise on vectors is so much larger that both together
-        spend what ``privacy`` says.
+        spend the budget of ``privacy``.
     lr : float
         Step of the logarithm of C.
     """
@@ -157,7 +157,7 @@ class SecureSum(Stage):
         found = ((total + half) & np.int64((1 << self.bits) - 1)) - half
         return found.astype(np.float64) * unit, int(np.count_nonzero(found != total))
 
-    def beside(self, cohort: int) -> tuple[int, int]:
+    def key_bytes(self, cohort: int) -> tuple[int, int]:
         """Return the bytes of keys and shares that a client of a cohort downloads and uploads.
 
         Two public keys go up and those of the others come down; a pair of shares for each other

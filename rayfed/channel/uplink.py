@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rayfed.channel.base import Codec, Draws, Kept, Memory, Stage
+from rayfed.channel.base import Codec, CodecState, Draws, Memory, Stage
 from rayfed.channel.layout import Layout
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.core.arrays import Array, Bools, Floats, under
@@ -43,7 +43,7 @@ class SumMembers:
     Parameters
     ----------
     cohort : int
-        Clients that are asked at once; that are expected, where nobody knows how many there are.
+        Clients that are asked at once; that are expected, where their number is unknown.
     most : int
         How many there are at most.
     weight : float
@@ -123,7 +123,7 @@ class Uplink:
         return next((stage for stage in self.stages if isinstance(stage, Clip)), None)
 
     @property
-    def beside(self) -> Mapping[str, int]:
+    def extra(self) -> Mapping[str, int]:
         """Further vectors that the channel uploads, with the number of elements."""
         return {INSIDE: 1} if self.clip is not None and self.clip.adaptive else {}
 
@@ -150,20 +150,20 @@ class Uplink:
     def bytes_up(self, ask: Ask, first: bool = False) -> int:
         """Return the bytes that each client uploads for an Ask of the algorithm."""
         vectors = coded_vectors(ask, self.coded)
-        whole = sum(self._bits(n, first) for n in vectors.values())
+        bits = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
-        beside = sum(self.beside.values())
+        extra = sum(self.extra.values())
         if self.secure is not None and self.members is not None:
-            whole += self.secure.bits * (sum(rest.values()) + beside)
-            return -(-whole // 8) + self.secure.beside(self.members.cohort)[1]
-        return -(-(whole + beside) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
+            bits += self.secure.bits * (sum(rest.values()) + extra)
+            return -(-bits // 8) + self.secure.key_bytes(self.members.cohort)[1]
+        return -(-(bits + extra) // 8) + Ask("", {}, rest).bytes_up(self.dtype.itemsize)
 
     @property
     def bytes_down(self) -> int:
         """Bytes that the channel adds to each client's download."""
         if self.secure is None or self.members is None:
             return 0
-        return self.secure.beside(self.members.cohort)[0]
+        return self.secure.key_bytes(self.members.cohort)[0]
 
     def _bits(self, n: int, first: bool) -> int:
         """Return the bits of a vector of n numbers; masked ones are dense unless all are alike."""
@@ -177,7 +177,7 @@ class Uplink:
     def sent(
         self,
         values: Mapping[str, Array],
-        kept: Kept,
+        state: CodecState,
         draw: Draws,
         first: Bools,
         norm: float | None = None,
@@ -188,14 +188,14 @@ class Uplink:
         ----------
         values : mapping of str to (K, ...) array
             What client functions return.
-        kept : mapping of str to (K, ...) array
+        state : mapping of str to (K, ...) array
             What these clients keep, as `initial`.
         draw : Draws
             Of these clients.
         first : (K,) array of bool
             Who is charged for a first vector as it is.
         norm : float, optional
-            What the server says that uploads are clipped to, where that changes.
+            The norm that the server announces for clipping, where it changes.
         """
         out = dict(values)
         now: dict[str, Array] = {}
@@ -203,11 +203,11 @@ class Uplink:
         for name, rows in values.items():
             if self.codec is not None and name in self.coded and rows[0].size > 1:
                 v = rows.reshape(len(rows), -1)
-                sent, new = self._coded(name, v, kept, draw.sub(name), first)
+                sent, new = self._coded(name, v, state, draw.sub(name), first)
                 out[name] = sent.reshape(rows.shape)
                 now |= new
                 if self.left_out and self.memory is not None:
-                    rest = self.memory.left_out(v, sent, kept[f"{PREFIX}{name}"])
+                    rest = self.memory.left_out(v, sent, state[f"{PREFIX}{name}"])
                     squares += np.square(rest, dtype=np.float64).sum(axis=1)
         for stage in self.stages:
             vectors = {name: out[name] for name in values if name in self.coded}
@@ -216,7 +216,7 @@ class Uplink:
                 continue
             clipped, length = stage.clipped(vectors, stage.start if norm is None else norm)
             if self.private and not (finite := np.isfinite(length)).all():
-                clipped, now = _finite(finite, clipped), _finite(finite, now, kept)
+                clipped, now = _finite(finite, clipped), _finite(finite, now, state)
             out |= clipped
             if norm is not None:
                 out[INSIDE] = np.where(length <= norm, 0.5, -0.5).astype(self.dtype)[:, None]
@@ -269,7 +269,7 @@ class Uplink:
 
     @property
     def survivors(self) -> int:
-        """The fewest clients with which the secure sum of a whole cohort is opened."""
+        """The fewest clients with which the secure sum of a full cohort is opened."""
         assert self.secure is not None
         return at_least(self.secure.threshold, self._sum_members.cohort)
 
@@ -319,22 +319,22 @@ class Uplink:
     # -- codecs ----------------------------------------------------------------------------
 
     def _coded(
-        self, name: str, v: Array, kept: Kept, draw: Draws, first: Bools
+        self, name: str, v: Array, state: CodecState, draw: Draws, first: Bools
     ) -> tuple[Array, dict[str, Array]]:
-        codec, memory, mine = self.codec, self.memory, f"{PREFIX}{name}."
+        codec, memory, prefix = self.codec, self.memory, f"{PREFIX}{name}."
         assert codec is not None
-        own = under(kept, mine)
+        own = under(state, prefix)
         now: dict[str, Array] = {}
 
         def code(rows: Array) -> Array:
             decoded, new = self.layout.coded(codec, rows, draw, own)
-            now.update({mine + key: row for key, row in new.items()})
+            now.update({prefix + key: row for key, row in new.items()})
             return decoded
 
         if memory is None:
             return code(v), now
-        sent, row = memory.sent(v, kept[mine[:-1]], code, first)
-        return sent, now | {mine[:-1]: row}
+        sent, row = memory.sent(v, state[prefix[:-1]], code, first)
+        return sent, now | {prefix[:-1]: row}
 
 
 def _finite(

@@ -122,10 +122,10 @@ def traffic(run: Run) -> str:
         plain, coded = ask.bytes_up(run.training.dtype.itemsize), up.bytes_up(ask)
         text = f"uploads {coded:,} of {plain:,} bytes a round"
         if up.secure is not None and up.members is not None:
-            keys = up.secure.beside(up.members.cohort)[1]
+            keys = up.secure.key_bytes(up.members.cohort)[1]
             masked = f"{coded - keys:,} of masked numbers in place of {plain:,}"
             text = f"uploads {coded:,} bytes a round: {masked}, and {keys:,} of keys and shares"
-        if up.memory is not None and up.memory.whole_first:
+        if up.memory is not None and up.memory.exact_first:
             text += f", the first time {up.bytes_up(ask, first=True):,}"
         if up.memory is not None and VECTORS in up.memory.needs:
             text += f" (with '{up.memory.name}' the server sees single vectors)"

@@ -25,7 +25,7 @@ from rayfed.solvers.sampling import Minibatch, Sampling, Subsample
 GradientFn: TypeAlias = Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]
 """A gradient that stands for that of F_i in local steps.
 
-Called with the models (k, p) of clients at work, batches of their rows, and which of the K clients
+Called with the models (k, p) of active clients, batches of their rows, and which of the K clients
 they are (k,); returns their losses (k,) and gradients (k, p), new arrays.
 """
 
@@ -117,7 +117,7 @@ class Clients:
         who, clients = np.arange(len(self.ids)), self
         unequal = bool((self.steps != self.steps[0]).any())
         if unequal:
-            who = np.argsort(-self.steps, kind="stable")  # those still at work come first
+            who = np.argsort(-self.steps, kind="stable")  # those with steps left come first
             clients, x = self.chosen(who), x[who]
             added = None if added is None else added[who]
         first = 0 if gradient or after_step else clients._by_gram()
@@ -277,7 +277,7 @@ class Clients:
         Training rows have the weights of the objective. Those of a subsample stand for all rows of
         their client. Held-out rows have weight 1 each and no l2 term.
         """
-        if subsample is None or subsample.whole(part):
+        if subsample is None or subsample.takes_all(part):
             return self.data if part == "train" else self._held_out(part)
         sizes = self.shards.sizes(self.ids, part)
         if not sizes.any():

@@ -99,7 +99,7 @@ class ClientFunction:
         except ClientError:
             raise
         except Exception as error:
-            whole = error  # what is raised in its handler would be told together with it
+            whole = error  # errors raised in its handler would be reported with it
         else:
             self._check(upload, len(index))
             return upload

@@ -20,7 +20,7 @@ from rayfed.core.arrays import Array
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Problem
 from rayfed.solvers import Descent, StepOracle
-from rayfed.solvers.base import CACHE, Solver, says_last
+from rayfed.solvers.base import CACHE, Solver, defines_last
 from rayfed.solvers.descent import STEPPING
 
 FEWEST_NUMBERS = 256
@@ -113,7 +113,7 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     """Return whether the steps of a solver stay in the span of a problem's rows.
 
     A subclass that overrides how steps or objectives are computed is not covered by what its base
-    class says of itself. An l2 term that spares the intercepts leaves the span of the rows.
+    class declares. An l2 term that spares the intercepts leaves the span of the rows.
     """
     every = problem.regularise_intercept or not problem.intercept
     stepped: type = type(solver)
@@ -121,10 +121,10 @@ def covers(solver: Solver, problem: Problem) -> TypeGuard[Descent]:
     return (
         isinstance(solver, Descent)
         and solver.linear
-        and says_last(stepped, "linear", STEPPING)
+        and defines_last(stepped, "linear", STEPPING)
         and not problem.random_steps
         and (every or problem.l2 == 0)
-        and says_last(
+        and defines_last(
             computed, "value_and_slope", ("value_and_gradient", "data_value_and_gradient")
         )
     )

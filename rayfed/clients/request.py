@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.flat import Flat, all_flat, all_whole, flat, whole
+from rayfed.core.flat import Flat, all_flat, all_restored, flat, restored
 from rayfed.core.rng import Draw
 from rayfed.core.tree import Branch
 
@@ -21,7 +21,7 @@ evaluation too, on the server's own test rows.
 """
 
 GROUP = "group"
-"""Name of the scalar that says which group a client belongs to."""
+"""Name of the scalar that holds the group of a client."""
 
 
 def group_name(name: str, label: int) -> str:
@@ -37,7 +37,7 @@ class Request:
     ----------
     owner : Owner
         Whose client function it is.
-    work : str
+    function : str
         Name of the client function, a method of the owner.
     up : mapping of str to int
         Names and counts of the numbers that every client uploads.
@@ -128,7 +128,7 @@ def _request(*values: Any) -> Request:
     """Return a request that was pickled."""
     known = list(values)
     for place in _ARRAYS:
-        known[place] = whole(known[place])
+        known[place] = restored(known[place])
     request = Request.__new__(Request)
     vars(request).update(zip(_NAMES, known, strict=True))
     return request
@@ -152,7 +152,7 @@ class Partial:
     """Partial result of one host: sums over its classes, and scalars in the order of the ids.
 
     `printed` are the lines that the user's client functions printed in another process; `seconds`
-    are how long each process computed them, none if nobody asked for that.
+    are how long each process computed them, none if not requested.
     """
 
     branches: list[Branch]
@@ -174,9 +174,9 @@ def _partial(
 ) -> Partial:
     """Return a partial that was pickled."""
     sums: list[Branch] = [
-        (residue, modulus, all_whole(packed)) for residue, modulus, packed in branches
+        (residue, modulus, all_restored(packed)) for residue, modulus, packed in branches
     ]
-    return Partial(sums, all_whole(each), printed, seconds)
+    return Partial(sums, all_restored(each), printed, seconds)
 
 
 @dataclass(frozen=True)

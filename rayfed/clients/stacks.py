@@ -34,27 +34,27 @@ class Recent(Generic[Value]):
 
     def __init__(self, limit: int) -> None:
         self.limit, self.bytes = limit, 0
-        self._kept: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
 
     @property
     def keys(self) -> list[Hashable]:
         """The keys, least recently used first."""
-        return list(self._kept)
+        return list(self._cache)
 
     def get(self, key: Hashable) -> Value | None:
         """Return the value of a key, None if there is none."""
-        kept = self._kept.get(key)
-        if kept is None:
+        cache = self._cache.get(key)
+        if cache is None:
             return None
-        self._kept.move_to_end(key)
-        return kept[0]
+        self._cache.move_to_end(key)
+        return cache[0]
 
     def keep(self, key: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, in place of those that were asked for long ago."""
-        self._kept[key] = value, size
+        self._cache[key] = value, size
         self.bytes += size
         while self.bytes > self.limit:
-            self.bytes -= self._kept.popitem(last=False)[1][1]
+            self.bytes -= self._cache.popitem(last=False)[1][1]
 
 
 class Stacks:
@@ -70,7 +70,7 @@ class Stacks:
 
     Attributes
     ----------
-    kept : Recent
+    cache : Recent
         The stacks.
     asked : OrderedDict
         The keys that were asked for last, of which those that recur are kept.
@@ -81,19 +81,19 @@ class Stacks:
     """
 
     def __init__(self, limit: int = STACKS_BYTES) -> None:
-        self.kept: Recent[Batch] = Recent(limit)
+        self.cache: Recent[Batch] = Recent(limit)
         self.grams = Grams()
         self.arranged: Arranged = {}
         self.asked: OrderedDict[Hashable, None] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Batch]) -> Batch:
         """Return the batch under a key, made when it is not kept."""
-        batch = self.kept.get(key)
+        batch = self.cache.get(key)
         if batch is not None:
             return batch
         batch = make()
         if key in self.asked:
-            self.kept.keep(key, batch, _size(batch))
+            self.cache.keep(key, batch, _size(batch))
         else:
             self.asked[key] = None
             if len(self.asked) > _REMEMBERED:
@@ -118,7 +118,7 @@ class Grams:
     """
 
     def __init__(self, limit: int = GRAMS_BYTES) -> None:
-        self.kept: Recent[Array] = Recent(limit)
+        self.cache: Recent[Array] = Recent(limit)
 
     def of(self, version: Hashable, ids: Ints, X: Array) -> Array:
         """Return ``A_i A_i'`` (K, n, n) of the rows A_i of K clients.
@@ -133,14 +133,14 @@ class Grams:
             All their rows.
         """
         keys = [(version, i) for i in ids.tolist()]
-        grams: list[Any] = [self.kept.get(key) for key in keys]
+        grams: list[Any] = [self.cache.get(key) for key in keys]
         fresh = [k for k, gram in enumerate(grams) if gram is None]
         if len(fresh) == len(keys):
             stack: Array = X @ X.swapaxes(1, 2)
             for key, gram in zip(keys, stack, strict=True):
-                self.kept.keep(key, gram.copy(), gram.nbytes)  # a view would hold all of them
+                self.cache.keep(key, gram.copy(), gram.nbytes)  # a view would hold all of them
             return stack
         for k in fresh:
             made = grams[k] = X[k] @ X[k].T
-            self.kept.keep(keys[k], made, made.nbytes)
+            self.cache.keep(keys[k], made, made.nbytes)
         return np.stack(grams)

@@ -1,4 +1,4 @@
-"""The state that clients keep between rounds, beside the clients.
+"""The state that clients keep between rounds, apart from the clients.
 
 It is in memory up to a bound that the stores of a host share. A state that exceeds it moves to a
 scratch file as a whole; what clients read is the same to the byte. The file has no name

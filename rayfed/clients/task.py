@@ -96,10 +96,10 @@ class Task:
     def branch(self, residue: int, modulus: int) -> list[Branch]:
         """Return the branch of a class, or nothing where none of its clients was asked."""
         ids = self.request.ids
-        mine = ids if modulus == 1 else ids[ids % modulus == residue]
-        if not len(mine):
+        own_ids = ids if modulus == 1 else ids[ids % modulus == residue]
+        if not len(own_ids):
             return []
-        sums = class_sums(mine, self._leaf, self.together, residue, modulus)
+        sums = class_sums(own_ids, self._leaf, self.together, residue, modulus)
         return [(residue, modulus, sums)]
 
     def _leaf(self, ids: Ints) -> Sums:
@@ -113,11 +113,11 @@ class Task:
                 stacked = {name: rows[index] for name, rows in stacked.items()}
         if not self.request.sums:
             return {}
-        unsent = stacked.get(LEFT_OUT)
+        residuals = stacked.get(LEFT_OUT)
         stacked = {name: rows for name, rows in stacked.items() if name != LEFT_OUT}
         sums = self._sums(ids, index, stacked, slice(None))
-        if unsent is not None:
-            sums[LEFT_OUT] = tree_sum(ids, unsent)
+        if residuals is not None:
+            sums[LEFT_OUT] = tree_sum(ids, residuals)
         if self.request.squares:
             for name, rows in stacked.items():  # in float64: their difference may be small
                 exact = rows.astype(np.float64)

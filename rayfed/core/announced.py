@@ -79,14 +79,14 @@ def _parts_of(
         return [folder] if folder.is_file() else parts
     try:
         made = json.loads(lines[0])["of"]
-        said = _said(lines[1:], table)
+        announced = _announced(lines[1:], table)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise Damaged(f"{PARTS} is not what was written") from error
     identity = record.get("identity") or {}
     if made and identity and made not in (identity.get("digest"), *identity.get("before", ())):
         raise Damaged(f"run.json and {PARTS} are of different runs")
     damage: Damaged | None = None
-    for held in said:  # while a table is replaced, either may be there
+    for held in announced:  # while a table is replaced, either may be there
         try:
             check(folder, held)
             return [folder / name for name in sorted(held)]
@@ -126,13 +126,13 @@ def _lines(path: Path) -> list[str] | None:
     return lines
 
 
-def _said(lines: Iterable[str], table: str) -> list[dict[str, Entry]]:
+def _announced(lines: Iterable[str], table: str) -> list[dict[str, Entry]]:
     """Return the parts of a table in announced lines, and their replacements."""
     parts: dict[str, Entry] = {}
     instead: dict[str, Entry] | None = None
     for line in lines:
-        said = json.loads(line)
-        parts |= entries((said.get("parts") or {}).get(table) or {})
-        if table in (said.get("instead") or {}):
-            instead = entries(said["instead"][table])
+        announced = json.loads(line)
+        parts |= entries((announced.get("parts") or {}).get(table) or {})
+        if table in (announced.get("instead") or {}):
+            instead = entries(announced["instead"][table])
     return [parts] if instead is None else [parts, instead]

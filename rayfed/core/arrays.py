@@ -75,7 +75,7 @@ def all_to_numpy(arrays: Mapping[str, Array]) -> dict[str, Array]:
 def inner(a: Array, b: Array) -> Array:
     """Return the inner products over the last axis.
 
-    Those of a row have the same bits whatever rows are beside it. NumPy's `vecdot` takes row by
+    Those of a row have the same bits whatever other rows there are. NumPy's `vecdot` takes row by
     row; PyTorch's is a product of matrices, whose bits depend on the number of rows.
     """
     if isinstance(a, np.ndarray):
@@ -110,9 +110,9 @@ def located(ids: Ints, listed: Ints) -> tuple[Ints, Ints]:
     (array([0, 1]), array([2, 0]))
     """
     at = np.searchsorted(listed, ids)
-    there = np.flatnonzero(at < len(listed))
-    there = there[listed[at[there]] == ids[there]]
-    return there, at[there]
+    present = np.flatnonzero(at < len(listed))
+    present = present[listed[at[present]] == ids[present]]
+    return present, at[present]
 
 
 def under(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
@@ -140,5 +140,5 @@ def unique_inverse(ids: Ints) -> tuple[Ints, Ints]:
     if ids.max(initial=0) > _SPREAD * len(ids):
         distinct, places = np.unique(ids, return_inverse=True)
         return distinct, places
-    there = np.bincount(ids) > 0
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[ids]
+    present = np.bincount(ids) > 0
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[ids]

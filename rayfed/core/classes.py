@@ -21,8 +21,8 @@ def classes(
     clients : int
         Number N of clients.
     hosts : int or sequence of int
-        Number P of hosts; or how many processes each of them has, among whom it shares its clients
-        out in turn. There are at least as many clients as processes.
+        Number P of hosts; or the number of processes of each of them, among which it deals its
+        clients out in turn. There are at least as many clients as processes.
     within : sequence of (residue, modulus)
         What is assigned: all ids, or the classes that such a call gave to a host with P processes.
 
@@ -42,13 +42,13 @@ def classes(
     """
     sizes = [1] * hosts if isinstance(hosts, int) else list(hosts)
     fine = max(modulus for _, modulus in within)
-    mine = sum(len(range(residue, clients, modulus)) for residue, modulus in within)
-    while len(order := _sibling_order(fine, within)) < min(mine, 16 * sum(sizes)):
+    total = sum(len(range(residue, clients, modulus)) for residue, modulus in within)
+    while len(order := _sibling_order(fine, within)) < min(total, 16 * sum(sizes)):
         fine *= 2
     counts = np.maximum(0, (clients - order + fine - 1) // fine)
-    there = np.flatnonzero(counts)
+    occupied = np.flatnonzero(counts)
     owner = np.zeros(len(order), dtype=np.int64)
-    owner[there] = _assigned(counts[there], sizes)
+    owner[occupied] = _assigned(counts[occupied], sizes)
     # those without clients go to the host of the class before, which is their sibling
     before = np.maximum.accumulate(np.where(counts > 0, np.arange(len(order)), 0))
     return _owned(order, owner[before], fine, len(sizes))

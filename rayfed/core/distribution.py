@@ -69,13 +69,13 @@ class Distribution:
             if not texts or len(set(texts)) < len(texts):
                 return f"found {shown}; give different values"
             return ""
-        whole = self.kind == "int"
+        integral = self.kind == "int"
         numbers = all(
-            isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+            isinstance(value, int if integral else (int, float)) and not isinstance(value, bool)
             for value in self.values
         )
         if len(self.values) != 2 or not numbers or not self.values[0] < self.values[1]:
-            what = "whole numbers" if whole else "numbers"
+            what = "whole numbers" if integral else "numbers"
             return f"found {shown}; give two {what}, the smaller one first"
         if self.kind == "log" and self.values[0] <= 0:
             return f"found {shown}; a logarithm needs numbers above 0"

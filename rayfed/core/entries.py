@@ -17,7 +17,7 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.inside import NotRegular, opened
 
 FORMAT = 1
-"""Of result folders, as every ``run.json`` says; it grows when older readers would misread them."""
+"""Of result folders, in every ``run.json``; it grows when older readers would misread them."""
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("label", "algorithm", "reason", "stopped_by", "started", "ended"), (str,)),
     **dict.fromkeys(("trace", "scored", "evaluated_on", "data_note", "aim", "exact"), (str,)),
@@ -170,25 +170,25 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
     Examples
     --------
     >>> record = sealed({"round": 3})
-    >>> is_whole(record), is_whole(record | {"round": 4}), is_whole({"round": 3})
+    >>> is_unchanged(record), is_unchanged(record | {"round": 4}), is_unchanged({"round": 3})
     (True, False, False)
     """
-    said = json.loads(json.dumps(_said(record), default=str))
-    return {**said, "digest": _digest(said)}
+    content = json.loads(json.dumps(_without_digest(record), default=str))
+    return {**content, "digest": _digest(content)}
 
 
-def is_whole(record: Mapping[str, Any]) -> bool:
+def is_unchanged(record: Mapping[str, Any]) -> bool:
     """Return whether a record still has the content that was `sealed`."""
-    return record.get("digest") == _digest(_said(record))
+    return record.get("digest") == _digest(_without_digest(record))
 
 
-def _said(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_digest(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name != "digest"}
 
 
 def intact(record: Mapping[str, Any]) -> bool:
-    """Return whether a record `is_whole`, or was never `sealed`, as by older versions."""
-    return "digest" not in record or is_whole(record)
+    """Return whether a record `is_unchanged`, or was never `sealed`, as by older versions."""
+    return "digest" not in record or is_unchanged(record)
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -22,11 +22,11 @@ def clipped(text: object, limit: int = LONGEST) -> str:
     >>> clipped("0123456789" * 10, 20)
     '012345678...23456789'
     """
-    whole = str(text)
-    if len(whole) > limit:
+    full = str(text)
+    if len(full) > limit:
         tail = (limit - 3) // 2
-        whole = whole[: limit - 3 - tail] + "..." + whole[len(whole) - tail :]
-    printable = "".join(c if c.isprintable() else _escaped(c) for c in whole)
+        full = full[: limit - 3 - tail] + "..." + full[len(full) - tail :]
+    printable = "".join(c if c.isprintable() else _escaped(c) for c in full)
     return printable if len(printable) <= limit else clipped(printable, limit)
 
 

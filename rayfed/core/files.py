@@ -31,7 +31,7 @@ MOST_COLUMNS = 20_000
 """Largest number of columns of a table; pandas takes minutes for a million."""
 _LONGEST_HEADER = 2**21  # bytes
 _PIECE = 2**20  # bytes that are looked at together
-_CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
+_CELL = 24  # bytes that pandas takes for a cell of a CSV file in addition to its text
 _VALUE = 16  # bytes of a value of a Parquet file, in Arrow and in pandas
 _JSON = 8  # bytes of Python's objects for each byte of JSON with numbers
 _ANYWHERE = 2**24  # bytes that are always there
@@ -81,7 +81,7 @@ def reading(
         more = "" if ";" in str(error.strerror) else "; give the path of one"
         raise _refused(path, key, f"{error.strerror}{more}") from error
     except Exception as error:  # readers of damaged files raise what the damage makes them raise
-        if isinstance(error, OSError) and error.strerror:  # the system says why
+        if isinstance(error, OSError) and error.strerror:  # the reason of the system
             problem = f"cannot be read: {error.strerror}" + (f"; {remedy}" if key else "")
         else:
             problem = f"cannot be read as {kind} ({_why(error, path)}); {remedy}"
@@ -99,7 +99,7 @@ def _why(error: Exception, path: Path) -> str:
     if isinstance(error, RecursionError):
         return "its parts lie too deep in each other"
     if isinstance(error, MemoryError):
-        return "it needs more memory than there is"
+        return "it needs more memory than is available"
     line = str(error).partition("\n")[0].replace(str(path), path.name)
     known = isinstance(error, (ValueError, OSError))
     return clipped(line if known and line else f"{type(error).__name__}: {line}".rstrip(": "), 120)

@@ -38,7 +38,7 @@ def flat(value: Any) -> Any:
     return value.shape, kind.char, bytearray(value.tobytes())
 
 
-def whole(value: Any) -> Any:
+def restored(value: Any) -> Any:
     """Return the value that `flat` took; arrays are writable."""
     return np.ndarray(*value) if type(value) is tuple else value
 
@@ -48,9 +48,9 @@ def all_flat(arrays: Mapping[str, Array]) -> Flat:
     return {name: flat(array) for name, array in arrays.items()}
 
 
-def all_whole(packed: Flat) -> dict[str, Array]:
+def all_restored(packed: Flat) -> dict[str, Array]:
     """Return the values that `all_flat` took."""
-    return {name: whole(value) for name, value in packed.items()}
+    return {name: restored(value) for name, value in packed.items()}
 
 
 class NamedArrays(dict[str, Array]):
@@ -58,4 +58,4 @@ class NamedArrays(dict[str, Array]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the reading function and its arguments."""
-        return all_whole, (all_flat(self),)
+        return all_restored, (all_flat(self),)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BLANKS = "blanks"
 """Separator of files whose cells are apart by any number of blanks."""
 _SEPARATORS = ",;\t"
-_BEGINNING = 2**16  # bytes from which it is told how numbers and cells are written
+_BEGINNING = 2**16  # bytes from which the form of numbers and cells is detected
 _DECIMALS = re.compile(r'"?[-+]?\d+,\d+"?'), re.compile(r'"?[-+]?\d+\.\d+"?')
 NO_NUMBER = (
     "#N/A", "#NA", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "<NA>", "N/A", "NA",
@@ -69,7 +69,7 @@ class Form:
 
 
 PLAIN = Form()
-"""What is told by the beginning of the file, in UTF-8, with a header."""
+"""The form is detected from the beginning of the file, in UTF-8, with a header."""
 
 
 def opened(path: Path) -> gzip.GzipFile | BufferedReader:
@@ -124,7 +124,7 @@ def read_csv(path: Path, texts: Collection[str], form: Form) -> pd.DataFrame:
         "sep": r"\s+" if separator == BLANKS else separator, "decimal": decimal,
         "encoding": form.encoding, "skipinitialspace": True, "keep_default_na": False,
     }  # fmt: skip
-    with _told(path, form):
+    with _explained(path, form):
         top = pd.read_csv(path, header=None, nrows=2, dtype=str, **how)
         names = list(form.columns) or _called(top.iloc[0].tolist())
         _check_header(str(path), names, top.iloc[0].astype(str).str.strip().tolist(), form)
@@ -285,8 +285,8 @@ def _check_names(place: str, names: list[str]) -> None:
 
 
 @contextmanager
-def _told(path: Path, form: Form) -> Iterator[None]:
-    """Say in one line which row has too many cells, or that the encoding is another one."""
+def _explained(path: Path, form: Form) -> Iterator[None]:
+    """Report in one line a row with too many cells, or another encoding."""
     try:
         yield
     except UnicodeError as error:

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 DRAFT = ".tmp"
 APPENDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 """Flags of a file that grows."""
-_LINK = "is a link, which is not followed in a result folder; put there what it names, or remove it"
+_LINK = "is a link, not followed in a result folder; replace it by its target, or remove it"
 _MODES = {os.O_RDONLY: "rb", os.O_WRONLY: "wb", os.O_RDWR: "r+b"}
 
 
@@ -33,7 +33,7 @@ class NotRegular(OSError):
 
 
 def check_kind(path: Path, mode: int) -> None:
-    """Raise OSError unless a mode, as `os.stat` says it of a path, is that of a regular file."""
+    """Raise OSError unless a mode, as from `os.stat`, is that of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
@@ -94,7 +94,7 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
     except OSError as error:
         if path.is_symlink():
             raise NotRegular(path, _LINK) from error
-        if error.errno == errno.ENXIO:  # a pipe that nobody reads, a socket
+        if error.errno == errno.ENXIO:  # a pipe without a reader, a socket
             raise NotRegular(path) from error
         raise
     try:

@@ -64,22 +64,22 @@ def is_leased(path: Path) -> bool:
         return False
 
 
-def is_mine(path: Path) -> bool:
+def is_own_lease(path: Path) -> bool:
     """Return whether this process holds the lock of a file."""
     with opened(path) as file:
         return _identity(file) in _held
 
 
-def is_left(run: Path) -> bool:
+def is_orphaned(run: Path) -> bool:
     """Return whether no process writes the folder of a run any more; False if that is unknown."""
     locks = (run.parent / LOCK, run / LOCK)
     try:
         return locks[0].is_file() and not any(lock.is_file() and is_leased(lock) for lock in locks)
-    except OSError:  # somebody else's folder
+    except OSError:  # another user's folder
         return False
 
 
-def is_asked(run: Path) -> bool:
+def is_stop_requested(run: Path) -> bool:
     """Return whether the run of a folder, or its study, was asked to stop."""
     return (run / STOP).exists() or (run.parent / STOP).exists()
 

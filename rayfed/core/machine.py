@@ -150,9 +150,9 @@ def private_folder(inside: str) -> Path:
         The socket's longest path below the folder: the whole path of a socket is limited, so the
         folder is in ``/tmp`` where the system's temporary folder has too long a path.
     """
-    there = tempfile.gettempdir()
-    whole = os.fsencode(f"{there}/rayfed-12345678/{inside}")
-    home = there if len(whole) <= _LONGEST else "/tmp"
+    temporary = tempfile.gettempdir()
+    longest = os.fsencode(f"{temporary}/rayfed-12345678/{inside}")
+    home = temporary if len(longest) <= _LONGEST else "/tmp"
     return Path(tempfile.mkdtemp(prefix="rayfed-", dir=home))
 
 

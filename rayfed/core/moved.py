@@ -57,7 +57,7 @@ RENAMED: Mapping[tuple[str, str], str] = {
 """New names of classes, by old module and name."""
 
 
-class _Moved(MetaPathFinder, Loader):
+class _OldModules(MetaPathFinder, Loader):
     """Finder and loader of the old modules."""
 
     def find_spec(
@@ -82,5 +82,5 @@ class _Moved(MetaPathFinder, Loader):
 
 def install() -> None:
     """Let the old paths be imported; further calls change nothing."""
-    if not any(isinstance(each, _Moved) for each in sys.meta_path):
-        sys.meta_path.append(_Moved())
+    if not any(isinstance(each, _OldModules) for each in sys.meta_path):
+        sys.meta_path.append(_OldModules())

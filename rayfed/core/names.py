@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IG
 _WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 
 
-def whole(name: str) -> str:
+def canonical(name: str) -> str:
     """Return a name, and of 1.0 the whole number.
 
     Whole numbers in a column with gaps are written as 1.0 by many programs, and as 1 without gaps,
@@ -69,13 +69,13 @@ def distinct(cells: Array | Sequence[str | None]) -> tuple[tuple[str, ...], Ints
     texts = sorted(found.tolist())
     spelled: dict[str, str] = {}
     for text in texts:
-        spelled.setdefault(whole(text), text)
+        spelled.setdefault(canonical(text), text)
     names = list(spelled.values())
     numbers = as_numbers(names)
     if numbers is not None:
         names = [name for _, name in sorted(zip(numbers, names, strict=True))]
-    places = {whole(name): place for place, name in enumerate(names)}
-    order = np.array([*(places[whole(text)] for text in found.tolist()), -1], dtype=np.int64)
+    places = {canonical(name): place for place, name in enumerate(names)}
+    order = np.array([*(places[canonical(text)] for text in found.tolist()), -1], dtype=np.int64)
     return tuple(names), order[index]
 
 
@@ -141,9 +141,9 @@ def in_column(
     >>> in_column([7, 9], np.array([7.0, 9.0]), ("7", "8", "9"))[0]
     array([0., 2.])
     """
-    texts, back = np.unique([whole(str(cell).strip()) for cell in cells], return_inverse=True)
+    texts, back = np.unique([canonical(str(cell).strip()) for cell in cells], return_inverse=True)
     known = dict.fromkeys(texts.tolist()) if names is None and np.isnan(numbers).any() else names
-    ids = {whole(name): float(number) for number, name in enumerate(known or ())}
+    ids = {canonical(name): float(number) for number, name in enumerate(known or ())}
     found = np.array([ids.get(text, np.nan) for text in texts.tolist()])[back.ravel()]
     if not np.isnan(found).any():
         return found, None

@@ -59,7 +59,7 @@ class Names:
 
     Parameters
     ----------
-    beside : str, optional
+    scenario_folder : str, optional
         Folder of the scenario file that they stand in.
     results : str, optional
         The result folder that they stand in, as it is shown.
@@ -73,7 +73,7 @@ class Names:
         Whether any module may be imported.
     """
 
-    beside: str | None = None
+    scenario_folder: str | None = None
     results: str | None = None
     every: tuple[str, ...] = ()
     noted: Mapping[str, str] = field(default_factory=dict)
@@ -81,12 +81,13 @@ class Names:
     trusted: bool = False
 
     def find(self, top: str) -> ModuleSpec | None:
-        """Return where a module of the user's lies: where it was noted, beside, on Python's path.
+        """Find a module of the user's.
 
-        Last comes the current folder.
+        The folder where it was noted comes first, then the scenario's folder, Python's path and
+        the current folder.
         """
         noted = [home for name, home in self.noted.items() if name.partition(".")[0] == top]
-        homes = [*noted, *([] if self.beside is None else [self.beside])]
+        homes = [*noted, *([] if self.scenario_folder is None else [self.scenario_folder])]
         found = [PathFinder.find_spec(top, [home]) for home in homes]
         found += [_found(top), PathFinder.find_spec(top, [str(Path.cwd())])]
         specs = [spec for spec in found if spec is not None]
@@ -98,8 +99,8 @@ class Names:
         if self.results is None or self.trusted or known:
             return
         files = [self._file(name) for name in self.every if self._runs(name)]
-        told = ", ".join(files) or f"the module '{module}'"
-        text = f"not made by you here, and would run {told}; read that, then give --trust"
+        code = ", ".join(files) or f"the module '{module}'"
+        text = f"not made by you here, and would run {code}; read that, then give --trust"
         raise Untrusted(self.results, f"{text} (trust=True)")
 
     def _runs(self, module: str) -> bool:
@@ -119,7 +120,7 @@ _names: ContextVar[Names] = ContextVar("names", default=Names())  # noqa: B039 -
 
 @contextmanager
 def resolving(names: Names) -> Iterator[None]:
-    """Resolve names that stand somewhere; a file in a result folder stands beside no modules."""
+    """Resolve names that stand somewhere; a file in a result folder has no modules next to it."""
     token = _names.set(_names.get() if names.results is None and _names.get().results else names)
     try:
         yield
@@ -180,7 +181,7 @@ def _refuse(path: str, why: str) -> None:
     """Refuse a library; a module of the user's that has its name would never be imported."""
     top = path.partition(":")[0].partition(".")[0]
     what = f"name a module of yours, {' or '.join(LIBRARIES)}, or a package that requires rayfed"
-    for home in filter(None, (_names.get().beside, str(Path.cwd()))):
+    for home in filter(None, (_names.get().scenario_folder, str(Path.cwd()))):
         spec = PathFinder.find_spec(top, [home])
         if spec is not None and _is_own(spec):
             what = f"{_origin(spec)} is not taken for it, give it another name"
@@ -242,7 +243,7 @@ def _entry(module: str) -> str:
 
 @cache
 def _requires_rayfed(top: str) -> bool:
-    """Return whether a module at the top is of a distribution that says it builds on rayfed."""
+    """Return whether a module at the top is of a distribution that requires rayfed."""
     names = metadata.packages_distributions().get(top, ())
     required = [text for name in names for text in metadata.requires(name) or ()]
     return any(re.match(rf"{DISTRIBUTION}\b(?![-_.])", text) for text in required)

@@ -165,7 +165,7 @@ def read_where(
 ) -> pa.Table | None:
     """Return columns of the rows of Parquet files with a given value in column `name`.
 
-    Row groups that cannot hold it, by what their writer says of them, are not read. Of the others
+    Row groups that cannot hold it, by their statistics, are not read. Of the others
     a piece is held at a time.
     """
     batches: list[pa.RecordBatch] = []
@@ -181,16 +181,23 @@ def read_where(
 
 def _may_hold(file: pq.ParquetFile, group: int, name: str, value: int) -> bool:
     """Return whether a row group may have a value in a column, by its least and largest."""
-    said = file.metadata.row_group(group).column(file.schema.names.index(name)).statistics
-    return said is None or not said.has_min_max or said.min <= value <= said.max
+    statistics = file.metadata.row_group(group).column(file.schema.names.index(name)).statistics
+    return (
+        statistics is None
+        or not statistics.has_min_max
+        or statistics.min <= value <= statistics.max
+    )
 
 
 def values(held: pa.Table, name: str) -> Array:
     """Return a column without missing values: numbers, bools, or the codes of a category."""
-    whole = held[name].combine_chunks()
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.indices
-    part, data = slice(whole.offset, whole.offset + len(whole)), whole.buffers()[1] or b""
-    if whole.type == pa.bool_():
+    combined = held[name].combine_chunks()
+    if pa.types.is_dictionary(combined.type):
+        combined = combined.indices
+    part, data = (
+        slice(combined.offset, combined.offset + len(combined)),
+        combined.buffers()[1] or b"",
+    )
+    if combined.type == pa.bool_():
         return np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[part] > 0
-    return np.frombuffer(data, _NUMBERS[whole.type])[part]
+    return np.frombuffer(data, _NUMBERS[combined.type])[part]

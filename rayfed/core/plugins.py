@@ -44,11 +44,11 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class BesideScenario:
+class ScenarioPath:
     """Annotation of a setting that holds a path relative to the folder of the scenario file."""
 
 
-FilePath: TypeAlias = Annotated[str, BesideScenario()]
+FilePath: TypeAlias = Annotated[str, ScenarioPath()]
 
 
 PLACE = "place"
@@ -288,7 +288,7 @@ def _definitions(kind: str) -> dict[str, tuple[str, str]]:
     others = {root / _MODELS.replace(".", "/"), *homes.values()}
     home = homes[ALL_KINDS[kind].home]
     found = {}
-    file = home.with_suffix(".py")  # a folder beside it may be what a checkout has left
+    file = home.with_suffix(".py")  # a folder next to it may be left by a checkout
     for path in [file] if file.is_file() else _sources(home, others):
         module = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
         cls = ""

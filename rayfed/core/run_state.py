@@ -71,6 +71,6 @@ def state(run: Path, status: str) -> str:
     ``running`` is a run that a process still writes, ``stopped`` one that was asked to stop, and
     ``interrupted`` any other.
     """
-    if status != "running" or not leases.is_left(run):
+    if status != "running" or not leases.is_orphaned(run):
         return status
-    return "stopped" if leases.is_asked(run) else "interrupted"
+    return "stopped" if leases.is_stop_requested(run) else "interrupted"

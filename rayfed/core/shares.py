@@ -60,8 +60,8 @@ def rounded(share: float, counts: int | Ints) -> int | Ints:
     (62, array([2, 2]))
     """
     exact = _exact(share)
-    whole, rest = divmod(exact.numerator * counts, exact.denominator)
-    return whole + (2 * rest + whole % 2 > exact.denominator)
+    floor, rest = divmod(exact.numerator * counts, exact.denominator)
+    return floor + (2 * rest + floor % 2 > exact.denominator)
 
 
 @lru_cache(maxsize=1024)

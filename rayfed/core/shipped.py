@@ -1,4 +1,4 @@
-"""The scenarios that come with rayfed: in a wheel inside the package, in a checkout beside it."""
+"""The scenarios that come with rayfed: in a wheel inside the package, in a checkout next to it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def locate(scenario: str | Path) -> Path:
     ------
     ScenarioError
         If there is no such file, and the text is no single word that names a scenario either. It
-        says where a relative path was looked for.
+        names the folders searched for a relative path.
     """
     path, known = Path(scenario), scenarios()
     try:

@@ -18,7 +18,7 @@ ONE_THREAD = {
 }
 """What libraries read when they are loaded; some start threads then, which spin for a while."""
 _OPENBLAS = "OPENBLAS_NUM_THREADS"
-"""What SciPy's BLAS reads. What OpenMP and MKL read would hold for the user's own work later."""
+"""What SciPy's BLAS reads. What OpenMP and MKL read would hold for the user's own code later."""
 
 _changing = Lock()
 _inside = 0
@@ -33,7 +33,7 @@ def one_thread() -> Iterator[None]:
     SciPy has a BLAS of its own, which some of its modules load when they are first used. Afterwards
     what was loaded meanwhile has as many threads as the others had. For BLAS it holds for the
     process: where several threads are in here, from the first that comes to the last that leaves.
-    OpenMP counts threads for each thread; what loads it inside says itself how many it wants.
+    OpenMP counts threads for each thread; a library that loads it inside sets its own number.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _limited() -> Iterator[None]:
     before = _libraries()
     known = {library.filepath for library in _blas(before)}
     most = max((library.num_threads or 1 for library in _blas(before)), default=1)
-    said = os.environ.get(_OPENBLAS)
+    setting = os.environ.get(_OPENBLAS)
     os.environ[_OPENBLAS] = "1"
     try:
         with before.limit(limits=1, user_api="blas"):
@@ -72,10 +72,10 @@ def _limited() -> Iterator[None]:
                     if library.filepath not in known:
                         library.set_num_threads(most)
     finally:
-        if said is None:
+        if setting is None:
             os.environ.pop(_OPENBLAS, None)
         else:
-            os.environ[_OPENBLAS] = said
+            os.environ[_OPENBLAS] = setting
 
 
 def _blas(libraries: ThreadpoolController) -> list[Any]:

@@ -278,6 +278,6 @@ def _join_to(modulus: int, level: dict[int, dict[int, Sums]]) -> Sums:
 
 def _plus(a: Array, b: Array) -> Array:
     """Add two arrays, long rows in place: fresh memory costs more than the addition."""
-    mine = (x for x in (a, b) if x.flags.writeable and a.dtype == b.dtype and a.nbytes > _LONG)
-    total: Array = np.add(a, b, out=next(mine, None))
+    writable = (x for x in (a, b) if x.flags.writeable and a.dtype == b.dtype and a.nbytes > _LONG)
+    total: Array = np.add(a, b, out=next(writable, None))
     return total

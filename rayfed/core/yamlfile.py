@@ -183,7 +183,7 @@ def _measure(text: str) -> None:
         more, height = 1, 0
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in dict(begun):
-                raise _wrong("an alias stands within what it repeats; write the value", event)
+                raise _wrong("an alias is part of its own anchor; write the value", event)
             more, height = known.get(event.anchor, (1, 0))
         elif isinstance(event, yaml.CollectionStartEvent):
             begun.append((event.anchor, values))

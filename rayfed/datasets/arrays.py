@@ -56,7 +56,7 @@ class Arrays(Dataset):
     """Rows of one's own, of any shape: a NumPy file, or in Python arrays or a torch data set.
 
     ``X`` (n, ...) holds the rows, images as (n, C, H, W), and ``y`` (n,) whole numbers from 0 on
-    for classes, or other numbers for regression. ``client`` (n,), if there, says which client has a
+    for classes, or other numbers for regression. ``client`` (n,), if present, is the client of a
     row, and ``X_test`` and ``y_test``, if there, are test rows at the server, or of the clients in
     ``client_test``. Bytes are divided by 255; other numbers are taken as they are.
 

@@ -150,7 +150,7 @@ class Table:
 class Dataset:
     """Base of all data sets.
 
-    In a scenario file the last three are keys of ``problem``, beside ``dataset``.
+    In a scenario file the last three are keys of ``problem``, next to ``dataset``.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def check_shards(shards: Shards, place: str) -> None:
     Raises
     ------
     ScenarioError
-        If they are not what `Table` says of its rows.
+        If they do not fit the description of `Table`.
     """
     for client in dict.fromkeys((0, shards.clients - 1)):
         ids = np.array([client])

@@ -101,7 +101,7 @@ class CIFAR10(_Cifar):
 
     Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009,
     https://www.cs.toronto.edu/~kriz/cifar.html. A subset in the same layout is used as it is, and
-    a warning of the runs says so.
+    the runs warn about it.
     """
 
     name: ClassVar[str] = "cifar10"
@@ -122,7 +122,7 @@ class CIFAR100(_Cifar):
 
     Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009,
     https://www.cs.toronto.edu/~kriz/cifar.html. A subset in the same layout is used as it is, and
-    a warning of the runs says so.
+    the runs warn about it.
 
     Parameters
     ----------

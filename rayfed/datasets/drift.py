@@ -47,7 +47,7 @@ class Drift:
 
     name: ClassVar[str]
     by_row: ClassVar[bool] = False
-    """Whether rows are told apart by random words of their own, which `change` is given."""
+    """Whether rows have random words of their own, which `change` is given."""
     moves_sizes: ClassVar[bool] = False
     """Whether the number of rows of a client changes."""
 
@@ -124,7 +124,7 @@ class Drift:
 
 @dataclass(frozen=True, kw_only=True)
 class Arriving(Drift):
-    """Rows of a client are there only from some round on.
+    """Some rows of a client are present only from some round on.
 
     They arrive in an order that is drawn once for each client. At level 0 the share `first` of
     them is there, at level 1 all are; a client always has one row at least. What a client counts
@@ -133,7 +133,7 @@ class Arriving(Drift):
     Parameters
     ----------
     first : float
-        Share of the rows that is there from the start.
+        Share of the rows that is present from the start.
 
     Examples
     --------
@@ -148,8 +148,8 @@ class Arriving(Drift):
 
     def sizes(self, sizes: Ints, level: float) -> Ints:
         """Return the number of available rows at a level; see `Drift.sizes`."""
-        there = at_most(self.first + (1 - self.first) * level, sizes)
-        most: Ints = np.maximum(there, np.minimum(sizes, 1))
+        allowed = at_most(self.first + (1 - self.first) * level, sizes)
+        most: Ints = np.maximum(allowed, np.minimum(sizes, 1))
         return most
 
 
@@ -298,7 +298,7 @@ class ImagesTurn(Drift):
     def change(
         self, X: Array, y: Array, level: float, shape: tuple[int, ...], u: Floats | None
     ) -> tuple[Array, Array]:
-        """Return rows of which those that a level says have turned; see `Drift.change`."""
+        """Return rows of which the fraction of a level has turned; see `Drift.change`."""
         pixels = math.prod(shape)
         images = X[..., :pixels].reshape(*X.shape[:2], *shape)
         turned = X.copy()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 """Of tables with named columns."""
 CLIENT = "client"
-_PIECE = 2**16  # bytes of a file from which it is told how much memory its cells take
-_CELL = 24  # bytes that pandas takes for a cell of a CSV file beside its text
+_PIECE = 2**16  # bytes of a file from which the memory of its cells is estimated
+_CELL = 24  # bytes that pandas takes for a cell of a CSV file in addition to its text
 
 Read: TypeAlias = "Callable[[Path], pd.DataFrame]"
 
@@ -41,7 +41,7 @@ class Gathered:
     part : (n,) array of int8, optional
         Which of `PARTS` each row is of, where the paths say so.
     client : str, optional
-        Column that was made of the paths and says who has a row.
+        Column of clients that was made of the paths.
     names : tuple of str
         Paths of the F files, relative to the folder that they have in common; empty if it is one
         file.
@@ -113,7 +113,7 @@ def gather(path: Path, client: str | None, read: Read) -> Gathered:
     ----------
     path : Path
     client : str, optional
-        Column of the user's that says who has a row.
+        Column of clients that the user named.
     read : callable
         Reads one file.
 
@@ -165,14 +165,14 @@ def joined(
     frames : sequence of DataFrame
         Their cells.
     client : str, optional
-        Column of the user's that says who has a row.
+        Column of clients that the user named.
     sparse : bool
         Whether features that a file does not name are 0.
 
     Raises
     ------
     ScenarioError
-        If a file has no rows, they differ in their columns, or nothing says which of several
+        If a file has no rows, they differ in their columns, or nothing determines which of several
         folders ``column=value`` clients are.
     """
     import pandas as pd  # imported late: client actors do not need it

@@ -181,7 +181,7 @@ def split_folders(folder: Path) -> dict[str, Path] | None:
     Raises
     ------
     ScenarioError
-        If two of them are of one part, none is to train with, or other folders lie beside them.
+        If two of them are of one part, none is to train with, or other folders lie next to them.
     """
     inner = folders(folder)
     found = [(SPLITS[path.name.casefold()], path) for path in inner if _is_split(path.name)]
@@ -190,7 +190,7 @@ def split_folders(folder: Path) -> dict[str, Path] | None:
         return None
     if len(found) < len(inner):
         other = next(path.name for path in inner if not _is_split(path.name))
-        text = f"holds '{other}' beside {listed(path.name for _, path in found)}"
+        text = f"holds '{other}' next to {listed(path.name for _, path in found)}"
         raise ScenarioError(str(folder), f"{text}; move it elsewhere")
     if len(parts) < len(found):
         text = f"holds {listed(path.name for _, path in found)}, two of one split"
@@ -234,7 +234,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a file or folder is one that programs leave beside data.
+    """Return whether a file or folder is one that programs leave next to data.
 
     Examples
     --------

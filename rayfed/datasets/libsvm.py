@@ -29,7 +29,7 @@ _LOOKED_AT = 2**16  # bytes
 
 
 def is_libsvm(path: Path, known: tuple[str, ...]) -> bool:
-    """Return whether a file is LIBSVM's, by its name or, where that says nothing, its first rows.
+    """Return whether a file is LIBSVM's, by its name or, where that is not enough, its first rows.
 
     The site of LIBSVM has files such as ``a9a`` and ``a9a.t``.
 
@@ -77,10 +77,10 @@ def read_libsvm(path: Path, names: Sequence[str] = ()) -> pd.DataFrame:
             cells.add(number, line.partition("#")[0].split())
     X = cells.dense(max(map(int, names), default=0))
     y = np.array(cells.labels)
-    whole = np.isfinite(y).all() and (y == np.rint(y)).all()
+    integral = np.isfinite(y).all() and (y == np.rint(y)).all()
     columns = [str(j) for j in range(1, X.shape[1] + 1)]
     frame = pd.DataFrame(X, columns=columns)
-    frame.insert(0, LABEL, y.astype(np.int64) if whole else y)
+    frame.insert(0, LABEL, y.astype(np.int64) if integral else y)
     return frame
 
 

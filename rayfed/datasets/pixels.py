@@ -105,10 +105,10 @@ class Form:
             grey = self._deep(image)
             return np.repeat(grey[None], 3, axis=0) if self.colour else grey[None]
         colour = not _is_grey(image) if self.colour is None else self.colour
-        whole = image.convert("RGB" if colour else "L")
+        picture = image.convert("RGB" if colour else "L")
         if self.size is not None:
-            whole = whole.resize(self.size[::-1], Image.Resampling.BILINEAR)
-        values = np.asarray(whole, dtype=np.uint8)
+            picture = picture.resize(self.size[::-1], Image.Resampling.BILINEAR)
+        values = np.asarray(picture, dtype=np.uint8)
         return np.moveaxis(values, 2, 0) if colour else values[None]
 
     def _deep(self, image: Any) -> Array:

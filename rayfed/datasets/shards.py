@@ -109,8 +109,8 @@ class OfLastClients:
         """Return arrays (K, ...), at least so wide, of clients (K,); made if they are not there."""
         k, (known, arrays) = len(ids), self._made.get(name, (None, ()))
         # solvers drop finished clients from the end, so a prefix is a cache hit
-        there = known is not None and np.array_equal(known[:k], ids)
-        if not there or (width and arrays[0].shape[1] < width):
+        cached = known is not None and np.array_equal(known[:k], ids)
+        if not cached or (width and arrays[0].shape[1] < width):
             arrays = make()
             self._made[name] = ids.copy(), arrays
         return tuple(array[:k] for array in arrays)

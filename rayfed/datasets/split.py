@@ -173,7 +173,7 @@ def owners(
     if table.client is not None:
         if partition is not None:
             raise ScenarioError(
-                "partition", "the data says which client has which row; leave the partition out"
+                "partition", "the data assigns rows to clients; leave the partition out"
             )
         count = int(table.client.max()) + 1
         return table.client, _agreed(clients, count, "the data")

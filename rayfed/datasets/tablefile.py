@@ -16,7 +16,7 @@ from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
 from rayfed.core.files import check_room, check_width, read_frame
 from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
-from rayfed.core.names import as_numbers, distinct, whole
+from rayfed.core.names import as_numbers, canonical, distinct
 from rayfed.datasets.base import Table
 from rayfed.datasets.fetch import read_hub
 from rayfed.datasets.gather import CLIENT, SUFFIXES, Gathered, gather, is_many, joined
@@ -68,7 +68,7 @@ class FileTable(Table):
     Parameters
     ----------
     sources : tuple of (str, str or None)
-        Column of each feature (d,), and the value of which the feature says whether it is there;
+        Column of each feature (d,), and the value of which the feature is the indicator;
         None if the feature is the column itself, numbers that are NaN where a cell is empty.
     images : str
         Column whose images the rows are; empty if rows are of numbers.
@@ -109,7 +109,7 @@ def load_file(
         The training table, if the file holds test rows: its features and classes are used, and no
         ``client`` column is needed.
     rules : Rules
-        Which column says who has a row, which ones are categories, and what is done about cells
+        The column of clients, the columns of categories, and the handling of cells
         that are empty.
 
     Returns
@@ -210,7 +210,7 @@ def client_names(values: Sequence[str]) -> tuple[str, ...]:
     >>> client_names(["hospital-03", "hospital-07"]), client_names(["0", "1"]), client_names(["7"])
     (('hospital-03', 'hospital-07'), (), ('7',))
     """
-    if [whole(value) for value in values] == [str(number) for number in range(len(values))]:
+    if [canonical(value) for value in values] == [str(number) for number in range(len(values))]:
         return ()
     return tuple(values)
 
@@ -233,7 +233,7 @@ class _Reader:
             raise self.error("has no rows; give at least one below the header")
 
     def error(self, problem: str) -> ScenarioError:
-        """Return an error that names the file; one of several is named beside the row."""
+        """Return an error that names the file; one of several is named with the row."""
         return ScenarioError(str(self.path), _ROW.sub(self._in_file, problem, count=1))
 
     def _in_file(self, row: re.Match[str]) -> str:
@@ -248,7 +248,7 @@ class _Reader:
         """Return the columns that are features; those that the rules name must be there."""
         names = tuple(name for name in self.columns if name not in (target, self.client))
         if not names:
-            raise self.error(f"has no feature columns beside '{target}'; add at least one")
+            raise self.error(f"has no feature columns other than '{target}'; add at least one")
         chosen = () if self.rules.categorical == "auto" else self.rules.categorical
         for name in chosen:
             if name not in names:
@@ -334,7 +334,7 @@ class _Reader:
         count, kinds = len(texts), texts.nunique()
         if kinds > _MOST_VALUES or (kinds > _FEW_VALUES and 2 * kinds > count):
             text = f"column '{name}' has {kinds:,} different texts in {count:,} rows"
-            more = "too many for categories that nobody named; drop it, or list it and the others"
+            more = "too many for unlisted categories; drop it, or list it and the others"
             raise self.error(f"{text}, {more} in categorical of {_DATASET}")
         return True
 
@@ -408,10 +408,10 @@ class _Reader:
             if value is None:
                 X[:, j] = self.cells[name]
             else:
-                places.setdefault(name, {})[whole(value)] = j
+                places.setdefault(name, {})[canonical(value)] = j
         for name, known in places.items():
             index, found = pd.factorize(self.cells[name])
-            place = np.array([*(known.get(whole(text), -1) for text in found.tolist()), -1])
+            place = np.array([*(known.get(canonical(text), -1) for text in found.tolist()), -1])
             if len(found) and place.max() < 0:
                 text = f"column '{name}' holds no value of the training data, but such as"
                 raise self.error(f"{text} '{clipped(found[0], 40)}'; write values alike")
@@ -426,18 +426,18 @@ class _Reader:
         return client_names(values), index
 
     def clients_of(self, like: Table) -> tuple[tuple[str, ...], Ints | None]:
-        """Return the clients of test rows, if the training rows have some and a column says so."""
+        """Return the clients of test rows, if training rows have some and a column names them."""
         if self.client not in self.cells:
             return (), None
         assert like.client is not None
         known = like.client_names or tuple(map(str, range(int(like.client.max()) + 1)))
-        places = {whole(name): place for place, name in enumerate(known)}
+        places = {canonical(name): place for place, name in enumerate(known)}
         values, index = distinct(self.cells[self.client])
         for value in values:
-            if whole(value) not in places:
+            if canonical(value) not in places:
                 text = f"client '{value}' has test rows, but no training rows"
                 raise self.error(f"{text}; {unknown('client', value, known)}")
-        return like.client_names, np.array([places[whole(value)] for value in values])[index]
+        return like.client_names, np.array([places[canonical(value)] for value in values])[index]
 
     def of_images(self, table: FileTable, name: str, target: str, like: Table | None) -> FileTable:
         """Return a table with the images of a column as its rows; other columns are left out."""
@@ -451,7 +451,7 @@ class _Reader:
             raise self.error(f"{text}; bring them to one form")
         others = [c for c in self.columns if c not in (name, self.client, target)]
         if others:
-            text = f"beside the images of '{name}' these columns are left out: {listed(others)}"
+            text = f"columns other than the images of '{name}' are left out: {listed(others)}"
             self.notes.append(text)
         flat = X.reshape(len(X), -1)
         return replace(table, X=flat, scale=scale, shape=X.shape[1:], images=name)
@@ -497,13 +497,13 @@ class _Reader:
     def known(
         self, name: str, labels: tuple[str, ...], y: Ints, trained: tuple[Any, ...]
     ) -> tuple[Array, tuple[Any, ...]]:
-        places = {whole(str(label)): place for place, label in enumerate(trained)}
-        strange = [label for label in labels if whole(label) not in places]
+        places = {canonical(str(label)): place for place, label in enumerate(trained)}
+        strange = [label for label in labels if canonical(label) not in places]
         if strange:
             raise self.error(
                 f"target '{name}' holds {strange[0]!r}, a class that is not in the training data"
             )
-        return np.array([places[whole(label)] for label in labels])[y], trained
+        return np.array([places[canonical(label)] for label in labels])[y], trained
 
 
 def _is_empty(cells: Array) -> Bools:

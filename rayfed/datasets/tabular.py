@@ -47,7 +47,7 @@ class Tabular(Dataset):
         files of the Hugging Face Hub, such as
         ``hf://datasets/user/name/data/train-*.parquet`` (extra ``hf``).
     client : str, optional
-        The column that says which client has a row; ``client``, if there is one, if null.
+        The column with the client of each row; ``client``, if there is one, if null.
     categorical : "auto" or list of str
         Columns that become one column of 0 and 1 for each value that a training row has; "auto"
         for all that are text, of at most 256 values. A value that no training row has is none of
@@ -57,14 +57,14 @@ class Tabular(Dataset):
         and categories are none. Numbers that are infinite count as empty in the last two. A target,
         and whose a row is, must be there or dropped.
     missing_values : list of str or numbers
-        What stands for an empty cell, such as "?" or -999, beside cells without text; among numbers
-        also NA, NaN, None and null.
+        Values of empty cells, such as "?" or -999, in addition to cells without text; among
+        numbers also NA, NaN, None and null.
     separator : str, optional
         What separates the cells of a CSV file: a character, or "blanks" for any number of them.
         Whichever of comma, semicolon and tab the first line has most of if null, and blanks if it
         has none.
     decimal : "." or ",", optional
-        Decimal sign of a CSV file's numbers; told by its beginning if null.
+        Decimal sign of a CSV file's numbers; detected from its beginning if null.
     encoding : str
         Of a CSV file, such as cp1252.
     columns : list of str
@@ -188,9 +188,9 @@ class Learned:
     def means(self) -> Array:
         """Means of the columns (d,) over training rows, without empty cells."""
         X = self.table.X[self.split.train.rows]
-        there = ~np.isnan(X)
-        counts = there.sum(axis=0)
-        sums = np.where(there, X, 0.0).sum(axis=0)
+        present = ~np.isnan(X)
+        counts = present.sum(axis=0)
+        sums = np.where(present, X, 0.0).sum(axis=0)
         means: Array = np.full(len(counts), np.nan)
         means[counts > 0] = sums[counts > 0] / counts[counts > 0]
         return means
@@ -214,7 +214,7 @@ class Learned:
         assert isinstance(self.table.test, FileTable)
         return self.of(self.table.test)
 
-    def whole(self) -> Table:
+    def all_rows(self) -> Table:
         """Return all rows of the file."""
         if self.dataset.standardise != "client":
             return self.of(self.table)

@@ -14,7 +14,7 @@ from rayfed.channel.uplink import LEFT_OUT
 from rayfed.clients.request import Request
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.exchange import Exchange
-from rayfed.engine.places import EndedTasks, Places
+from rayfed.engine.places import FinishedTasks, Places
 from rayfed.engine.replies import TaskAnswer
 from rayfed.engine.run import Run
 from rayfed.engine.stages import Overlap, Transfers
@@ -34,11 +34,11 @@ class ArrivalPolicy:
     """Advances one run of an asynchronous algorithm, update by update.
 
     A row of ``rounds`` is an update of the model. A row is also closed, with the model unchanged,
-    when so many works in a row have ended without a usable reply as twice the clients that are at
-    work at a time.
+    when the tasks in a row that ended without a usable reply are twice the clients that are busy
+    at a time.
 
     What a client computes depends on the model, the client and the number of its task alone. So
-    replies of which the server sees single vectors are computed for all who are at work at once,
+    replies of which the server sees single vectors are computed for all busy clients at once,
     when the first of them is needed. State that clients keep is written when it is computed; so
     where there is any, a reply is computed when it enters an update, and not before.
 
@@ -107,7 +107,7 @@ class ArrivalPolicy:
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> EndedTasks:
+    def _advance(self, before: RunState) -> FinishedTasks:
         """Run the clock on to the next row and return the finished tasks."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
@@ -120,7 +120,7 @@ class ArrivalPolicy:
     # -- replies ---------------------------------------------------------------------------
 
     def _reply(self, used: Sequence[Task], stats: RoundStats) -> tuple[Reply, dict[int, float]]:
-        """Return the reply of an update, and the losses of its works by serial number."""
+        """Return the reply of an update, and the losses of its tasks by serial number."""
         ask, line, answers = self.places.asked.ask, self.places.line, []
         losses: dict[int, float] = {}
         for rows in self._by_part(used):
@@ -175,7 +175,7 @@ class ArrivalPolicy:
         return replace(request, rows=rows, round=versions[0] + 1), send
 
     def _vectors(self, tasks: Sequence[Task], weights: Floats, stats: RoundStats) -> Gathered:
-        """Return the single replies of tasks, computed with those of others that are at work."""
+        """Return the single replies of tasks, computed with those of other unfinished tasks."""
         if any(task.serial not in self.ahead for task in tasks):
             self._compute_ahead(tasks, stats)
         rows = [self.ahead.pop(task.serial) for task in tasks]
@@ -190,14 +190,14 @@ class ArrivalPolicy:
         return Gathered(sums, each)
 
     def _compute_ahead(self, tasks: Sequence[Task], stats: RoundStats) -> None:
-        """Compute tasks, and, if clients keep no state, others at work that will be used soon."""
+        """Compute tasks, and, if clients keep no state, others that will be used soon."""
         line = self.places.line
         vector = sum(array.nbytes for array in line.sends[line.version].values())
         most = max(len(tasks), _AHEAD // max(vector, 1))
         clients = {task.client for task in tasks}
         wanted = [task for task in tasks if task.serial not in self.ahead]
-        at_work = line.open.values()
-        soon = at_work if most >= len(at_work) else heapq.nsmallest(most, at_work)
+        running = line.open.values()
+        soon = running if most >= len(running) else heapq.nsmallest(most, running)
         for task in () if self.keeps_state else soon:
             fresh = task.serial not in self.ahead and task.client not in clients
             if task.status == USED and fresh and len(self.ahead) + len(wanted) < most:
@@ -211,7 +211,7 @@ class ArrivalPolicy:
 
     # -- counts ----------------------------------------------------------------------------
 
-    def _count(self, closed: EndedTasks, losses: dict[int, float], stats: RoundStats) -> None:
+    def _count(self, closed: FinishedTasks, losses: dict[int, float], stats: RoundStats) -> None:
         """Add arrived and ended tasks since the previous row to the counts and events of a row."""
         rows = sorted([*closed.used, *closed.failed])
         if not rows:

@@ -60,11 +60,11 @@ class ServerChannel:
             self.fewest = self.uplink.survivors  # fewer add too little noise, whoever was asked
         down = self.downlink is not None and self.downlink.codec.memory is not None
         self.rule = ServerRule(run)
-        self.whole_first = self.memory is not None and self.memory.whole_first
-        self.knows_clients = down or self.whole_first
+        self.exact_first = self.memory is not None and self.memory.exact_first
+        self.knows_clients = down or self.exact_first
 
     def init(self) -> State:
-        """Return the state before the first round: nobody has replied yet."""
+        """Return the state before the first round, without replies."""
         return {"clients": _NONE, "versions": _NONE} if self.knows_clients else {}
 
     # -- on the way down -------------------------------------------------------------------
@@ -86,9 +86,9 @@ class ServerChannel:
             Of the model that they start from.
         """
         had = self._versions(ids, state) if self.knows_clients else np.full(len(ids), -1)
-        beside = 0 if self.uplink is None else self.uplink.bytes_down
+        extra = 0 if self.uplink is None else self.uplink.bytes_down
         turns = 0 if self.secure is None else self.secure.turns
-        return Traffic(self._down(ask, had, version) + beside, self._up(ask, had < 0), turns)
+        return Traffic(self._down(ask, had, version) + extra, self._up(ask, had < 0), turns)
 
     def _down(self, ask: Ask, had: Ints, version: int | Ints) -> int | Ints:
         if self.downlink is None:
@@ -104,7 +104,7 @@ class ServerChannel:
         if self.uplink is None:
             return ask.bytes_up(self.itemsize)
         coded = self.uplink.bytes_up(ask)
-        if not self.whole_first:
+        if not self.exact_first:
             return coded
         return np.where(new, self.uplink.bytes_up(ask, first=True), coded)
 
@@ -125,7 +125,7 @@ class ServerChannel:
 
     def first(self, ask: Ask, up_bytes: Ints) -> Bools | None:
         """Return a mask (K,) of clients charged for an uncoded first upload."""
-        if self.uplink is None or not self.whole_first:
+        if self.uplink is None or not self.exact_first:
             return None
         return np.asarray(up_bytes > self.uplink.bytes_up(ask))
 
@@ -168,8 +168,8 @@ class ServerChannel:
         """
         assert self.secure is not None
         asked = np.bincount(of_asked)
-        there = np.bincount(of_used, minlength=len(asked))
-        few = there < np.maximum(at_least(self.secure.threshold, asked), self.fewest)
+        used = np.bincount(of_used, minlength=len(asked))
+        few = used < np.maximum(at_least(self.secure.threshold, asked), self.fewest)
         return np.asarray(few[of_used])
 
     def received(
@@ -307,8 +307,8 @@ class ServerRule:
             parts, weights = _buckets(answer, names)
         flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
         vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-        mine = f"rule.{ask.function}."
-        kept = under(state, mine)
+        prefix = f"rule.{ask.function}."
+        kept = under(state, prefix)
         outcome, now = self.rule.robust(vectors, weights, kept or self.rule.init(vectors.shape[1]))
         pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])
         means = {
@@ -317,7 +317,7 @@ class ServerRule:
         }
         each = {name: rows for name, rows in reply.each.items() if rows.ndim == 1}
         reply = replace(reply, mean={**reply.mean, **means}, each=each)
-        return reply, {**state, **{mine + k: v for k, v in now.items()}}
+        return reply, {**state, **{prefix + k: v for k, v in now.items()}}
 
 
 def _times(factors: Floats, rows: Array) -> Array:

@@ -1,7 +1,7 @@
 """The virtual clock: local steps of an Ask and durations of client tasks.
 
 Times are those of clients that have the link to themselves. Nothing here depends on a number that
-a client computes, and nothing decides what becomes of work.
+a client computes, and nothing decides the outcome of a task.
 """
 
 from __future__ import annotations
@@ -128,15 +128,15 @@ class Duration(NamedTuple):
     up_s: Floats
 
     def end_s(self, start_s: float | Floats) -> Floats:
-        """Return when replies (K,) to work that begins at `start_s` are there."""
+        """Return the arrival times of replies (K,) of tasks that start at `start_s`."""
         return start_s + self.down_s + self.compute_s + self.up_s
 
 
 class Times(NamedTuple):
     """Durations of tasks (K,) on an unshared server connection; see `Task`.
 
-    `duration` is what they take if nothing breaks them. `away_s` is when clients go away next,
-    where work stands still then and `gone_s` says only when it is lost.
+    `duration` is what they take if nothing breaks them. `away_s` is when clients drop out next,
+    where tasks pause then and `gone_s` is the time at which they are lost.
     """
 
     duration: Duration
@@ -146,8 +146,8 @@ class Times(NamedTuple):
     gone_s: Floats
     away_s: Floats
 
-    def unsent(self, silent: Bools) -> Times:
-        """Return these where silent clients (K,) go away when they have computed."""
+    def with_silent(self, silent: Bools) -> Times:
+        """Return these where silent clients (K,) drop out after computing."""
         computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
         return self._replace(
             gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
@@ -155,7 +155,7 @@ class Times(NamedTuple):
 
 
 class Clock:
-    """Times the work of clients.
+    """Duration of the tasks of clients.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Clock:
     Attributes
     ----------
     resume : bool
-        Whether clients that come back go on with their work.
+        Whether clients that come back continue their tasks.
     """
 
     def __init__(self, run: Run, counter: StepCounter) -> None:
@@ -201,28 +201,30 @@ class Clock:
         pace : (K,) array of float
             Virtual seconds of one local step.
         steps : (K,) array of int
-            Local steps, or 0 if the Ask is not of local work.
+            Local steps, or 0 if the Ask has no local steps.
         """
         down, up = self.population.transfer_s(ids, traffic.down, traffic.up)
         if traffic.turns:
             up = up + 2 * traffic.turns * self.population.links(ids)[0]
         return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
 
-    def leaving(self, ids: Ints, time_s: float, round: int, *, there: bool = False) -> Floats:
-        """Return when clients (K,) go away: at once, if they are not there.
+    def leaving(
+        self, ids: Ints, time_s: float, round: int, *, known_available: bool = False
+    ) -> Floats:
+        """Return when clients (K,) drop out: at once, if they are unavailable.
 
         Parameters
         ----------
         ids : (K,) array of int
         time_s : float
-            The virtual time from which they work.
+            The virtual time at which their tasks start.
         round : int
             The round, by which some availabilities go.
-        there : bool
-            Whether it is known that they are there at `time_s`.
+        known_available : bool
+            Whether they are known to be available at `time_s`.
         """
         gone = self.population.next_change(ids, time_s)
-        if there:
+        if known_available:
             return gone
         return np.where(self.population.available(ids, time_s, round), gone, time_s)
 
@@ -241,11 +243,11 @@ class Clock:
         round, number : int
             The round, and the number of the Ask in it, attempts included.
         step_state : mapping of str to array
-            State of local work whose length changes.
+            State of step counts that change over rounds.
         ahead : mapping of str to (K,) array
             Who need not wait for what it is sent, and since when; see `RunState.ahead`.
         fit_s : float
-            The virtual time by which uploads must be there: local work is cut short to fit.
+            The virtual time by which uploads must arrive: local steps are cut to fit.
         """
         pace = self.pace(ids, round, number)
         if ask.local:
@@ -257,10 +259,10 @@ class Clock:
             def end_s(taken: Ints) -> Floats:
                 return self.duration(ask, traffic, ids, pace, taken).end_s(now_s)
 
-            steps = fitting(steps, pace * ask.each_step, end_s, fit_s)
+            steps = steps_in_time(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
-        # Some may have left since the Ask before; nobody looked whether the visited one is there.
-        away_s = self.leaving(ids, now_s, round, there=not (number or ask.visited))
+        # Some may have left since the last Ask; the visited one may be unavailable.
+        away_s = self.leaving(ids, now_s, round, known_available=not (number or ask.visited))
         duration, lost = self.crash_losses(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:
@@ -268,7 +270,7 @@ class Clock:
         start_s = self.ahead(ids, start_s, ahead)
         free_s = np.maximum(start_s + duration.compute_s, now_s + duration.down_s)
         end_s_ = postponed(free_s + duration.up_s, away_s, now_s)
-        gone_s = cut_off(now_s, end_s_, away_s, lost)  # no connection is used before
+        gone_s = dropout_times(now_s, end_s_, away_s, lost)  # no connection is used before
         return Times(duration, start_s, free_s, end_s_, gone_s, away_s)
 
     def alone(
@@ -290,7 +292,7 @@ class Clock:
             end_s, gone_s = self.resumed(ids, end_s, gone_s)
             if self.server.limited:  # who never comes back is known when it leaves
                 gone_s = np.full(len(ids), math.inf)
-        gone_s = cut_off(start_s, end_s, gone_s, lost)
+        gone_s = dropout_times(start_s, end_s, gone_s, lost)
         return Times(duration, start_s, end_s, end_s, gone_s, away_s)
 
     def ahead(self, ids: Ints, asked_s: Floats, ahead: Mapping[str, Array]) -> Floats:
@@ -315,7 +317,7 @@ class Clock:
     ) -> tuple[Duration, Floats | None]:
         """Return durations of tasks with crashes, and the share of each after which it is lost.
 
-        `draw` and `ask` are as for `pace`. The share (K,), infinite if work is not lost, is None if
+        `draw` and `ask` are as for `pace`. The share (K,), infinite if no task is lost, is None if
         none ever is.
         """
         population = self.population
@@ -373,7 +375,7 @@ class Clock:
 def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
     """Return ends of tasks (K,), later than their start for clients unavailable at the start.
 
-    Work that takes no time would otherwise be over in the moment in which its client is gone.
+    A task of no duration would otherwise end at the moment at which its client drops out.
     """
     away = gone_s <= now_s
     if not away.any():
@@ -381,17 +383,19 @@ def postponed(end_s: Floats, gone_s: Floats, now_s: float | Floats) -> Floats:
     return np.where(away, np.maximum(end_s, np.nextafter(now_s, np.inf)), end_s)
 
 
-def cut_off(start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None) -> Floats:
-    """Return when clients (K,) go away or lose their work; `lost` is as for `Clock.alone`."""
+def dropout_times(
+    start_s: float | Floats, end_s: Floats, gone_s: Floats, lost: Floats | None
+) -> Floats:
+    """Return when clients (K,) drop out or lose their task; `lost` is as for `Clock.alone`."""
     if lost is None:
         return gone_s
     cut = np.isfinite(lost)
-    share = np.where(cut, lost, 0.0)  # infinity times work that takes no time is no number
+    share = np.where(cut, lost, 0.0)  # infinity times a duration of zero is NaN
     cut_s = start_s + share * (end_s - start_s)
     return np.where(cut, np.minimum(gone_s, cut_s), gone_s)
 
 
-def fitting(
+def steps_in_time(
     steps: Ints, step_s: Floats, end_s: Callable[[Ints], Floats], deadline_s: float
 ) -> Ints:
     """Return the local steps (K,) of clients that stop in time for their upload.

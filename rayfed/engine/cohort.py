@@ -32,7 +32,7 @@ Others: TypeAlias = Callable[[int, float, Ints], Ints]
 Begin: TypeAlias = Callable[[Ints, Ints, int], list[Task]]
 """``begin(ids, drawn, attempt)``: clients (K,) begin on the timeline; it returns their tasks."""
 Successors: TypeAlias = Callable[[Tasks, float, Ints], tuple[Ints, Ints]]
-"""``successors(failed, now_s, asked)``: whom the server asks now that works have failed."""
+"""``successors(failed, now_s, asked)``: clients that replace those of failed tasks."""
 _BY_ATTEMPT = attrgetter("attempt", "client")
 
 
@@ -67,13 +67,13 @@ class Waiting:
     Parameters
     ----------
     line : Timeline
-        On which works of earlier rounds may be, too.
+        It may hold tasks of earlier rounds, too.
     first : int, optional
         The number of replies after which it stops waiting.
     deadline_s : float
         The time until which it waits at most.
-    mine : dict of int to Work
-        The works of the Ask.
+    attempts : dict of int to Task
+        The tasks of the Ask.
     left, answered : int
         How many of them are under way, and how many replies are there.
     """
@@ -81,7 +81,7 @@ class Waiting:
     line: Timeline
     first: int | None
     deadline_s: float
-    mine: dict[int, Task] = field(default_factory=dict)
+    attempts: dict[int, Task] = field(default_factory=dict)
     left: int = 0
     answered: int = 0
 
@@ -91,7 +91,7 @@ class Waiting:
         return self.first is not None and self.answered >= self.first
 
     @property
-    def goes_on(self) -> bool:
+    def ongoing(self) -> bool:
         """Whether it waits for anything that comes in time."""
         return self.left > 0 and not self.enough and self.line.next_s <= self.deadline_s
 
@@ -104,34 +104,34 @@ class Waiting:
         the server has stopped waiting.
         """
         self._begin(begin(ids, drawn, 0))
-        while self.goes_on:
+        while self.ongoing:
             again = sorted((w for w in self._failed() if w.attempt < retries), key=_BY_ATTEMPT)
             for attempt, group in groupby(again, attrgetter("attempt")):
-                asked = np.array([task.client for task in self.mine.values()])
+                asked = np.array([task.client for task in self.attempts.values()])
                 others, often = successors(Tasks.of(group), self.line.now_s, asked)
                 if len(others):
                     self._begin(begin(others, often, attempt + 1))
 
     def tasks(self) -> Tasks:
         """Return all attempts in the order of their beginnings, then of numbers and clients."""
-        tasks = Tasks.of(self.mine.values())
+        tasks = Tasks.of(self.attempts.values())
         return tasks.part(np.lexsort((tasks.client, tasks.attempt, tasks.start_s)))
 
     def break_off(self) -> None:
         """Stop all unfinished tasks.
 
-        On paper it ends when it would have ended if nobody else had been asked.
+        Its recorded end is the time at which it would have finished without further requests.
         """
-        line, mine = self.line, self.mine
-        under_way = [task for task in mine.values() if task.serial in line.open]
-        if line.stages is not None and under_way:
+        line, attempts = self.line, self.attempts
+        unfinished = [task for task in attempts.values() if task.serial in line.open]
+        if line.stages is not None and unfinished:
             rest = line.copy().all_over(math.inf)
-            mine |= {task.serial: task for task in rest if task.serial in mine}
-        line.break_off(under_way)
-        line.forget(mine.values())
+            attempts |= {task.serial: task for task in rest if task.serial in attempts}
+        line.break_off(unfinished)
+        line.forget(attempts.values())
 
     def _begin(self, rows: list[Task]) -> None:
-        self.mine |= {task.serial: task for task in rows}
+        self.attempts |= {task.serial: task for task in rows}
         self.left += len(rows)
 
     def _failed(self) -> list[Task]:
@@ -140,10 +140,10 @@ class Waiting:
         failed: list[Task] = []
         line.advance(max(line.next_s, line.now_s))
         while (task := line.over()) is not None:
-            if task.serial not in self.mine:
+            if task.serial not in self.attempts:
                 line.waiting.append(task)
                 continue
-            self.mine[task.serial] = task
+            self.attempts[task.serial] = task
             self.left -= 1
             self.answered += task.status == USED
             if task.status != USED:
@@ -226,18 +226,18 @@ class Cohorts:
         asked = self.exchange.sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
-        known, status, close_s, goes_on = self._waited(cohort, stays)
+        known, status, close_s, ongoing = self._waited(cohort, stays)
         asked = self.exchange.grouped(asked, known.client, stats)
         tasks, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
         number = int(numbers.max()) + 1
         used = tasks.used()
         late = self._late(stats, close_s) if stays else None
         old, fresh = self._computed(asked, late, tasks, used, stats)
-        self._count(asked, tasks, numbers, goes_on, (used, fresh), stats)
+        self._count(asked, tasks, numbers, ongoing, (used, fresh), stats)
         if late is not None:
             self._count_late(late, old, number, stats)
         if stays:
-            self._go_on(known, goes_on, stats, asked.ask)
+            self._keep_ongoing(known, ongoing, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": tasks.client[used], "free_s": tasks.free_s[used]}
         stats.answered = tasks.client[used].repeat(tasks.drawn[used])
@@ -255,15 +255,15 @@ class Cohorts:
     def _opened(self, asked: SentAsk, ids: Ints, tasks: Tasks, status: Ints) -> Tasks:
         """Return tasks with their fates, including tasks lost in secure sums."""
         if asked.coded and self.exchange.channel.secure is not None:
-            there = np.flatnonzero(status == USED)
-            lost = self.exchange.lost(asked, ids, tasks.client[there])
-            status = unopened(status, there[lost])
+            replied = np.flatnonzero(status == USED)
+            lost = self.exchange.lost(asked, ids, tasks.client[replied])
+            status = unopened(status, replied[lost])
         return tasks.with_status(status)
 
     def _computed(
         self, asked: SentAsk, late: Tasks | None, tasks: Tasks, used: Ints, stats: RoundStats
     ) -> tuple[list[TaskAnswer], TaskAnswer | None]:
-        """Compute the late tasks that are used, and the works at these places.
+        """Compute the late tasks that are used, and the tasks at these places.
 
         Late ones come first, in the order of their rounds: a client for which the round has waited
         began its late task before that of the round.
@@ -282,7 +282,7 @@ class Cohorts:
         return (answers[:-1], answers[-1]) if len(used) else (answers, None)
 
     def _count(
-        self, asked: SentAsk, tasks: Tasks, numbers: Ints, goes_on: Bools,
+        self, asked: SentAsk, tasks: Tasks, numbers: Ints, ongoing: Bools,
         answered: tuple[Ints, TaskAnswer | None], stats: RoundStats,
     ) -> None:  # fmt: skip
         """Count the downloads of tasks (K,), and those of them that are over.
@@ -296,8 +296,8 @@ class Cohorts:
         if to_cohort:
             stats.counts["participants"] = 0
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
-        if goes_on.any():
-            over = ~goes_on
+        if ongoing.any():
+            over = ~ongoing
             tasks, losses, numbers = tasks.part(over), losses[over], numbers[over]
         ended = CountedTasks(tasks, losses, stats.round, stats.round - 1, numbers)
         stats.count(ended, participants=to_cohort)
@@ -307,7 +307,7 @@ class Cohorts:
     def _waited(self, cohort: Cohort, stays: bool) -> tuple[Tasks, Ints, float, Bools]:
         """Return the tasks of a cohort, their fates, and the end of the server's wait.
 
-        Last come those that go on; the works themselves say what becomes of them by themselves.
+        Unfinished tasks come last; the outcome of each on its own is in the tasks themselves.
         """
         stats, deadline_s = cohort.stats, self._deadline_s(cohort.stats)
         if self.known:
@@ -316,8 +316,8 @@ class Cohorts:
         else:
             tasks = self._stepped(cohort, stays)
         status, close_s = settled(tasks, stats.time_s, cohort.first, deadline_s)
-        goes_on = continuing(tasks, status, close_s) if stays else np.zeros(len(tasks), np.bool_)
-        return tasks, status, close_s, goes_on
+        ongoing = continuing(tasks, status, close_s) if stays else np.zeros(len(tasks), np.bool_)
+        return tasks, status, close_s, ongoing
 
     def _deadline_s(self, stats: RoundStats) -> float:
         """Return until when the server waits in a round; inf if it has no deadline."""
@@ -345,7 +345,7 @@ class Cohorts:
         else:
             weights = drawn * self.exchange.weights(ids)
         if self.run.faults:
-            times = times.unsent(self.exchange.silent(cohort.asked, ids, stats.round))
+            times = times.with_silent(self.exchange.silent(cohort.asked, ids, stats.round))
         tasks = begun(
             ids, now_s, times, traffic, serial=serial, timeout_s=self.rule.timeout_s,
             ends_known=not self.server.limited, draw=stats.round, version=stats.round - 1,
@@ -354,7 +354,7 @@ class Cohorts:
         return tasks, times
 
     def _stepped(self, cohort: Cohort, stays: bool) -> Tasks:
-        """Return the works of a cohort, some asked for again, until the server stops waiting.
+        """Return the tasks of a cohort, retries included, until the server stops waiting.
 
         What is under way then is left on the timeline if it stays there, and broken off otherwise.
         """
@@ -374,8 +374,8 @@ class Cohorts:
         def successors(failed: Tasks, now_s: float, asked: Ints) -> tuple[Ints, Ints]:
             if cohort.others is not None:
                 return distinct(cohort.others(int(failed.drawn.sum()), now_s, asked))
-            there = self.population.available(failed.client, now_s, stats.round)
-            return failed.client[there], failed.drawn[there]
+            present = self.population.available(failed.client, now_s, stats.round)
+            return failed.client[present], failed.drawn[present]
 
         waiting = Waiting(line, cohort.first, self._deadline_s(stats))
         waiting.run(cohort.ids, cohort.drawn, begin, successors, self.rule.retries)
@@ -386,9 +386,9 @@ class Cohorts:
     # -- what comes of it ------------------------------------------------------------------
 
     def _late(self, stats: RoundStats, close_s: float) -> Tasks | None:
-        """Take the works of earlier rounds that are over when a round ends, by their rounds.
+        """Take the tasks of earlier rounds that are over when a round ends, by their rounds.
 
-        They are computed then: until then nobody else changes their clients' state.
+        They are computed then: until then no other task changes their clients' state.
         """
         line = stats.timeline
         assert line is not None
@@ -408,16 +408,16 @@ class Cohorts:
         line.forget(tasks.rows())
         line.release()
 
-    def _go_on(self, tasks: Tasks, goes_on: Bools, stats: RoundStats, ask: Ask) -> None:
-        """Leave works on the timeline of the rounds that follow."""
+    def _keep_ongoing(self, tasks: Tasks, ongoing: Bools, stats: RoundStats, ask: Ask) -> None:
+        """Leave tasks on the timeline of the rounds that follow."""
         line = stats.timeline
         assert line is not None
-        if goes_on.any():
+        if ongoing.any():
             line.update(stats.round - 1, ask.send)
         if self.known:
-            line.begin(tasks.part(goes_on).rows())
+            line.begin(tasks.part(ongoing).rows())
             return
-        line.forget(tasks.part(~goes_on).rows())
+        line.forget(tasks.part(~ongoing).rows())
         line.waiting += [
-            task for task in tasks.part(goes_on).rows() if task.serial not in line.open
+            task for task in tasks.part(ongoing).rows() if task.serial not in line.open
         ]

@@ -41,7 +41,7 @@ COUNTS = (
         "participants", dtype="int64",
         about="Clients whose replies to the algorithm were used in the round.",
     ),
-    Column("dropped", dtype="int64", about="Clients that went away before they answered."),
+    Column("dropped", dtype="int64", about="Clients that dropped out before they replied."),
     Column(
         "late", dtype="int64",
         about="Replies past the deadline or a time-out, or not among the first of an over-selected "
@@ -49,18 +49,17 @@ COUNTS = (
     ),
     Column(
         "bytes_down", "bytes downloaded", "B", dtype="int64",
-        about="Downloaded by all clients. A download counts in the round in which the server asks, "
-        "whatever becomes of the task.",
+        about="Downloaded by all clients. A download counts in the round of its request, "
+        "used or not.",
     ),
     Column(
         "bytes_up", "bytes uploaded", "B", dtype="int64",
-        about="Uploaded by all clients. An upload counts in the round in which the reply comes or "
-        "is given up as late; who goes away before uploads nothing.",
+        about="Uploaded by all clients. An upload counts in the round in which the reply arrives "
+        "or is late; clients that drop out earlier upload nothing.",
     ),
     Column(
         "bytes_wasted", "bytes in vain", "B", dtype="int64",
-        about="What works that ended in the round without being used had downloaded and uploaded, "
-        "whenever they did.",
+        about="Downloads and uploads, in any round, of tasks that ended unused in this round.",
     ),
     Column(
         "local_steps", dtype="int64",
@@ -71,38 +70,38 @@ COUNTS = (
 CHANGES = (
     Column(
         "loss_change", "change of the loss",
-        about="Absolute change of the loss since the last evaluated row; NaN if nobody answered.",
+        about="Absolute change of the loss since the last evaluated row; NaN without replies.",
     ),
     Column(
         "model_change", "change of the model",
-        about="Euclidean norm of the model's change in the round; NaN if nobody answered.",
+        about="Euclidean norm of the model's change in the round; NaN without replies.",
     ),
 )  # fmt: skip
 ARRIVALS = (
     Column(
         "staleness_mean", "mean staleness",
         about="Mean over the replies of the update of the number of updates, or rounds, between "
-        "the start of their work and their arrival.",
+        "the start of their tasks and their arrival.",
     ),
     Column(
         "staleness_max", "largest staleness", about="Largest staleness among those replies."
     ),
     Column(
-        "in_flight", "clients at work",
-        about="Tasks under way when the row is written, uploads included.",
+        "in_flight", "tasks in flight",
+        about="Unfinished tasks when the row is written, uploads included.",
     ),
 )  # fmt: skip
 SECURE = (
     Column(
         "wrapped", "coordinates that wrapped around",
-        about="Coordinates of secure sums that lay outside their range; the model is wrong there.",
+        about="Coordinates of secure sums outside their range, where the model is wrong.",
     ),
 )  # fmt: skip
 PRIVATE = (
     Column(
         "epsilon", "privacy spent", better="lower",
-        about="Epsilon that all rounds so far have spent at the given delta, by the accountant: "
-        "what a client has spent that was there in each of them; others have spent less.",
+        about="Epsilon spent in all rounds so far at the given delta, by the accountant: "
+        "that of a client that was available in every round, an upper bound for others.",
     ),
 )  # fmt: skip
 ADAPTIVE = (
@@ -113,9 +112,9 @@ ADAPTIVE = (
 )  # fmt: skip
 LEFT_OUT = (
     Column(
-        "left_out", "norm of what compression left out", better="lower",
-        about="Root mean square, over the replies used, of the l2 norm of what memories have not "
-        "sent yet.",
+        "left_out", "norm of compression errors", better="lower",
+        about="Root mean square, over the replies used, of the l2 norm of the error "
+        "memories.",
     ),
 )  # fmt: skip
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
@@ -150,12 +149,12 @@ EVENTS = (
     Column(
         "end_s", "end", "s",
         about="Simulated time at which the reply arrives (of a late task, at which it would have), "
-        "at which the client went away, or at which the task was timed out.",
+        "at which the client dropped out, or at which the task timed out.",
     ),
     Column(
         "status", dtype="category",
-        about='"used", "late" or "dropped"; "unfinished" if the run ended before, where work may '
-        "outlast its round.",
+        about='"used", "late" or "dropped"; "unfinished" if the run ended before, where tasks may '
+        "outlast their round.",
     ),
     Column("loss", about="Mean loss over the local steps; NaN if nothing was computed."),
     Column("steps", "local steps", about="Local steps of the client.", dtype="int64"),
@@ -171,7 +170,7 @@ VERSIONS = (
         "that have them; -1 if the reply was not used.",
     ),
 )  # fmt: skip
-"""Further columns of the events of runs in which work may end in a later row."""
+"""Further columns of the events of runs in which tasks may end in a later row."""
 DRAWS = (
     Column(
         "draws", dtype="int64",

@@ -22,8 +22,8 @@ LONGEST = 50
 class Correction:
     """Finds the weights of one run.
 
-    With "known" the probability that a client takes part is that it is there, as its availability
-    says, times that it is drawn among those that are. With "intervals" its inverse is estimated by
+    With "known" the probability that a client takes part is that of its availability times that of
+    being drawn among the available clients. With "intervals" its inverse is estimated by
     the mean number of rounds from one reply of the client to the next (FedAU: Wang and Ji, "A
     Lightweight Method for Tackling Unknown Participation Statistics in Federated Averaging", ICLR
     2024, https://arxiv.org/abs/2306.03401, Algorithm 2).
@@ -57,7 +57,7 @@ class Correction:
         return self.shards.mass(ids) if self.by_size else np.ones(len(ids))
 
     def init(self) -> State:
-        """Return the state before the first round: nobody has replied yet."""
+        """Return the state before the first round, without replies."""
         if self.kind != "intervals":
             return {}
         none = np.empty(0, dtype=np.int64)
@@ -82,10 +82,10 @@ class Correction:
             return np.asarray(raw * _settled(state, ids, view.round)["mean"])
         rule, population = self.run.participation.select, self.run.federation.population
         shares = rule.expected_shares(view, selection, np.zeros(view.count), 0)
-        there = population.chance(ids, view.time_s, view.round)
+        chances = population.chance(ids, view.time_s, view.round)
         assert shares is not None  # others have been refused
-        assert there is not None
-        return np.asarray(raw * counts / (there * shares[ids] * counts.sum()))
+        assert chances is not None
+        return np.asarray(raw * counts / (chances * shares[ids] * counts.sum()))
 
     def learn(self, state: State, ids: Ints, round: int) -> State:
         """Return the state after a round in which clients (K,), ascending, replied."""
@@ -117,7 +117,7 @@ def _settled(state: State, ids: Ints, round: int) -> dict[str, Array]:
     for column, name in ((last, "last"), (number, "number"), (mean, "mean")):
         column[known] = state[name][at]
     cut = (round - 1 - last) // LONGEST
-    whole = number + cut
+    total_number = number + cut
     with np.errstate(invalid="ignore"):
-        mean = np.where(cut > 0, (mean * number + cut * LONGEST) / whole, mean)
-    return {"client": ids, "last": last + cut * LONGEST, "number": whole, "mean": mean}
+        mean = np.where(cut > 0, (mean * number + cut * LONGEST) / total_number, mean)
+    return {"client": ids, "last": last + cut * LONGEST, "number": total_number, "mean": mean}

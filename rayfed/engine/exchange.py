@@ -1,7 +1,7 @@
 """The exchange: requests of tasks to hosts, and replies from their answers.
 
-It knows no policy. A policy says which works enter an update; only those are computed. Clients that
-collude make two exchanges of one: the honest are asked first.
+It knows no policy. A policy determines the tasks that enter an update; only those are computed.
+With colluding clients one exchange becomes two: honest clients are asked first.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Exchange:
     def answers(
         self, asked: SentAsk, parts: Sequence[tuple[Tasks, Mapping[str, Array]]], stats: RoundStats
     ) -> list[TaskAnswer]:
-        """Compute the works of rounds that enter one update, part by part.
+        """Compute the tasks of rounds that enter one update, part by part.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class Exchange:
         Raises
         ------
         RunFailed
-            If a client function raises; `when` says in which round and at what time.
+            If a client function raises; `when` gives the round and the time.
         """
         try:
             return self.executor.exchange(self.run.folder, request, send)
@@ -247,9 +247,9 @@ class Exchange:
         ask, total = asked.ask, None if stats.corrected is None else self.correction.total
         if self.private is not None and asked.coded:
             total = self.private.cohort
-        beside = {} if self.channel.uplink is None else self.channel.uplink.beside
+        extra = {} if self.channel.uplink is None else self.channel.uplink.extra
         count = self.run.federation.population.count
-        sizes = MeanInputs({**ask.up, **beside}, count, ask.plain, total, self.mean_weight)
+        sizes = MeanInputs({**ask.up, **extra}, count, ask.plain, total, self.mean_weight)
         if not asked.coded:
             return reply_of(answers, sizes, newest + 1, sent, stale=stale)
         for answer in answers if self.run.left_out else ():
@@ -288,7 +288,7 @@ class Exchange:
         return self.channel.lost(labels, labels[clients.searchsorted(used)])
 
     def noise_alone(self, owner: Asker) -> bool:
-        """Whether privacy makes a reply where nobody is asked."""
+        """Whether privacy makes a reply where no client is asked."""
         private = self.private if owner == "algorithm" else None
         return private is not None and not private.in_shares
 
@@ -381,38 +381,40 @@ class Colluders:
             Of the channel.
         """
         asked = list(zip(requests, computes, strict=True))
-        liars = [self._liars(request) for request in requests]
-        if not any(len(places) for mine in liars for places in mine):
+        colluding = [self._colluding(request) for request in requests]
+        if not any(len(places) for group in colluding for places in group):
             return [compute(request) for request, compute in asked], state
-        informants = [np.flatnonzero(honest(self.every, request.ids)) for request in requests]
-        truthful = any(map(len, informants))
+        sources = [np.flatnonzero(honest(self.every, request.ids)) for request in requests]
+        truthful = any(map(len, sources))
         if not truthful:
-            informants = list(map(_together, liars))
-        active = [k for k in range(len(self.known)) if any(len(places[k]) for places in liars)]
+            sources = list(map(_together, colluding))
+        active = [k for k in range(len(self.known)) if any(len(places[k]) for places in colluding)]
         sees = any(self.known[k].fault.sees_vectors for k in active)  # type: ignore[attr-defined]
-        heard = [
+        observed = [
             _some(compute, replace(request, squares=True, vectors=request.vectors or sees), at)
-            for (request, compute), at in zip(asked, informants, strict=True)
+            for (request, compute), at in zip(asked, sources, strict=True)
         ]
-        known = _Heard(requests, informants, heard)
+        known = _Observed(requests, sources, observed)
         answers = []
-        for (request, compute), at, told, mine in zip(asked, informants, heard, liars, strict=True):
+        for (request, compute), at, honest_part, group in zip(
+            asked, sources, observed, colluding, strict=True
+        ):
             rest = np.setdiff1d(np.arange(len(request.ids)), at)
-            others = _some(compute, _unheard(request, _together(mine)), rest)
-            answers.append(_joined(request, (at, told), (rest, others), summed=truthful))
+            others = _some(compute, _without_weight(request, _together(group)), rest)
+            answers.append(_joined(request, (at, honest_part), (rest, others), summed=truthful))
         now = dict(state)
         for k in active:
-            now |= self._add(requests, answers, known, k, [places[k] for places in liars], now)
+            now |= self._add(requests, answers, known, k, [places[k] for places in colluding], now)
         return [Gathered(*answer) for answer in answers], now
 
-    def _liars(self, request: Request) -> list[Ints]:
+    def _colluding(self, request: Request) -> list[Ints]:
         """Return the places of colluding clients in a request, by fault."""
         ids, round = request.ids, request.round
         return [np.flatnonzero(faulty.among(ids, round)) for faulty in self.known]
 
     def _add(
-        self, requests: Sequence[Request], answers: Sequence[_Answer], known: _Heard, number: int,
-        places: Sequence[Ints], state: State,
+        self, requests: Sequence[Request], answers: Sequence[_Answer], known: _Observed,
+        number: int, places: Sequence[Ints], state: State,
     ) -> dict[str, Array]:  # fmt: skip
         """Add uploads of the colluding clients of a fault to answers; return their next state.
 
@@ -423,12 +425,12 @@ class Colluders:
         assert isinstance(fault, Collusion)
         for name in known.vectors(requests[0].up):
             knowledge = known.knowledge(name, sum(map(len, places)))
-            mine = f"fault.{faulty.number}.{function}.{name}."
+            prefix = f"fault.{faulty.number}.{function}.{name}."
             key = self.key.sub(f"{faulty.number}/{function}/{name}")
             size = knowledge.mean.size
-            first_state = under(state, mine) or fault.init(size, key.uniforms([0], size)[0])
+            first_state = under(state, prefix) or fault.init(size, key.uniforms([0], size)[0])
             vector, after = fault.sent(knowledge, first_state)
-            now |= {mine + k: v for k, v in after.items()}
+            now |= {prefix + k: v for k, v in after.items()}
             wrong = vector.astype(self.dtype).reshape(known.shape(name))
             for request, (sums, each), at in zip(requests, answers, places, strict=True):
                 if not len(at):
@@ -441,14 +443,14 @@ class Colluders:
         return now
 
 
-class _Heard:
+class _Observed:
     """Knowledge of colluding clients about an update.
 
     Parameters
     ----------
     requests : sequence of Request
     places : sequence of (H,) array of int
-        Of those in each request whom they know.
+        Places in each request of the clients that they know.
     gathered : sequence of Gathered
         Sums of their vectors and of the squares of these.
     """
@@ -495,13 +497,13 @@ def _some(compute: Compute, request: Request, at: Ints) -> Gathered:
     return compute(request.part(at)) if len(at) else Gathered({}, {})
 
 
-def _unheard(request: Request, liars: Ints) -> Request:
+def _without_weight(request: Request, colluding: Ints) -> Request:
     """Return the request in which colluding clients weigh nothing."""
     weights = request.weights.copy()
-    weights[liars] = 0
+    weights[colluding] = 0
     shares = None if request.shares is None else request.shares.copy()
     if shares is not None:
-        shares[liars] = 0
+        shares[colluding] = 0
     return replace(request, weights=weights, shares=shares)
 
 
@@ -516,12 +518,12 @@ def _joined(
     for at, gathered in (first, second):
         for name, rows in gathered.each.items():
             if rows.ndim == 1 or request.vectors:
-                whole = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
-                each.setdefault(name, whole)[at] = rows
-    told = first[1].sums
+                full = np.empty((len(request.ids), *rows.shape[1:]), rows.dtype)
+                each.setdefault(name, full)[at] = rows
+    sums = first[1].sums
     if not summed:
-        told = {name: rows for name, rows in told.items() if name == LEFT_OUT}
-    return dict(add(told, second[1].sums)), each
+        sums = {name: rows for name, rows in sums.items() if name == LEFT_OUT}
+    return dict(add(sums, second[1].sums)), each
 
 
 def _shares(request: Request, name: str, at: Ints) -> Iterator[tuple[str, float]]:

@@ -31,7 +31,7 @@ from rayfed.measures.evaluation import SCORES
 from rayfed.solvers import Descent
 
 NOT_FINITE = "is not finite"
-"""What the reason of a run that diverged says."""
+"""Reason of a run that diverged."""
 _SHORT = 2**14  # numbers of a model of which each is looked at
 
 

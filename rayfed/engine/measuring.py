@@ -32,7 +32,7 @@ class Measures:
         What is run.
     exchange : callable
         Runs the client functions of a request: ``exchange(request, send, when)``, where `when`
-        is told if a client fails.
+        is reported if a client fails.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Measures:
         """
         run, evaluation, x = self.run, self.evaluation, run_state.model
         ids, when, views = run.measuring.evaluated, run_state.when, run.federation.views
-        send = {"x": x, **run.training.algorithm.beside(run_state.state)}
+        send = {"x": x, **run.training.algorithm.evaluation_state(run_state.state)}
         function, up = evaluation.measure, evaluation.up
         found = self.ask("evaluation", function, up, ids, send, when, run_state.round)
         row = evaluation.row(found.sums, found.each, views.evaluation.objective)
@@ -82,7 +82,7 @@ class Measures:
         run_state: RunState,
         x: Array,
         each: Mapping[str, Array],
-        cohort: AskedCohort | None = None,
+        cohort: RequestedCohort | None = None,
     ) -> tuple[dict[str, float], Measured]:
         """Return the values of the measures of rows, or of a cohort, and the state of all.
 
@@ -92,7 +92,7 @@ class Measures:
             The model that is measured.
         each : mapping of str to (K,) array
             What the evaluation said of every client.
-        cohort : AskedCohort, optional
+        cohort : RequestedCohort, optional
             Whom the coming round asks.
 
         Raises
@@ -129,9 +129,9 @@ class Measures:
     ) -> Mapping[str, Array]:
         """Return loss and accuracy of clients (K,) each, of their own models if they have any.
 
-        Rows are those of a round, and what there is beside x is of the server's state after it.
+        Rows are those of a round; inputs other than x are from the server's state after it.
         """
-        send = {"x": x, **self.run.training.algorithm.beside(state or {})}
+        send = {"x": x, **self.run.training.algorithm.evaluation_state(state or {})}
         up = {"loss": 1, "accuracy": 1}
         return self.ask("evaluation", self.evaluation.each, up, ids, send, when, round).each
 
@@ -144,7 +144,7 @@ class Measures:
         return self.exchange(request, send, when)
 
 
-class AskedCohort:
+class RequestedCohort:
     """The cohort of a round and the expected shares of clients in such cohorts.
 
     Parameters
@@ -163,7 +163,7 @@ class _View(MeasureView):
 
     def __init__(
         self, measures: Measures, name: str, run_state: RunState, x: Array,
-        each: Mapping[str, Array], cohort: AskedCohort | None,
+        each: Mapping[str, Array], cohort: RequestedCohort | None,
     ) -> None:  # fmt: skip
         run = measures.run
         self._measures, self._owner, self._state, self._cohort = (

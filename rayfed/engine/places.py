@@ -37,8 +37,8 @@ _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all
 class Durations:
     """Durations of the tasks of one run, drawn for several tasks of a client at a time.
 
-    Keyed draws for one client cost as much as for a hundred. What work takes depends on the client
-    and on the number of its task alone, so it can be known before the client is dispatched.
+    Keyed draws for one client cost as much as for a hundred. The duration of a task depends on the
+    client and on the number of its task alone, so it can be known before the client is dispatched.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Tiers:
     table : (N,) array of int
         The tier of every client.
     places : list of int
-        How many clients of each tier are at work at a time, at least one and at most all.
+        Number of busy clients of each tier at a time, at least one and at most all.
     """
 
     table: Ints
@@ -167,15 +167,15 @@ class Tiers:
 
 
 @dataclass
-class EndedTasks:
+class FinishedTasks:
     """Tasks that ended since the previous row.
 
     Parameters
     ----------
-    used : list of Work
+    used : list of Task
         The replies of the next update, in the order of their arrival; empty if there is none.
-    failed : list of Work
-        The works that ended without a usable reply, in the order in which they were over.
+    failed : list of Task
+        The tasks that ended without a usable reply, in the order of their ends.
     sent : int
         Bytes of the uploads that have come, those that wait for an update and late ones included.
     fruitless : int
@@ -196,7 +196,7 @@ class Places:
     run : Run
         What is run.
     exchange : Exchange
-        Says how long work takes.
+        Duration of tasks.
     ask : Ask
         What clients are asked; its model does not matter here.
     line : Timeline
@@ -218,17 +218,17 @@ class Places:
         self.count = min(algorithm.concurrency or clients, clients)
         self.tiers = Tiers.of(algorithm, clients, self.count) if self.together else None
         self.durations = Durations(exchange, ask)
-        stands_still = exchange.clock.resume
-        self.undisturbed = line.stages is None and not (stands_still or self.durations.may_break)
-        if isinstance(line.stages, Transfers) and stands_still:
+        pauses = exchange.clock.resume
+        self.undisturbed = line.stages is None and not (pauses or self.durations.may_break)
+        if isinstance(line.stages, Transfers) and pauses:
             line.stages.population = self.population
         timeout_s = self.rule.timeout_s
         self.timeout_s = math.inf if timeout_s is None else timeout_s
         self.busy = np.zeros(clients, dtype=np.bool_)
-        self.busy[line.at_work] = True
+        self.busy[line.busy_clients] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
 
-    def advance(self, selection: State, channel: State) -> EndedTasks:
+    def advance(self, selection: State, channel: State) -> FinishedTasks:
         """Run the clock on until an update can be made, or a row is due without one.
 
         All that is over at one instant is handled, in the order of the clients' ids, before anybody
@@ -237,9 +237,9 @@ class Places:
         Raises
         ------
         RunFailed
-            If `MOST_WAKES` changes of availability brought nobody.
+            If no client is available after `MOST_WAKES` changes of availability.
         """
-        line, closed, wakes, self.channel = self.line, EndedTasks(), 0, channel
+        line, closed, wakes, self.channel = self.line, FinishedTasks(), 0, channel
         while True:
             if line.next_s <= line.now_s:
                 wakes = 0
@@ -252,17 +252,17 @@ class Places:
             self._dispatch(selection)
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
-                line.nobody = True
+                line.exhausted = True
                 return closed
             wakes += 1
             if wakes > MOST_WAKES:
                 raise RunFailed(
                     f"after {MOST_WAKES:,} changes of availability, at {line.now_s:.6g} s, "
-                    "nobody is there to be asked; let clients be available more often"
+                    "no client is available; increase availability"
                 )
             line.now_s = max(next_s, line.now_s)
 
-    def _end(self, task: Task, closed: EndedTasks) -> bool:
+    def _end(self, task: Task, closed: FinishedTasks) -> bool:
         """Note that a task is over; return whether the row is complete."""
         line = self.line
         closed.sent += task.up_bytes if task.status != DROPPED else 0
@@ -287,11 +287,11 @@ class Places:
         tier = self.tiers.of_client(task.client)
         if tier in self._working():
             return [], waiting
-        mine = [w for w in waiting if self.tiers.of_client(w.client) == tier]
-        return mine, [w for w in waiting if self.tiers.of_client(w.client) != tier]
+        tier_waiting = [w for w in waiting if self.tiers.of_client(w.client) == tier]
+        return tier_waiting, [w for w in waiting if self.tiers.of_client(w.client) != tier]
 
     def _working(self) -> set[int]:
-        """Return the tiers in which works are under way, or asked for again in this moment."""
+        """Return the tiers with unfinished tasks, or with retries at this moment."""
         assert self.tiers is not None
         rows = (*self.line.open.values(), *self.line.again)
         return {self.tiers.of_client(task.client) for task in rows}
@@ -324,17 +324,17 @@ class Places:
         """
         failed, self.line.again = sorted(self.line.again, key=self._keeps), []
         tasks = Tasks.of(failed)
-        there = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
-        there &= ~self.busy[tasks.client]
-        there &= there.cumsum() <= self.count - self.line.taken
-        if there.any():
-            tasks = tasks.part(np.flatnonzero(there)[np.argsort(tasks.client[there])])
+        present = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
+        present &= ~self.busy[tasks.client]
+        present &= present.cumsum() <= self.count - self.line.taken
+        if present.any():
+            tasks = tasks.part(np.flatnonzero(present)[np.argsort(tasks.client[present])])
             versions = tasks.version.tolist() if self.together else ()
             self._start(tasks.client, (tasks.attempt + 1).tolist(), versions)
         self.line.forget(failed)
 
     def _keeps(self, task: Task) -> tuple[bool, int]:
-        """Return the key by which works that have failed keep their places."""
+        """Return the key by which failed tasks keep their places."""
         sent = isinstance(self.line.stages, Overlap) and math.isfinite(task.free_s)
         return sent, task.client
 
@@ -359,8 +359,8 @@ class Places:
         line, population, turn = self.line, self.population, self.line.serial + 1
 
         def available(ids: Ints) -> Bools:
-            there = population.available(ids, line.now_s, turn) & ~self.busy[ids]
-            return there if of_tier is None else there & of_tier(ids)
+            present = population.available(ids, line.now_s, turn) & ~self.busy[ids]
+            return present if of_tier is None else present & of_tier(ids)
 
         idle = np.flatnonzero(~self.busy) if self.count == population.count else None
         return self.exchange.selection_view(turn, line.now_s, free, available, idle=idle)
@@ -369,7 +369,7 @@ class Places:
         """Dispatch clients (K,), for a first time and from the newest version unless it is said."""
         line, count = self.line, len(ids)
         draws = np.array([line.numbers.get(i, 0) + 1 for i in ids.tolist()])
-        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, there=True)
+        gone_s = self.exchange.clock.leaving(ids, line.now_s, line.serial + 1, known_available=True)
         weights = self.exchange.weights(ids)
         traffic = self.plain
         if traffic is None:
@@ -409,7 +409,7 @@ class Places:
         self, ids: Ints, draws: Ints, gone_s: Floats, weights: Floats, attempts: Sequence[int],
         versions: Sequence[int], traffic: Traffic,
     ) -> list[Task]:  # fmt: skip
-        """Return the works (K,) that begin now, put where their stages are."""
+        """Return the tasks (K,) that begin now, put where their stages are."""
         line = self.line
         duration, lost = self.durations.of(ids, draws, traffic)
         now = np.full(len(ids), line.now_s)
@@ -426,8 +426,8 @@ class Places:
     def _next_return(self) -> float:
         """Return when the next idle client may come back.
 
-        A search over all clients is repeated only after the wake that it found: until then nobody
-        comes back but those who have become idle since.
+        A search over all clients is repeated only after the wake that it found: until then only
+        clients that have become idle since can come back.
         """
         line, population = self.line, self.population
         if self.wake_s > line.now_s and math.isfinite(self.wake_s):

@@ -57,7 +57,7 @@ class TaskAnswer(NamedTuple):
 
     @property
     def losses(self) -> Floats:
-        """Mean losses over the local steps (K,); NaN where none are told."""
+        """Mean losses over the local steps (K,); NaN where none are reported."""
         loss = self.gathered.each.get("loss")
         return np.full(len(self.ids), np.nan) if loss is None else loss
 
@@ -116,7 +116,7 @@ def reply_of(
     sent : mapping of str to array, optional
         What all clients downloaded, if they got the same and the server function may know.
     stale : bool
-        Whether the reply says how stale each is.
+        Whether the reply gives the staleness of each.
     """
     sums: Sums = {}
     for answer in answers:
@@ -138,7 +138,7 @@ def reply_of(
         for name in ("ids", "steps", "seconds")
     )
     late = _together([answer.staleness for answer in answers]) if stale else _NONE
-    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.nobody()
+    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.empty()
     return Reply(
         ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
         sent or {}, sizes.mean_weight,
@@ -182,7 +182,7 @@ def _groups(answer: TaskAnswer, sizes: MeanInputs) -> Groups:
 def _divided(rows: Array, by: float) -> Array:
     """Divide by a number of clients or by their weights, which entered in the vectors' type.
 
-    The sums are nobody else's: they are divided in place, unless they lie in Ray's object store.
+    No one else holds the sums: they are divided in place, unless they lie in Ray's object store.
     """
     own = rows.ndim and rows.flags.writeable and rows.dtype.kind == "f"
     divided: Array = np.divide(rows, rows.dtype.type(by), out=rows if own else None)

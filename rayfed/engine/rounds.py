@@ -14,7 +14,7 @@ from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
 from rayfed.engine.cohort import Cohorts, Others
 from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
-from rayfed.engine.measuring import AskedCohort, Measures
+from rayfed.engine.measuring import Measures, RequestedCohort
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.state import Measured, RoundStats, RunState, ServerFunction
 from rayfed.engine.tasks import USED, columns_of, distinct
@@ -74,7 +74,7 @@ class RoundPolicy:
         Returns
         -------
         changes : dict
-            Fields of `RunState` that differ after it, beside those that the statistics have.
+            Fields of `RunState` that differ after it, other than those in the statistics.
         values : dict of str to float
             Columns of its row.
         answered : bool
@@ -139,7 +139,7 @@ class RoundPolicy:
         def shares(losses: Floats, draws: int) -> Floats | None:
             return rule.expected_shares(view, before.selection, losses, draws)
 
-        return self.measures.measured(before, x, {}, AskedCohort(ids, shares))
+        return self.measures.measured(before, x, {}, RequestedCohort(ids, shares))
 
     def _corrected(self, before: RunState, ids: Ints, stats: RoundStats) -> Floats:
         """Return the weights (K,) of the distinct clients of a cohort."""
@@ -151,7 +151,7 @@ class RoundPolicy:
     def _select(self, before: RunState, stats: RoundStats) -> tuple[Ints, State]:
         """Return the drawn ids and the selection's new state.
 
-        If there is nobody, or fewer than ``participation.minimum`` are there, the clock jumps to
+        If fewer than ``participation.minimum`` clients, or none, are available, the clock jumps to
         the next change of the availability of a client that the selection waits for.
 
         Raises
@@ -159,7 +159,7 @@ class RoundPolicy:
         NobodyToAsk
             If there is no such change, if the round does not wait, or if it has waited too long.
         RunFailed
-            If `MOST_CHANGES` of them brought nobody, or if nothing will ever end the run.
+            If none is available after `MOST_CHANGES` of them, or if nothing will ever end the run.
         """
         participation, selection = self.run.participation, before.selection
         latest_s = stats.time_s + (participation.patience_s or math.inf)
@@ -182,7 +182,7 @@ class RoundPolicy:
         name = self.run.participation.select.name
         raise RunFailed(
             f"round {stats.round}: after {MOST_CHANGES:,} changes of availability, at "
-            f"{stats.time_s:.6g} s, '{name}' has nobody to ask; let clients be available more often"
+            f"{stats.time_s:.6g} s, '{name}' found no available client; increase availability"
         )
 
     def _selection_view(self, x: Array, stats: RoundStats) -> SelectionView:
@@ -217,14 +217,14 @@ class RoundPolicy:
 
     def _free(self, ids: Ints, stats: RoundStats) -> Bools:
         """Return a mask (K,) of clients that are available and not busy with an earlier round."""
-        there = self.run.federation.population.available(ids, stats.time_s, stats.round)
+        present = self.run.federation.population.available(ids, stats.time_s, stats.round)
         if self.exchange.private is not None:
             resting = self.exchange.private.at_rest(stats.channel, stats.round)
-            there = there & ~np.isin(ids, resting)
+            present = present & ~np.isin(ids, resting)
         if stats.timeline is None:
-            return there
+            return present
         self.cohorts.catch_up(stats)
-        return there & ~np.isin(ids, stats.timeline.at_work)
+        return present & ~np.isin(ids, stats.timeline.busy_clients)
 
     def _anybody(self, stats: RoundStats) -> bool:
         """Whether anybody is there at all."""
@@ -272,8 +272,8 @@ class RoundPolicy:
             graphs = self.run.participation.select.needs_graphs
             if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
                 raise RunFailed(
-                    f"round {stats.round}: at {stats.time_s:.6g} s nobody can take part, and no "
-                    "changes of availability are left; give rounds, which end the run then"
+                    f"round {stats.round}: at {stats.time_s:.6g} s no client is available, and no "
+                    "changes of availability are left; give rounds to end the run"
                 )
             return False
         stats.time_s = stats.start_s = min(change, latest_s)
@@ -295,7 +295,7 @@ class RoundPolicy:
         Asks to the cohort after the first go to those of it who answered.
         """
         reply: Reply | None = None
-        whole = True  # nobody of the cohort has been asked yet
+        whole = True  # no client of the cohort has been asked yet
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)

@@ -80,11 +80,11 @@ class Federation:
     population : Population
         Whom the engine asks: the clients, or the one machine of a centralised baseline.
     clients : Population
-        The clients, whom evaluations and ``clients.parquet`` are about.
+        The clients of evaluations and ``clients.parquet``.
     views : DataViews
         Their rows.
     graphs : Graphs, optional
-        Who is linked with whom, where the selection needs it.
+        The links between clients, where the selection needs them.
     server : Server
         The connection that the transfers of all clients share.
     """
@@ -139,7 +139,7 @@ class Measuring:
     @property
     def exact(self) -> bool:
         """Whether losses are those of all training rows."""
-        return self.subsample is None or self.subsample.whole("train")
+        return self.subsample is None or self.subsample.takes_all("train")
 
 
 @dataclass(frozen=True)
@@ -234,8 +234,11 @@ class Run:
     @property
     def measured(self) -> Mapping[str, tuple[Column, ...]]:
         """The columns of each measure."""
-        there, measures = self.federation.clients.availability, self.measuring.measures.items()
-        return {name: measure.columns_of(there, self.layers) for name, measure in measures}
+        availability, measures = (
+            self.federation.clients.availability,
+            self.measuring.measures.items(),
+        )
+        return {name: measure.columns_of(availability, self.layers) for name, measure in measures}
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -245,7 +248,7 @@ class Run:
 
     @property
     def overlaps(self) -> bool:
-        """Whether work may end in a later row than the one in which it began."""
+        """Whether tasks may end in a later row than the one in which they began."""
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
 
     @property
@@ -383,12 +386,12 @@ class Run:
     def initial(self) -> Mapping[str, Array]:
         """The first row of each array of client state."""
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
-        whole = own if uplink is None else {**own, **uplink.initial}
+        rows = own if uplink is None else {**own, **uplink.initial}
         if self.faults and (ask := self.first_ask()) is not None:
-            up = ask.up if uplink is None else {**ask.up, **uplink.beside}
+            up = ask.up if uplink is None else {**ask.up, **uplink.extra}
             for faulty in self.faults:
-                whole = {**whole, **faulty.initial(up, self.training.dtype)}
-        return whole
+                rows = {**rows, **faulty.initial(up, self.training.dtype)}
+        return rows
 
     @property
     def private(self) -> PrivateMean | None:

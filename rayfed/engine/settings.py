@@ -17,9 +17,9 @@ from rayfed.selection.base import Selection
 from rayfed.selection.simple import UniformSelection
 
 Interruption: TypeAlias = Literal["drop", "resume"]
-"""What becomes of work whose client goes away."""
+"""Handling of tasks of clients that drop out."""
 LatePolicy: TypeAlias = Literal["drop", "partial", "stale"]
-"""What becomes of work that is not done when its round ends."""
+"""Handling of tasks that are unfinished at the end of their round."""
 IfFewer: TypeAlias = Literal["wait", "skip"]
 """What a round does for which too few clients are there."""
 Retry: TypeAlias = Literal["same", "other"]
@@ -52,17 +52,17 @@ class Participation:
         How often it asks again in the place of a client whose task is timed out, or lost because
         the client goes away, gives up or loses its connection.
     retry : "same" or "other"
-        Whom it asks then: the client itself, if it is there, or another one that it has not asked
-        in the round. In asynchronous runs the selection fills places, so there it is "same".
+        The client that it asks then: the same one, if it is available, or another one that it has
+        not asked in the round. In asynchronous runs the selection fills places, so it is "same".
     interrupted : "drop" or "resume"
-        What becomes of work whose client goes away: it is dropped, or it stands still and goes on
+        Handling of tasks of clients that drop out: a task is dropped, or it pauses and continues
         when the client is back.
     late : "drop", "partial" or "stale"
-        What becomes of local work that is not done when the server stops waiting. "drop": it is
-        lost. "partial": a client stops in time to upload before the deadline what it has done by
-        then. "stale": it goes on, and enters the round in which it arrives.
+        Handling of local steps that are unfinished when the server stops waiting. "drop": it is
+        lost. "partial": a client stops in time to upload its result before the deadline.
+        "stale": it continues, and enters the round in which it arrives.
     staleness : name or mapping
-        With "stale": the factor of a reply in the mean, by the rounds that it is late.
+        With "stale": the factor of a reply in the mean, by its delay in rounds.
     minimum : int
         Clients that have to be there, and idle, before a cohort is chosen.
     if_fewer : "wait" or "skip"
@@ -100,7 +100,7 @@ class Participation:
         return min(at_least(self.over_select, self.cohort), count)
 
     @property
-    def asks_again(self) -> bool:
+    def may_retry(self) -> bool:
         """Whether the server may give up an attempt, or ask again."""
         return self.timeout_s is not None or self.retries > 0
 

@@ -41,7 +41,7 @@ class Progress(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """A client at work on a link that it shares.
+    """A busy client on a shared link.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Transfers:
     Attributes
     ----------
     senders : dict of int to Sender
-        The works under way, by client.
+        The unfinished tasks, by client.
     sending : list of (float, int)
         A heap: when the uploads of clients reach the server's link.
     turns : list of (float, int)
@@ -289,18 +289,18 @@ class Transfers:
 
 @dataclass
 class Overlap:
-    """The works under way: each downloads, computes, and uploads while the next one begins.
+    """The unfinished tasks: each downloads, computes, and uploads while the next one begins.
 
     A client is free when it has computed and its upload before has left. So it has one task at a
     time that is not sent, and one at most that is. Then it sends; if it begins another task at the
-    same moment, the link says what comes first. A full-duplex link carries both. A half-duplex one
+    same moment, the link determines the order. A full-duplex link carries both. A half-duplex one
     carries the download first, since computing waits for it, and then the upload; a download that
     is asked for while an upload is under way waits for it.
 
     Parameters
     ----------
     computing : dict of int to (int, float, float)
-        The work of a client that is not sent: its serial number, when the client has computed it,
+        The task of a client that is not sent: its serial number, when the client has computed it,
         and the seconds of its upload.
     ready : dict of int to (int, float)
         Tasks that may be sent from now on: serial number and seconds of the upload.

@@ -41,7 +41,7 @@ class RunState:
     time_s : float
         Virtual clock.
     state, selection, step_state : mapping of str to array
-        The server's state, the selection's, and that of local work whose length changes.
+        The server's state, the selection's, and that of step counts that change over rounds.
     window : tuple of (p,) arrays
         The last iterates, for ``evaluate_last``; the newest last.
     last : LastEvaluation
@@ -53,8 +53,8 @@ class RunState:
     updates : int
         Replies of clients that have been used.
     timeline : Timeline, optional
-        What is under way between two rows, where work may outlast its row. That of an asynchronous
-        run belongs to its newest state alone.
+        Unfinished tasks between two rows, where tasks may outlast their row. The timeline of an
+        asynchronous run belongs to its newest state alone.
     correction : mapping of str to array
         The state of the correction for who takes part.
     ahead : mapping of str to (K,) array
@@ -79,9 +79,9 @@ class RunState:
     channel: Mapping[str, Array] = field(default_factory=dict)
 
     @property
-    def nobody(self) -> bool:
-        """Whether no row can follow: nobody is at work, and no client will ever come back."""
-        return self.timeline is not None and self.timeline.nobody
+    def exhausted(self) -> bool:
+        """Whether no row can follow: no task is unfinished, and no client will ever come back."""
+        return self.timeline is not None and self.timeline.exhausted
 
     @property
     def model(self) -> Array:
@@ -110,7 +110,7 @@ class RoundStats:
     start_s : float
         When the cohort was known: the deadline counts from then.
     step_state : mapping of str to array
-        State of local work whose length changes, as the round found it.
+        State of step counts that change over rounds, before the round.
     ask : int
         Number of the next Ask.
     replies : list of Reply
@@ -212,7 +212,7 @@ class ServerFunction:
         self.declared = frozenset(names(algorithm.diagnostics))
 
     def guard(self, state: State) -> None:
-        """Let nobody change a state in place: an earlier model may still be evaluated or sent."""
+        """Make a state read-only: an earlier model may still be evaluated or sent."""
         for value in state.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
@@ -226,7 +226,7 @@ class ServerFunction:
             If it is anything else.
         """
         if not isinstance(returned, Generator):
-            found = f"returns {_kind(returned)} without asking anybody"
+            found = f"returns {_kind(returned)} without an Ask"
             raise self._failed(round_number, f"{found}; ask by: reply = yield Ask(...)")
         return returned
 

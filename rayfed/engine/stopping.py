@@ -58,7 +58,7 @@ class LastEvaluation:
     loss : float
         Its loss.
     answered : bool
-        Whether somebody has answered since: where nobody did, an unchanged loss means nothing.
+        Whether any client has replied since: without replies an unchanged loss means nothing.
     round : int
         Its number; -1 before the first.
     time_s : float

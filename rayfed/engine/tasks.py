@@ -46,7 +46,7 @@ class Task(NamedTuple):
     drawn : int
         How often the client was drawn for the Ask.
     steps : int
-        Local steps; 0 for other work.
+        Local steps; 0 for other tasks.
     down_bytes, up_bytes : int
         What the client downloads, and uploads when it is done.
     weight : float
@@ -55,7 +55,7 @@ class Task(NamedTuple):
         When it starts, and its seconds of computing.
     free_s : float
         When its client may compute for the next Ask, where that overlaps with transfers; inf for
-        a work of arrivals that was over before.
+        a task of arrivals that was over before.
     end_s : float
         When the reply is there; inf if that is not known yet, or never.
     gone_s, limit_s : float
@@ -95,7 +95,7 @@ _TYPES: tuple[Any, ...] = (np.float64, *[np.int64] * 11, *[np.float64] * 7)
 
 @dataclass  # not frozen: that takes six times as long to make, for every update of one reply
 class Tasks:
-    """Tasks as columns (K,), which are named as in `Task`; nobody assigns to them."""
+    """Tasks as columns (K,), which are named as in `Task`; read-only."""
 
     over_s: Floats
     client: Ints
@@ -132,11 +132,11 @@ class Tasks:
         return len(self.client)
 
     def with_status(self, status: Ints) -> Tasks:
-        """Return these works with another status (K,)."""
+        """Return these tasks with another status (K,)."""
         return Tasks(**{**vars(self), "status": status})  # half of what `replace` takes
 
     def part(self, chosen: Bools | Ints) -> Tasks:
-        """Return some of the works, by a mask or by their places."""
+        """Return some of the tasks, by a mask or by their places."""
         return Tasks(*(getattr(self, name)[chosen] for name in _NAMES))
 
     def used(self) -> Ints:
@@ -165,7 +165,7 @@ class CountedTasks(NamedTuple):
 
     Parameters
     ----------
-    tasks : Tasks or list of Work
+    tasks : Tasks or list of Task
         What became of them is their `status`. A table of a single task is dearer than the task.
     losses : sequence of float
         Mean losses over the local steps; NaN where nothing was computed.

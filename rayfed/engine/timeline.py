@@ -76,7 +76,7 @@ def begun(
     timeout_s : float, optional
         Seconds after which the server gives each up.
     ends_known : bool
-        Whether they have the link to themselves, so that they end when `times` says.
+        Whether they have the link to themselves, so that they end at `times`.
     """
     end_s = times.end_s if ends_known else np.full(len(ids), math.inf)
     limit_s = np.full(len(ids), math.inf if timeout_s is None else now_s + timeout_s)
@@ -126,7 +126,7 @@ def settled(tasks: Tasks, now_s: float, first: int | None, deadline_s: float) ->
 
 
 def continuing(tasks: Tasks, status: Ints, close_s: float) -> Bools:
-    """Return which works (K,) may enter a later round: the late ones that are not timed out.
+    """Return which tasks (K,) may enter a later round: the late ones that are not timed out.
 
     `status` and `close_s` are what `settled` returned.
     """
@@ -142,7 +142,7 @@ def unopened(status: Ints, places: Ints) -> Ints:
 
 
 class Timeline:
-    """The works that are under way, and those that are over and wait to be taken.
+    """Unfinished tasks, and finished ones that wait to be taken.
 
     Policies change it in place; `copy` is what a round begins from, `arrays` are its values for a
     checkpoint.
@@ -160,11 +160,11 @@ class Timeline:
     serial : int
         Tasks begun so far.
     open : dict of int to Work
-        The works under way, by serial number.
-    waiting : list of Work
+        The unfinished tasks, by serial number.
+    waiting : list of Task
         Tasks that are over and have not been taken: replies that wait for others to make an update,
         or for the end of a round; in asynchronous runs also what is to be asked again (`again`).
-    again : list of Work
+    again : list of Task
         Tasks that have failed in this moment and are asked for again in it.
     freed : list of int
         Clients that have become free since a policy looked.
@@ -174,14 +174,14 @@ class Timeline:
         The newest version of the model; in rounds that of the round before.
     numbers : dict of int to int
         How often each client was dispatched, where that keys draws.
-    nobody : bool
-        Whether nothing is under way and no client will ever come back.
+    exhausted : bool
+        Whether no task is unfinished and no client will ever come back.
     """
 
     def __init__(self, stages: Transfers | Overlap | None = None) -> None:
         self.stages = stages
         self.now_s, self.serial, self.version = 0.0, 0, 0
-        self.nobody = False
+        self.exhausted = False
         self.open: dict[int, Task] = {}
         self.waiting: list[Task] = []
         self.again: list[Task] = []
@@ -257,11 +257,11 @@ class Timeline:
                     self.sends.pop(task.version, None)
 
     def release(self) -> None:
-        """Drop all that nobody starts from any more, the newest version too."""
+        """Drop versions without a task that starts from them, the newest too."""
         self.sends = {v: send for v, send in self.sends.items() if self._started[v]}
 
     def break_off(self, tasks: Iterable[Task]) -> None:
-        """Take away tasks that are under way; nobody waits for them any longer."""
+        """Remove unfinished tasks that the server no longer waits for."""
         for task in tasks:
             del self.open[task.serial]
             if self.stages is not None:
@@ -274,10 +274,10 @@ class Timeline:
         self.version = version
         self.sends[version] = send
 
-    # -- what there is ---------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------
 
     @property
-    def at_work(self) -> list[int]:
+    def busy_clients(self) -> list[int]:
         """The clients that can begin nothing."""
         if isinstance(self.stages, Overlap):
             return list(self.stages.computing)
@@ -295,7 +295,7 @@ class Timeline:
         return next((task.over_s for task in self.copy().all_over(math.inf)), math.inf)
 
     def unfinished(self, *, in_time: bool) -> Tasks:
-        """Return the works that a run leaves behind, as they began or as they would be over."""
+        """Return the unfinished tasks at the end of a run, by start or by end."""
         rows = [*self.open.values(), *self.waiting]
         tasks = Tasks.of(sorted(rows) if in_time else sorted(rows, key=lambda task: task.serial))
         return replace(
@@ -317,7 +317,7 @@ class Timeline:
 
     def arrays(self) -> dict[str, Array]:
         """Return everything as named arrays."""
-        counts = (self.version, self.serial, int(self.nobody), len(self.open), len(self.waiting))
+        counts = (self.version, self.serial, int(self.exhausted), len(self.open), len(self.waiting))
         tasks = Tasks.of([*self.open.values(), *self.waiting, *self.again])
         arrays: dict[str, Array] = {
             "now_s": np.array(self.now_s),
@@ -345,7 +345,7 @@ class Timeline:
         if isinstance(made.stages, Transfers) and stages is not None:
             made.stages.population = stages.population
         # earlier checkpoints have one count more, which is 0 between rows
-        version, serial, *_, nobody, begun, waiting = arrays["counts"].tolist()
+        version, serial, *_, exhausted, begun, waiting = arrays["counts"].tolist()
         rows = Tasks.from_arrays(under(arrays, "works.")).rows()
         made.open = {task.serial: task for task in rows[:begun]}
         made.waiting, made.again = rows[begun : begun + waiting], rows[begun + waiting :]
@@ -353,7 +353,7 @@ class Timeline:
         heapify(made._ends)
         made._started = Counter(task.version for task in rows)
         made.now_s, made.version, made.serial = float(arrays["now_s"]), version, serial
-        made.nobody = bool(nobody)
+        made.exhausted = bool(exhausted)
         numbers = (arrays["clients"].tolist(), arrays["numbers"].tolist())
         made.numbers = dict(zip(*numbers, strict=True))
         stacks = under(arrays, "send.")

@@ -38,7 +38,7 @@ class Appeal(Measure):
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "appeal", "global model appeal", better="higher",
-            about="Share of the evaluated clients for whom the loss of the model is at most that "
+            about="Share of the evaluated clients with a loss of the model at most that "
             "of a model which they have trained alone, for `steps` local steps.",
         ),
     )  # fmt: skip

@@ -133,9 +133,14 @@ class MeasureView(Protocol):
     size: int | None
 
     def ask(
-        self, work: str, send: Mapping[str, Array], up: Mapping[str, int], *, solving: bool = False
+        self,
+        function: str,
+        send: Mapping[str, Array],
+        up: Mapping[str, int],
+        *,
+        solving: bool = False,
     ) -> Answer:
-        """Run the measure's method ``work(clients, **send) -> Upload`` at the evaluated clients.
+        """Run ``function(clients, **send) -> Upload`` of the measure at the evaluated clients.
 
         They have the rows of `data`.
 
@@ -149,7 +154,7 @@ class MeasureView(Protocol):
 
     def mean(
         self,
-        work: str,
+        function: str,
         send: Mapping[str, Array],
         up: Mapping[str, int],
         ids: Ints | None = None,

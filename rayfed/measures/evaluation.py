@@ -138,7 +138,7 @@ class Evaluation:
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
     reported : tuple of str
-        What `measure` reports of every client beside the sums, among `KEPT`.
+        Values that `measure` reports of every client in addition to the sums, among `KEPT`.
     top : bool
         Whether rows count whose class is among the `HIGHEST` with the highest scores.
     validation : bool
@@ -171,14 +171,14 @@ class Evaluation:
     def _top(self) -> dict[str, int]:
         return {"top": 1} if self.top else {}
 
-    def measure(self, clients: Clients, x: Array, **beside: Array) -> Upload:
+    def measure(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
         """Return the summed terms of each client (K, ...), and its `reported` values (K,).
 
         A client's accuracy is that on its own rows, NaN where it has none. They are its training
         rows where the server holds the rows that the others are scored on.
         """
         data, batch = self._looked_at(clients, self.subsample)
-        model, own = self._models(clients, x, beside)
+        model, own = self._models(clients, x, inputs)
         shared = personal = _Scored.of(clients, model, data, batch)
         if own is not model:
             personal = _Scored.of(clients, own, data, batch)
@@ -222,12 +222,12 @@ class Evaluation:
         count = np.maximum(rows, 1.0)  # sums over no rows are 0
         return np.stack([*shared, loss / count, right / count, rows > 0], axis=1)
 
-    def each(self, clients: Clients, x: Array, **beside: Array) -> Upload:
+    def each(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
         """Return loss F_i and accuracy of every client's own model, if it has one (K,).
 
         Accuracy is NaN where there are no rows.
         """
-        _, own = self._models(clients, x, beside)
+        _, own = self._models(clients, x, inputs)
         scored = _Scored.of(clients, own, *self._looked_at(clients))
         return Upload({"loss": scored.losses, "accuracy": scored.accuracy})
 
@@ -243,7 +243,7 @@ class Evaluation:
             values["top"] = _in_top(clients, x[None], batch)[:, None]
         return Upload(values)
 
-    def _models(self, clients: Clients, x: Array, beside: State) -> tuple[Array, Array]:
+    def _models(self, clients: Clients, x: Array, inputs: State) -> tuple[Array, Array]:
         """Return the model that is evaluated (1, p), and the clients' own (K, p).
 
         Where there is one kind alone, it is both.
@@ -251,7 +251,7 @@ class Evaluation:
         shared = x[None]
         if OWN_MODELS not in self.algorithm.gives:
             return shared, shared
-        own = self.algorithm.models_among(clients, x, **beside)
+        own = self.algorithm.models_among(clients, x, **inputs)
         return (shared if MODEL in self.algorithm.gives else own), own
 
     def _looked_at(
@@ -436,7 +436,7 @@ class Thinning:
 
     Examples
     --------
-    >>> thinning = Thinning(every=5, clients=10_000)  # of whom 4 evaluations are kept
+    >>> thinning = Thinning(every=5, clients=10_000)  # 4 evaluations of each are kept
     >>> [k for k in range(0, 41, 5) if thinning.keeps(k, last=40)]
     [0, 20, 40]
     """

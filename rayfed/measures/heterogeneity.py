@@ -11,7 +11,7 @@ import numpy as np
 
 from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork, coming_work, squares
+from rayfed.measures.local import LocalWork, next_tasks, squares
 from rayfed.messages import Reply, State
 from rayfed.population.availability.base import Availability
 from rayfed.population.availability.cyclic import Cyclic
@@ -49,8 +49,8 @@ class Heterogeneity(Measure):
         ),
         Column(
             "client_drift",
-            about="Weighted mean distance of local models from their mean, if all clients did the "
-            "work of the coming round.",
+            about="Weighted mean distance of local models from their mean, if all clients ran the "
+            "local steps of the next round.",
         ),
         Column(
             "drift_at_optimum", "average drift at the optimum",
@@ -127,7 +127,7 @@ def client_drift(view: MeasureView) -> float:
     a client function does no local steps. Karimireddy, Kale, Mohri, Reddi, Stich, Suresh,
     "SCAFFOLD", ICML 2020, section 2, describe the drift.
     """
-    send = coming_work(view)
+    send = next_tasks(view)
     if send is None:
         return math.nan
     ids = view.clients

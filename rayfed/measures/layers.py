@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.core.rng import Key
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork, coming_work
+from rayfed.measures.local import LocalWork, next_tasks
 from rayfed.messages import State
 from rayfed.population.availability.base import Availability
 from rayfed.problems.layers import Layer
@@ -34,7 +34,7 @@ def column(layer: str) -> Column:
 class Layers(Measure):
     """Drift of each layer: distance of the local models from their mean.
 
-    As many clients as a round has do its local work in each evaluation. Weights and biases of one
+    As many clients as a round has run its local steps in each evaluation. Weights and biases of one
     module are one layer. The clients are the same in every evaluation and for all algorithms of a
     study. With m the mean of their models x_i by the weights of F, the drift of a layer is
     ``sqrt(mean_i ||x_i - m||^2) / ||m||``. The server sees two sums.
@@ -56,12 +56,12 @@ class Layers(Measure):
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the drift of each layer in the round that comes next."""
-        work = coming_work(view)
-        if work is None:
+        tasks = next_tasks(view)
+        if tasks is None:
             return {}, known
         x, layers, ids = view.model, modules(view.layers), _asked(view)
         ends = np.array([at.stop for at in layers.values()])
-        send = {"start": x, "ends": ends, **work}
+        send = {"start": x, "ends": ends, **tasks}
         up = {"moved": x.size, "squares": len(ends)}
         mean = view.mean("moved", send, up, ids, view.steps(ids)).mean
         row = {

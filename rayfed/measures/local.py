@@ -42,7 +42,7 @@ class LocalWork:
     Parameters
     ----------
     algorithm : rayfed.algorithms.base.Algorithm
-        Whose local work is looked at.
+        The algorithm of the local steps.
     """
 
     algorithm: Any
@@ -58,7 +58,7 @@ class LocalWork:
         return Upload({"off": squares(off), "off_group": squares(off_group)})
 
     def trained(self, clients: Clients, client_half: Array, **send: Array) -> Upload:
-        """Return the models (K, p) after the local work of a client function of the algorithm."""
+        """Return the models (K, p) after the local steps of a client function of the algorithm."""
         return Upload({"model": self._local_models(clients, client_half, send)})
 
     def apart(
@@ -112,7 +112,7 @@ class LocalWork:
         return to_numpy(models[0]).astype(np.float64)
 
 
-def coming_work(view: MeasureView) -> dict[str, Array] | None:
+def next_tasks(view: MeasureView) -> dict[str, Array] | None:
     """Return the download for the local tasks of the coming round with `LocalWork`.
 
     None where one machine has all rows, or a client function does no local steps.

@@ -12,7 +12,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.measures.base import Measure, MeasureView, Need
-from rayfed.measures.local import LocalWork, coming_work
+from rayfed.measures.local import LocalWork, next_tasks
 from rayfed.messages import State
 
 SIDE = 41
@@ -26,7 +26,7 @@ _MARGIN = 0.25  # of what the path takes up, on each side of it
 class Path(Measure):
     """The first two coordinates of the model; of a model with p = 2 also the drift of its clients.
 
-    Of such a model it keeps where the local work of the coming round would take each of some
+    Of such a model it keeps where the local steps of the next round would take each of some
     clients, and F on a square around all of it: a map of `SIDE` by `SIDE` values, made anew where
     the path leaves it. Both are in ``model.npz``, and the page draws them.
 
@@ -74,7 +74,7 @@ def with_ends(view: MeasureView, known: State, x: Floats, most: int) -> State:
     """Return the state with end points of the coming local tasks of `most` clients from x (2,)."""
     seen, stride = int(known["seen"]), int(known["stride"])
     known = {**known, "seen": np.array(seen + 1)}
-    send = coming_work(view)
+    send = next_tasks(view)
     if seen % stride or send is None:
         return known
     ids = view.clients[:most]

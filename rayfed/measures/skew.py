@@ -68,7 +68,7 @@ class Skew(Measure):
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the selection skew of a cohort at the model that it starts from."""
-        if view.algorithm.centralised:  # one machine stands for everybody
+        if view.algorithm.centralised:  # one machine has all rows
             return {}, known
         ids, best = view.cohort, view.optimum
         everyone = np.union1d(view.clients, ids)

@@ -132,9 +132,9 @@ class ConjugateGradients:
     def solve(self, r: Array) -> Array:
         """Return ``M_i^-1 r_i`` for r (K, p), to rounding or after the largest number of steps."""
         x, residual, direction = np.zeros_like(r), r.copy(), r.copy()
-        whole = np.vecdot(r, r)
-        square = whole.copy()
-        target = r.dtype.type(tolerance(r.dtype)) ** 2 * whole
+        initial = np.vecdot(r, r)
+        square = initial.copy()
+        target = r.dtype.type(tolerance(r.dtype)) ** 2 * initial
         self.indefinite = np.zeros(len(r), dtype=np.bool_)
         running = square > target
         for step in range(self.steps):
@@ -158,5 +158,5 @@ class ConjugateGradients:
             direction[active] = residual[active] + ratio * direction[active]
             square[active] = new_square[active]
             running[active] = square[active] > target[active]
-        self.residual = np.sqrt(np.vecdot(residual, residual) / np.where(whole > 0, whole, 1))
+        self.residual = np.sqrt(np.vecdot(residual, residual) / np.where(initial > 0, initial, 1))
         return x

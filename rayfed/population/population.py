@@ -61,7 +61,7 @@ class Connection:
         Seconds added to every transfer, in each direction.
     loss : float
         Probability that the connection breaks during an Ask, at a moment drawn uniformly: the
-        work is lost, as if the client had gone away for good.
+        the task is lost, as if the client had dropped out for good.
     duplex : "full" or "half"
         Whether it carries a download and an upload at a time, or one after the other. It matters
         only where clients send while they go on.
@@ -230,7 +230,7 @@ class Population:
         ----------
         ids : (K,) array of int
         draw : int or (K,) array of int
-            Coordinate of the draw beside `ask`: the round, for all clients or for each.
+            Coordinate of the draw in addition to `ask`: the round, for all clients or for each.
         ask : int
             Number of the Ask in it.
         rows : (K,) array of float, optional
@@ -304,7 +304,7 @@ class Population:
     def watts(self, ids: npt.ArrayLike) -> Floats | None:
         """Return the power (K,) in watts while computing, NaN where it is not known.
 
-        None if it is known of nobody.
+        None if it is unknown for all.
         """
         ids = np.asarray(ids, dtype=np.int64)
 

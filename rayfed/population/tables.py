@@ -54,9 +54,9 @@ class TraceFile:
         try:
             frame = read_frame(self.path, _WHO)
         except ScenarioError as error:
-            told = self.error(error.problem)
-            there = os.path.lexists(path)
-            raise told if there else DataMissing(told.place, told.problem) from error
+            refusal = self.error(error.problem)
+            exists = os.path.lexists(path)
+            raise refusal if exists else DataMissing(refusal.place, refusal.problem) from error
         if not len(frame):
             raise self.error("has no rows; give at least one below the header")
         self.frame: pd.DataFrame = frame

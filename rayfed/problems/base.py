@@ -30,7 +30,7 @@ Oracle: TypeAlias = Callable[[Array], tuple[Array, Array]]
 RowsLoss: TypeAlias = Callable[[Array, slice], tuple[Array, Array]]
 """Maps representations (k, B, r) of rows to a value (k,) and its derivatives (k, B, r).
 
-The second argument says which of the batch's K clients they are of: some of them, or all.
+The second argument holds the places of their clients among the batch's K: some, or all.
 """
 Start: TypeAlias = Literal["zeros", "ones", "normal", "standard-normal", "uniform", "torch"]
 STARTS: tuple[Start, ...] = get_args(Start)
@@ -68,7 +68,7 @@ class StepKey:
         one = slice(k, k + 1)
         return replace(self, ids=self.ids[one], draw=part_of(self.draw, one))
 
-    def kept(self, share: float, rows: int, width: int, layer: int) -> Bools:
+    def keep_mask(self, share: float, rows: int, width: int, layer: int) -> Bools:
         """Draw which units of a layer are kept, (K, rows, width), each with a probability `share`.
 
         What is drawn for a client depends on no other client, and for a row on no row after it.
@@ -284,7 +284,7 @@ class Problem:
         return gradient
 
     def value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
-        """Return `value` (K,) and `gradient` (K, p), with the common work done once."""
+        """Return `value` (K,) and `gradient` (K, p), computing the common part once."""
         x = _by_rows(x)
         value, gradient = self.data_value_and_gradient(x, batch)
         if batch.ridge is not None:

@@ -219,7 +219,7 @@ class MLP(Problem):
             np.maximum(a, 0.0, out=a)
             if key is not None and self._dropped[depth]:
                 keep = 1.0 - self._dropped[depth]
-                a *= key.kept(keep, a.shape[1], a.shape[2], depth)
+                a *= key.keep_mask(keep, a.shape[1], a.shape[2], depth)
                 a /= keep
             z = a @ layer[:, : a.shape[2]]
             if self.intercept:

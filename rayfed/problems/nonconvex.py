@@ -50,7 +50,7 @@ class Regularised(Problem):
         return gradient
 
     def value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:
-        """Return `value` (K,) and `gradient` (K, p), with the common work done once."""
+        """Return `value` (K,) and `gradient` (K, p), computing the common part once."""
         value, gradient = super().value_and_gradient(x, batch)
         if self.nonconvex:
             c = self._coefficients(x, batch)

@@ -137,8 +137,8 @@ class Objective:
         if np.ptp(rows) > 1e-12 * rows.max():
             raise ScenarioError(
                 "problem.weighting",
-                f"'{self.problem.weighting}' with divide_by '{self.problem.divide_by}' makes the "
-                "rows of some clients weigh more than those of others, which the baseline "
+                f"'{self.problem.weighting}' with divide_by '{self.problem.divide_by}' weights "
+                "the rows of clients unequally, which the baseline "
                 "'centralised' cannot do; leave it out or use weighting 'size'",
             )
         l2 = 0.0 if self.problem.l2 == 0 else float(weights @ self._l2(sizes))

@@ -277,7 +277,7 @@ class Driver:
         self.looked = now
         if self.profile is not None:
             write_profile(self.records.folder, self.profile)
-        return leases.is_asked(self.records.folder)
+        return leases.is_stop_requested(self.records.folder)
 
     def _shown(self, now: Moment) -> Generator[Moment, None, Moment]:
         """Yield a moment, and return it as changed by the caller's decision."""
@@ -303,7 +303,7 @@ class Driver:
         """Return the rule that a row meets, or None."""
         ending = self.run.ending
         rule = ending.stop.rule(row, run_state.updates)
-        if rule is None and run_state.nobody:
+        if rule is None and run_state.exhausted:
             return "nobody"
         if rule is None and run_state.round >= ending.rounds:
             return "rounds"

@@ -91,7 +91,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     try:
         with np.errstate(all="ignore"):
             state = loop.first()
-            while len(counts) < min(rounds, run.ending.rounds) and not state.nobody:
+            while len(counts) < min(rounds, run.ending.rounds) and not state.exhausted:
                 state, row, ended = loop.step(state)
                 counts.append(int(row["participants"]))
                 asked.append(np.unique(columns_of([each.tasks for each in ended], "client")))

@@ -32,11 +32,11 @@ from rayfed.topology import Graphs
 from rayfed.topology.walks.metropolis import Walk
 
 POSITION = "position"
-"""The diagnostic of a walking selection that says where the server was."""
+"""The diagnostic of a walking selection with the position of the server."""
 CONNECTED = "connected"
-"""The diagnostic that says whether the graph was connected, before any repair: 1, 0 or NaN."""
+"""The diagnostic of whether the graph was connected, before any repair: 1, 0 or NaN."""
 REPAIRED = "repaired"
-"""The diagnostic that says whether links were added to connect the graph: 1 or 0."""
+"""The diagnostic of whether links were added to connect the graph: 1 or 0."""
 
 
 def _one_step(ids: Ints, rows: int | None = None) -> Floats:
@@ -63,14 +63,14 @@ class SelectionView:
         ``available(ids) -> (K,) bool``, at the time when it is called.
     mass : callable
         ``mass(ids) -> (K,) float``: what each client counts for, its training rows n_i unless the
-        data says otherwise.
+        data sets other masses.
     x : (p,) array
-        The server's model, for those whom a selection asks for their loss.
+        The server's model, for clients that a selection asks for their loss.
     steps : callable
         ``steps(ids, rows) -> (K,) float``: the local steps that are as dear as to look at so many
         rows of each client, or at all of them if None.
     graphs : Graphs or None
-        Who is linked with whom, where the scenario has a topology.
+        The links between clients, where the scenario has a topology.
     idle : (K,) array of int, optional
         The only clients that may be available, ascending; any may be if None.
     cache : dict
@@ -108,7 +108,7 @@ class Selection:
     size_weighted : bool
         Large clients are drawn more often, so the mean over participants is uniform by default.
     repeats : bool
-        A client may be drawn more than once; the column ``draws`` of `events` says how often.
+        A client may be drawn more than once; the column ``draws`` of `events` counts its draws.
     listens : bool
         `learn` is given the mean loss of each participant's local steps. Every upload after local
         steps is one number longer.
@@ -119,7 +119,7 @@ class Selection:
     asks : bool
         It asks clients before it selects.
     may_be_empty : bool
-        A round of which it selects nobody, though some are there, is a round.
+        A round without a selected client, though some are available, is a round.
     diagnostics : tuple of Column
         Numbers of its state that are columns of `rounds`.
     """
@@ -207,7 +207,7 @@ class Selection:
         raise NotImplementedError
 
     def at_once(self, view: SelectionView, state: State) -> Ints:
-        """Return the ids (K,) that `select` returns, where it asks nobody.
+        """Return the ids (K,) that `select` returns, where it asks no client.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class Selection:
     ) -> Floats | None:
         """Return the expected share of each client in the cohort.
 
-        It costs no simulated time and asks nobody.
+        It costs no simulated time and asks no client.
 
         Parameters
         ----------

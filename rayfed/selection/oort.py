@@ -68,8 +68,8 @@ class Oort(Selection):
 
     Deviations from the paper: the loss is the mean over the local steps, where the paper has the
     root of the mean square over rows. New clients are drawn uniformly, not by their speed, which
-    nobody knows. Clients that were chosen and never replied are chosen last. Nobody is excluded for
-    having been chosen often.
+    is unknown. Clients that were chosen and never replied are chosen last. No client is excluded
+    for having been chosen often.
 
     The server remembers four numbers of every client that was ever chosen.
     """
@@ -135,8 +135,8 @@ class Oort(Selection):
         scaled = (worth - worth.min()) / span if span else np.ones(len(worth))
         scaled = scaled + np.sqrt(0.1 * math.log(round) / state["last"][known])
         if float(state["percentile"]) < 100.0:
-            heard = state["seconds"][state["seconds"] >= 0]
-            limit_s = float(np.percentile(heard, float(state["percentile"])))
+            observed = state["seconds"][state["seconds"] >= 0]
+            limit_s = float(np.percentile(observed, float(state["percentile"])))
             slow = seconds > limit_s
             scaled[slow] *= (limit_s / seconds[slow]) ** self.penalty
         return np.asarray(scaled)

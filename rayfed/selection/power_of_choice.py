@@ -32,8 +32,8 @@ class PowerOfD(Selection):
 
     The candidates are drawn without replacement with probabilities p_k = n_k / n. Each downloads
     the model, evaluates F_k on all of its rows and answers with one number; the server takes the
-    plain mean over those who take part. The asking costs simulated time and bytes; where there are
-    no more candidates than are wanted, nobody is asked.
+    plain mean over the participants. The asking costs simulated time and bytes; where there are
+    no more candidates than are wanted, no client is asked.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class PowerOfD(Selection):
         if len(drawn) > view.wanted:
             ids, losses = yield from self.losses(view, state, np.sort(drawn))
             rank = -losses if self.towards == "high" else losses
-            rank[np.isposinf(losses)] = -np.inf  # a loss that nobody knows comes first
+            rank[np.isposinf(losses)] = -np.inf  # an unknown loss comes first
             turn = np.argsort(drawn)[np.searchsorted(np.sort(drawn), ids)]
             drawn = ids[np.lexsort((turn, rank))]
         return np.sort(drawn[: view.wanted]), state

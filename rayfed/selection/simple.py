@@ -74,8 +74,8 @@ class Weighted(Selection):
     """Available clients drawn in proportion to their rows n_i; with replacement.
 
     Ids may repeat, and a client drawn twice counts twice in the mean. As many are drawn as are
-    wanted while anybody is available. (Where the data says what its clients count for, they are
-    drawn in proportion to that.)
+    wanted while any client is available. (Where the data sets the weights of its clients, they are
+    drawn in proportion to these.)
     """
 
     name: ClassVar[str] = "weighted"
@@ -99,10 +99,10 @@ class Weighted(Selection):
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(Selection):
-    """Each client that is there takes part with probability q = ``cohort`` / N.
+    """Each available client takes part with probability q = ``cohort`` / N.
 
-    ``participation.cohort`` is the expected number if all are there. An empty cohort is a round, as
-    accountants of privacy count rounds. One in which nobody at all is there is waited for.
+    ``participation.cohort`` is the expected number if all are available. An empty cohort is a
+    round, as accountants of privacy count rounds. The server waits where no client is available.
     """
 
     name: ClassVar[str] = "poisson"

@@ -29,8 +29,8 @@ class Walking(Selection):
     """The server visits one client after another; that one and its neighbours take part.
 
     It moves over the links of the scenario's ``topology`` before every round but the first, and
-    keeps its place as the graph changes under it. A move takes the virtual seconds that its rule
-    says. The column ``position`` tells where it was; ``connected`` and ``repaired`` tell whether
+    keeps its place as the graph changes under it. A move takes the virtual seconds of its rule.
+    The column ``position`` holds its position; ``connected`` and ``repaired`` tell whether
     the graph was connected when it asked, and whether links had to be added.
 
     Parameters
@@ -112,17 +112,17 @@ class Walking(Selection):
     def select(self, view: SelectionView, state: State) -> Choice:
         """Move, and return the available clients of the neighbourhood (K,), ascending."""
         walker = self._walker(view)
-        here, now = int(state[POSITION]), view.time_s
-        if here == _NOWHERE:
-            here = self.start if isinstance(self.start, int) else walker.first()
+        source, now = int(state[POSITION]), view.time_s
+        if source == _NOWHERE:
+            source = self.start if isinstance(self.start, int) else walker.first()
         elif state["arrived"] < view.round:
-            there = walker.step(here, view.round, now)
-            seconds = walker.seconds(here, there, view.round, now)
-            here, now = there, now + seconds  # clients have moved on meanwhile
+            target = walker.step(source, view.round, now)
+            seconds = walker.seconds(source, target, view.round, now)
+            source, now = target, now + seconds  # clients have moved on meanwhile
             if seconds:
                 yield Wait(seconds)
-        ids = self._around(here, view, now)
-        return ids[view.available(ids)], _state(here, view, now)
+        ids = self._around(source, view, now)
+        return ids[view.available(ids)], _state(source, view, now)
 
     def awaited(self, view: SelectionView, state: State) -> Ints | None:
         """Return the neighbourhood, or None if others may come into it while the server waits."""
@@ -131,11 +131,11 @@ class Walking(Selection):
             return None
         return self._around(int(state[POSITION]), view, view.time_s)
 
-    def _around(self, here: int, view: SelectionView, time_s: float) -> Ints:
+    def _around(self, source: int, view: SelectionView, time_s: float) -> Ints:
         """Return the cohort at a client: itself, and its neighbours if they count."""
         if not self.neighbours:
-            return np.array([here])
-        return self._walker(view).neighbours(here, view.round, time_s)
+            return np.array([source])
+        return self._walker(view).neighbours(source, view.round, time_s)
 
     def _walker(self, view: SelectionView) -> Walker:
         """Return the walker of a run; to settle its rule takes a pass over the first graph."""
@@ -146,13 +146,13 @@ class Walking(Selection):
         return walker
 
 
-def _state(here: int, view: SelectionView, time_s: float) -> dict[str, Array]:
+def _state(source: int, view: SelectionView, time_s: float) -> dict[str, Array]:
     """Return the state of a server at a client, and the graph at that time."""
     assert view.graphs is not None  # as in `_walker`
     epoch = view.graphs.epoch(view.round, time_s)
     connected = view.graphs.connected(epoch)
     return {
-        POSITION: np.asarray(here),
+        POSITION: np.asarray(source),
         "arrived": np.asarray(view.round),
         CONNECTED: np.asarray(np.nan if connected is None else float(connected)),
         REPAIRED: np.asarray(float(view.graphs.repaired(epoch))),

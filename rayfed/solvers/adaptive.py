@@ -43,11 +43,11 @@ class Adam(Descent):
         """Return 2: the moments m and v."""
         return 2
 
-    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+    def direction(self, g: Array, pull: Array | None, buffers: Sequence[Array], step: int) -> Array:
         """Return the corrected first moment over the root of the second."""
         if pull is not None:
             g += pull
-        m, v = kept
+        m, v = buffers
         m *= self.beta1
         m += (1 - self.beta1) * g
         v *= self.beta2
@@ -83,11 +83,11 @@ class Adagrad(Descent):
         """Return 1: the sum of squares v."""
         return 1
 
-    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+    def direction(self, g: Array, pull: Array | None, buffers: Sequence[Array], step: int) -> Array:
         """Return the gradient over the root of the sum of squares."""
         if pull is not None:
             g += pull
-        (v,) = kept
+        (v,) = buffers
         v += g * g
         g /= namespace(v).sqrt(v) + self.epsilon
         return g

@@ -51,13 +51,13 @@ class OnBatch:
         A subclass that overrides how gradients are computed is not covered by its base class.
         """
         problem: type = type(self.problem)
-        if not says_last(problem, "descend", _COMPUTING):
+        if not defines_last(problem, "descend", _COMPUTING):
             return None
         return self.problem.descend(x, self.batch, lr)
 
 
 @lru_cache(maxsize=256)
-def says_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
+def defines_last(cls: type, name: str, others: tuple[str, ...]) -> bool:
     """Return whether no class below the one that defines a name defines one of the others."""
 
     def depth(wanted: str) -> int:
@@ -164,7 +164,7 @@ class Solver:
         x : (K, p) array of float
             Models at the start of the round; not written to.
         steps : (K,) array of int
-            Steps of each client, not increasing: those still at work are always the first k.
+            Steps of each client, not increasing: those with steps left are always the first k.
         round : int
             The round, from 1: the learning rate may change.
         correction : (K, p) array of float, optional
@@ -183,10 +183,10 @@ def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
     >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5})
     {'lr': 0.1, 'steps': 5}
     """
-    kept = dict(settings)
+    remaining = dict(settings)
     if any(name in changes for name in STEP_SETTINGS):
-        kept = {name: value for name, value in kept.items() if name not in STEP_SETTINGS}
-    return kept | dict(changes)
+        remaining = {name: value for name, value in remaining.items() if name not in STEP_SETTINGS}
+    return remaining | dict(changes)
 
 
 def block(problem: Problem, features: int, classes: int, rows: int, itemsize: int) -> int:

@@ -19,15 +19,15 @@ from rayfed.solvers.base import (
     OnBatch,
     Solver,
     StepOracle,
-    says_last,
+    defines_last,
 )
 from rayfed.solvers.sampling import How, Minibatch
 from rayfed.solvers.schedules import Schedule
 from rayfed.solvers.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
 
 _LINE = 64  # bytes
-_STEPS = 10  # where nothing says how long
-STEPPING = ("run", "direction", "_gradient")  # what says how a step is computed
+_STEPS = 10  # by default
+STEPPING = ("run", "direction", "_gradient")  # methods that determine a step
 
 
 def _norms(g: Array) -> Array:
@@ -110,7 +110,7 @@ class Descent(Solver):
         """Return the number of arrays (K, p) kept from step to step, 0 at first."""
         return 0
 
-    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+    def direction(self, g: Array, pull: Array | None, buffers: Sequence[Array], step: int) -> Array:
         """Return the direction to multiply by lr_t and subtract from x.
 
         Parameters
@@ -119,7 +119,7 @@ class Descent(Solver):
             Gradients, clipped, corrected and decayed; may be written to.
         pull : (k, p) array or None
             ``mu (x - x0)``, the gradient of the proximal term where there is one.
-        kept : sequence of (k, p) array
+        buffers : sequence of (k, p) array
             The `buffers` of these clients, to be written to.
         step : int
             Number of the local step, from 1.
@@ -181,11 +181,11 @@ class Descent(Solver):
         """
         xp = namespace(x)
         x0, x = x, _aligned_copy(x)
-        kept = [_aligned_copy(xp.zeros_like(x)) for _ in range(self.buffers())]
+        buffers = [_aligned_copy(xp.zeros_like(x)) for _ in range(self.buffers())]
         lr = self.rate(round)
         total = xp.zeros(x.shape[0], dtype=xp.float64, device=x.device)
         solver: type = type(self)
-        plain = correction is None and self.plain and says_last(solver, "plain", STEPPING)
+        plain = correction is None and self.plain and defines_last(solver, "plain", STEPPING)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the losses
             for step, (k, oracle) in enumerate(oracles, 1):
                 now = x[:k, ...]
@@ -195,7 +195,9 @@ class Descent(Solver):
                     added = None if correction is None else correction[:k, ...]
                     g = self._gradient(g, now, added, norms)
                     pull = self.mu * (now - x0[:k, ...]) if self.mu else None
-                    _move(now, self.direction(g, pull, [rows[:k, ...] for rows in kept], step), lr)
+                    _move(
+                        now, self.direction(g, pull, [rows[:k, ...] for rows in buffers], step), lr
+                    )
                 total[:k] += loss
                 if after_step is not None:
                     after_step(now)

@@ -46,7 +46,7 @@ class Sampling:
         random order of the client's rows for every pass over them, cut into batches of which the
         last may be short.
     steps : (K,) array of int
-        Steps of each client, not increasing: those still at work are always the first k.
+        Steps of each client, not increasing: those with steps left are always the first k.
     ids, sizes : (K,) array of int
         Client ids and their rows n_i.
     seed, ask, stream : int
@@ -220,13 +220,13 @@ class Subsample:
     most: int
     totals: Mapping[str, int]
 
-    def whole(self, part: str) -> bool:
+    def takes_all(self, part: str) -> bool:
         """Whether all rows of a part are looked at."""
         return self.totals[part] <= self.most
 
     def counts(self, sizes: Ints, part: str) -> Ints:
         """Return the number of evaluated rows of clients with given numbers of rows (K,)."""
-        if self.whole(part):
+        if self.takes_all(part):
             return sizes
         return np.maximum(sizes * self.most // self.totals[part], np.minimum(sizes, 1))
 

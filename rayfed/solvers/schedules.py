@@ -24,7 +24,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantRate(Schedule):
-    """The same number in every round; a plain number says the same.
+    """The same number in every round; a plain number means the same.
 
     Parameters
     ----------

@@ -75,10 +75,10 @@ class SGD(Descent):
         """Return 1 with momentum, else 0."""
         return 1 if self.momentum else 0
 
-    def direction(self, g: Array, pull: Array | None, kept: Sequence[Array], step: int) -> Array:
+    def direction(self, g: Array, pull: Array | None, buffers: Sequence[Array], step: int) -> Array:
         """Return ``m + mu (x - x0)``, or ``g + mu (x - x0)`` without momentum."""
-        if kept:
-            g = _accumulate(kept[0], self.momentum, g)
+        if buffers:
+            g = _accumulate(buffers[0], self.momentum, g)
         if pull is not None:
             g += pull
         return g

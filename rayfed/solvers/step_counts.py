@@ -16,7 +16,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key
 
 State: TypeAlias = Mapping[str, npt.NDArray[Any]]
-_MOST = 2.0**62  # what int64 holds, though nobody waits for so many steps
+_MOST = 2.0**62  # limit of int64
 STEP_SETTINGS = ("steps", "epochs", "time_s")
 _SLACK = 1e-9  # 1.1 passes of 50 batches are 55 steps, though 1.1 * 50 > 55 in floating point
 

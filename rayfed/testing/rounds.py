@@ -83,7 +83,7 @@ def reply(
         each={name: np.asarray(value) for name, value in (each or {}).items()},
         steps=np.ones(count, dtype=np.int64) if steps is None else np.asarray(steps),
         population=population,
-        groups=Groups.nobody() if groups is None else groups,
+        groups=Groups.empty() if groups is None else groups,
         round=round,
         staleness=np.zeros(count, dtype=np.int64) if staleness is None else np.asarray(staleness),
         seconds=np.asarray(seconds, dtype=np.float64),

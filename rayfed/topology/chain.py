@@ -74,9 +74,9 @@ class Chain:
         moves = self.matrix.tocoo()
         # along a shortest path the depth grows by one; any other move closes a cycle
         inside = labels == labels[main]
-        kept = inside[moves.row] & inside[moves.col]
-        here, there = moves.row[kept], moves.col[kept]
-        return int(np.gcd.reduce((depth[here] + 1 - depth[there]).astype(np.int64)))
+        selected = inside[moves.row] & inside[moves.col]
+        source, target = moves.row[selected], moves.col[selected]
+        return int(np.gcd.reduce((depth[source] + 1 - depth[target]).astype(np.int64)))
 
     @cached_property
     def stationary(self) -> Floats:

@@ -236,8 +236,8 @@ class Near(Graph):
         links = np.concatenate([inside, firsts[across]])
         labels = components(self.count, links[self._up(*links.T)])
         rest = np.flatnonzero(labels != np.bincount(labels).argmax())
-        at, there = self._around(rest)
-        return contracted(labels, rest[at], there)
+        at, target = self._around(rest)
+        return contracted(labels, rest[at], target)
 
     def without(self, down: Down) -> Near:
         """Return the graph without the links that are down."""
@@ -259,17 +259,17 @@ class Near(Graph):
             return ids, ids
         tree = tree_of(self.positions[ids])
         distances = tree.sparse_distance_matrix(self._tree, self.range_m, output_type="ndarray")
-        at, there = distances["i"], distances["j"]
-        other = ids[at] != there
-        at, there = at[other], there[other]
-        up = self._up(ids[at], there)
-        return at[up], there[up]
+        at, target = distances["i"], distances["j"]
+        other = ids[at] != target
+        at, target = at[other], target[other]
+        up = self._up(ids[at], target)
+        return at[up], target[up]
 
-    def _up(self, here: Ints, there: Ints) -> Bools:
+    def _up(self, source: Ints, target: Ints) -> Bools:
         """Return which of the links (E,) between clients in range are up."""
         if self.down is None:
-            return np.ones(len(here), dtype=np.bool_)
-        return ~self.down(np.minimum(here, there), np.maximum(here, there))
+            return np.ones(len(source), dtype=np.bool_)
+        return ~self.down(np.minimum(source, target), np.maximum(source, target))
 
 
 def components(count: int, links: Ints) -> Ints:
@@ -281,9 +281,9 @@ def components(count: int, links: Ints) -> Ints:
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def contracted(labels: Ints, here: Ints, there: Ints) -> Ints:
+def contracted(labels: Ints, source: Ints, target: Ints) -> Ints:
     """Return components (N,) after merging those that links (E,) connect."""
-    links = np.stack([labels[here], labels[there]], axis=1)
+    links = np.stack([labels[source], labels[target]], axis=1)
     return components(int(labels.max()) + 1, links)[labels]
 
 

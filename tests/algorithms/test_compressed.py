@@ -135,7 +135,7 @@ def test_the_shared_coin_is_geometric_and_the_same_for_all():
     ("algorithm", "changes", "message"),
     [
         ({"name": "proxskip", "local": {"steps": 5}}, {},
-         "algorithms.0.local: a coin says how many local steps 'proxskip' takes"),
+         "algorithms.0.local: a coin determines the number of local steps of 'proxskip' takes"),
         ({"name": "proxskip", "local": {"momentum": 0.9}}, {}, "takes plain steps of sgd with one"),
         ({"name": "proxskip", "local": {"name": "adam"}}, {}, "takes plain steps of sgd with one"),
         ("marina", {"participation": {"cohort": 2}},

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.algorithms.whole import SHARE, terms, total
+from rayfed.algorithms.full_gradient import SHARE, terms, total
 from rayfed.core.errors import ScenarioError
 from rayfed.messages import Reply
 from rayfed.problems import LeastSquares

@@ -171,7 +171,7 @@ def test_who_cannot_be_faulty_is_one_line(faults, message):
 @pytest.mark.parametrize(
     ("cls", "settings", "message"),
     [
-        (BitFlip, {}, "says of nobody that they are faulty; give count, say"),
+        (BitFlip, {}, "found no faulty clients; give count, for example"),
         (BitFlip, {"ids": (1,), "count": 2}, "give one of ids, count, fraction and group"),
         (BitFlip, {"ids": (1,), "group": "a"}, "give one of ids, count, fraction and group"),
         (LabelFlip, {"count": 1, "start": 2}, "labels are wrong from the first round on"),

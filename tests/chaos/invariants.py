@@ -187,7 +187,7 @@ def check_there(ended: Ended) -> None:
 def check_attempts(ended: Ended) -> None:
     """Check that attempts are timed out, and that the server asks again only where one failed."""
     part = ended.run.participation
-    if not part.asks_again or ended.run.training.algorithm.centralised or ended.ahead:
+    if not part.may_retry or ended.run.training.algorithm.centralised or ended.ahead:
         return
     events, out_s = ended.events, math.inf if part.timeout_s is None else part.timeout_s
     length, status = events["end_s"] - events["start_s"], events["status"]

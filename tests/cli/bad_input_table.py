@@ -277,7 +277,7 @@ TEXTS = {
     "100,000 dashes": ("- " * 100_000, "more than 50 deep"),
     "a bomb of aliases": (BOMB + SCENARIO, "more than 100,000 values, aliases included"),
     "a bomb of aliases, in a grid": (yaml("grid: {rounds: *g}\n" + "") + BOMB, "is not valid YAML"),
-    "an alias of itself": (yaml("seeds: &a [*a]\n"), "an alias stands within what it repeats"),
+    "an alias of itself": (yaml("seeds: &a [*a]\n"), "an alias is part of its own anchor"),
     "an alias of nothing": (yaml("seeds: *nothing\n"), "is not valid YAML"),
     "100,001 values": (yaml(f"seeds: {[0] * 100_001}\n"), "more than 100,000 values"),
     "half of a character": (yaml('name2: "\\ud800"\n'), "is not valid YAML"),

@@ -225,7 +225,7 @@ WRONG = {
     ),
     "partition of data that are split": (
         ["partition=iid"],
-        "partition: the data says which client has which row; leave the partition out",
+        "partition: the data assigns rows to clients; leave the partition out",
     ),
     "seed twice": (["seeds=[0, 3, 0]"], "seeds: found [0, 3, 0]; give each seed once"),
     "duplicate labels": (

@@ -21,8 +21,8 @@ RNG = np.random.default_rng(0)
 class Sign(SGD):
     """Steps along signs."""
 
-    def direction(self, g, pull, kept, step):
-        return np.sign(super().direction(g, pull, kept, step))
+    def direction(self, g, pull, cache, step):
+        return np.sign(super().direction(g, pull, cache, step))
 
 
 class Noisy(LogisticRegression):
@@ -153,14 +153,14 @@ def test_matrices_are_kept_within_their_bound_and_by_version():
     grams, ids = Grams(limit=2 * 4 * 4 * 8), np.array([5, 2, 9])
     expected = X @ X.swapaxes(1, 2)
     np.testing.assert_array_equal(grams.of("v", ids, X), expected)
-    assert grams.kept.keys == [("v", 2), ("v", 9)]
+    assert grams.cache.keys == [("v", 2), ("v", 9)]
     grams.of("v", ids[1:2], X[1:2])
     np.testing.assert_array_equal(grams.of("v", ids, X), expected)
-    assert grams.kept.bytes == 2 * 4 * 4 * 8
+    assert grams.cache.bytes == 2 * 4 * 4 * 8
     # what is held is used, whatever rows come with it; rows of another version are others
     np.testing.assert_array_equal(grams.of("v", ids[2:], 0 * X[2:]), expected[2:])
     assert not grams.of("w", ids[2:], 0 * X[2:]).any()
-    assert grams.kept.bytes <= grams.kept.limit
+    assert grams.cache.bytes <= grams.cache.limit
 
 
 @pytest.mark.parametrize("name", ["scaffold", "fedprox"])

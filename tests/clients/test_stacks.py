@@ -15,16 +15,16 @@ def test_the_stacks_forget_what_was_used_longest_ago():
     stacks = Stacks(limit=2000)
     for key in "abcaabbc":
         stacks.get(key, lambda: Held(400))
-    assert stacks.kept.keys == ["b", "c"]
+    assert stacks.cache.keys == ["b", "c"]
     stacks.get("b", lambda: pytest.fail("it is held"))
     for key in "dd":
         stacks.get(key, lambda: Held(400))
-    assert stacks.kept.keys == ["b", "d"]
+    assert stacks.cache.keys == ["b", "d"]
 
 
 def test_stacks_that_never_recur_are_not_kept():
     stacks = Stacks()
     for key in range(10_000):
         stacks.get(key, lambda: None)
-    assert not stacks.kept.keys
+    assert not stacks.cache.keys
     assert len(stacks.asked) < 5000

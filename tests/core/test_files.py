@@ -69,7 +69,7 @@ def test_what_a_reader_raises_is_one_line(tmp_path):
         ValueError("first\nsecond"): "(first)",
         KeyError("x"): "(KeyError: 'x')",
         RecursionError(): "(its parts lie too deep in each other)",
-        MemoryError(): "(it needs more memory than there is)",
+        MemoryError(): "(it needs more memory than is available)",
         NotImplementedError(f"{path} is new"): "(NotImplementedError: it is new)",
         EOFError(): "(EOFError)",
     }

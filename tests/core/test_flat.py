@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from rayfed.core.flat import SMALL, NamedArrays, flat, whole
+from rayfed.core.flat import SMALL, NamedArrays, flat, restored
 
 ARRAYS = {
     "floats": np.array([0.1, -0.0, np.nan]),
@@ -29,7 +29,7 @@ def test_arrays_arrive_as_they_were(name):
     assert got["x"].tobytes() == array.tobytes()
     assert got["x"].flags.c_contiguous == array.flags.c_contiguous
     got["x"][...] = got["x"]  # it can be written to
-    assert whole(flat(array)).tobytes() == array.tobytes()
+    assert restored(flat(array)).tobytes() == array.tobytes()
 
 
 def test_small_arrays_alone_are_made_plain():
@@ -40,4 +40,4 @@ def test_small_arrays_alone_are_made_plain():
 @pytest.mark.parametrize("value", [None, 3, "text", np.float64(0.5)])
 def test_what_is_no_array_stays_as_it_is(value):
     assert flat(value) is value
-    assert whole(value) is value
+    assert restored(value) is value

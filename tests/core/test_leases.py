@@ -6,21 +6,21 @@ import time
 import pytest
 
 from rayfed.core.inside import NotRegular
-from rayfed.core.leases import LOCK, Leased, is_leased, is_left, is_mine, lease
+from rayfed.core.leases import LOCK, Leased, is_leased, is_orphaned, is_own_lease, lease
 
 
 def test_a_run_is_left_where_nobody_holds_its_lock_or_that_of_its_study(tmp_path):
     run = tmp_path / "fedavg-seed0"
     run.mkdir()
-    assert not is_left(run)  # who wrote it without a lock is not known
+    assert not is_orphaned(run)  # who wrote it without a lock is not known
     (tmp_path / LOCK).touch()
-    assert is_left(run)
+    assert is_orphaned(run)
     with lease(tmp_path / LOCK):
-        assert not is_left(run)
+        assert not is_orphaned(run)
     (run / LOCK).touch()
     with lease(run / LOCK):
-        assert not is_left(run)
-    assert is_left(run)
+        assert not is_orphaned(run)
+    assert is_orphaned(run)
 
 
 def test_a_look_does_not_disturb_who_takes_a_lock(tmp_path, monkeypatch):
@@ -38,10 +38,10 @@ def test_a_look_does_not_disturb_who_takes_a_lock(tmp_path, monkeypatch):
 def test_a_lock_is_known_for_that_of_this_process(tmp_path):
     path = tmp_path / LOCK
     with lease(path):
-        assert is_mine(path)
+        assert is_own_lease(path)
         with pytest.raises(Leased), lease(path):
             pass
-    assert not is_mine(path)
+    assert not is_own_lease(path)
 
 
 def test_a_look_makes_no_lock(tmp_path):

@@ -28,7 +28,7 @@ def places(tmp_path, monkeypatch):
 
 
 def test_beside_comes_before_pythons_path_and_that_before_here(places):
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         assert load("own_place:home") == "beside"
     assert import_module("own_place").home == "beside"
     del sys.modules["own_place"]
@@ -40,7 +40,7 @@ def test_beside_comes_before_pythons_path_and_that_before_here(places):
 
 def test_nothing_is_put_before_the_libraries(places):
     before = list(sys.path)
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         assert sys.path == before  # no module is named yet
         load("own_place:home")
         load("here_alone:home")
@@ -49,7 +49,7 @@ def test_nothing_is_put_before_the_libraries(places):
 
 
 def test_another_process_settles_the_same(places):
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         admit("own_place:home")
     homes = settled()
     assert homes == {"own_place": str(places / "beside")}
@@ -61,14 +61,17 @@ def test_another_process_settles_the_same(places):
 @pytest.mark.parametrize("imported", [True, False])
 def test_two_studies_do_not_share_a_module_by_mistake(places, imported):
     """Whether the first one has imported its module already, or will later."""
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         admit("own_place:home")
     if imported:
         import_module("own_place")
     (places / "other").mkdir()
     (places / "other" / "own_place.py").write_text("")
     told = r"'own_place' was imported from .*beside, and this study"
-    with resolving(Names(beside=str(places / "other"))), pytest.raises(ScenarioError, match=told):
+    with (
+        resolving(Names(scenario_folder=str(places / "other"))),
+        pytest.raises(ScenarioError, match=told),
+    ):
         admit("own_place:home")
 
 
@@ -76,12 +79,12 @@ def test_packages_with_and_without_a_file_are_found(places):
     part = places / "beside" / "own_package" / "part.py"
     part.parent.mkdir()
     part.write_text("home = 'beside'\n")
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         assert load("own_package.part:home") == "beside"
     for name in ("own_package", "own_package.part"):
         del sys.modules[name]
     (part.parent / "__init__.py").write_text("")
-    with resolving(Names(beside=str(places / "beside"))):
+    with resolving(Names(scenario_folder=str(places / "beside"))):
         assert load("own_package.part:home") == "beside"
 
 
@@ -100,7 +103,7 @@ def test_a_result_folder_names_nothing_without_trust(places):
     assert not {"own_place", "here_alone"} & sys.modules.keys()
     with resolving(Names(results="out", every=every, noted=noted, made_here=True)):
         assert load("own_place:home") == "beside"
-        with resolving(Names(beside=str(places))), pytest.raises(Untrusted):
+        with resolving(Names(scenario_folder=str(places))), pytest.raises(Untrusted):
             admit("here_alone:home")  # a scenario file in the folder makes nothing better
     with resolving(Names(results="out", noted=noted, trusted=True)):
         assert load("here_alone:home") == "."

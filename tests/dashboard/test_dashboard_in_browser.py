@@ -15,7 +15,7 @@ import yaml
 
 import rayfed
 from rayfed.core.entries import sealed
-from rayfed.core.leases import is_asked
+from rayfed.core.leases import is_stop_requested
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import LOOK_S
@@ -316,7 +316,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     assert process.wait(30) == 1  # not all of its runs finished
     wait(page, f"{row}?.querySelector('[data-do=resume]')")
     assert "stopped" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
-    assert is_asked(out / "fedavg-seed3")
+    assert is_stop_requested(out / "fedavg-seed3")
     reached = int(rayfed.load(out).rounds["round"].max())
     page.execute_script(f"{row}.querySelector('details').open = true")
     page.execute_script(f"{row}.querySelector('[data-seeds]').value = '4'")

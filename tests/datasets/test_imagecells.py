@@ -99,7 +99,7 @@ def test_of_another_size(planned):
 def test_columns_beside_images_are_left_out_with_a_note(planned):
     plan = planned({"image": map(of_hub, GREY), "hsf_id": [1, 2, 3, 4]})
     note = plan.runs[0].record["data_note"]
-    assert note == "beside the images of 'image' these columns are left out: hsf_id"
+    assert note == "columns other than the images of 'image' are left out: hsf_id"
     assert planned({"image": map(of_hub, GREY)}).runs[0].record["data_note"] == ""
 
 

@@ -104,7 +104,7 @@ def test_folders_of_splits(tmp_path):
         split_folders(tmp_path)
     (tmp_path / "valid").rmdir()
     (tmp_path / "other").mkdir()
-    with pytest.raises(ScenarioError, match="holds 'other' beside train, val; move it elsewhere"):
+    with pytest.raises(ScenarioError, match="holds 'other' next to train, val; move it elsewhere"):
         split_folders(tmp_path)
     (tmp_path / "val").rmdir()
     assert split_folders(tmp_path) is None  # 'train' is a class, as of vehicles

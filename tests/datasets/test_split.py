@@ -127,7 +127,7 @@ def test_nothing_is_flipped_unless_asked_for():
 @pytest.mark.parametrize(
     ("table", "partition", "clients", "message"),
     [
-        (OWNED, IID(), None, "partition: the data says which client has which row"),
+        (OWNED, IID(), None, "partition: the data assigns rows to clients"),
         (OWNED, None, 4, "clients.count: is 4 but the data has 3 clients; leave it out"),
         (PLAIN, None, None, "clients.count: is missing; give the number"),
         (PLAIN, IID(), 41, "clients.count: 41 clients cannot share 40 rows; use fewer"),

@@ -106,7 +106,7 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
             "the first line holds 1, 5. Without a header, set columns",
         ),
         ("a,y\n1,0\n2,0\n3,x\n", None, "regression", "path: ...}; 2 of 3 cells are numbers"),
-        ("y,client\n1,2\n", None, "regression", "has no feature columns beside 'y'"),
+        ("y,client\n1,2\n", None, "regression", "has no feature columns other than 'y'"),
         ("a,y\n1,0\n1,1\n1,2\n", None, "binary", "has 3 classes where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "binary", "has 1 class where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "multiclass", "has 1 class; at least 2 are needed"),
@@ -290,8 +290,8 @@ def test_auto_leaves_columns_of_many_texts_to_the_user(csv, kinds, rows, taken):
     if taken:
         assert len(auto(path).names) == kinds
         return
-    line = f"column 'flow' has {kinds} different texts in {rows} rows, too many for categories"
-    with pytest.raises(ScenarioError, match=f"{line} that nobody named; drop it, or list it"):
+    line = f"column 'flow' has {kinds} different texts in {rows} rows, too many"
+    with pytest.raises(ScenarioError, match=f"{line} for unlisted categories; drop it, or list it"):
         auto(path)
     named = load_file(path, None, "regression", rules=Rules(categorical=("flow",)))
     assert len(named.names) == kinds

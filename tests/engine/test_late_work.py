@@ -14,7 +14,7 @@ import rayfed
 from rayfed import api, testing
 from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
-from rayfed.engine.clock import Clock, StepCounter, Traffic, fitting
+from rayfed.engine.clock import Clock, StepCounter, Traffic, steps_in_time
 from rayfed.engine.tasks import Task
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.serial import SerialExecutor
@@ -193,7 +193,7 @@ class TestCutShort:
             return start_s + before + pace * taken + after
 
         deadline_s = start_s + wait_s
-        taken = fitting(steps, pace, end_s, deadline_s)
+        taken = steps_in_time(steps, pace, end_s, deadline_s)
         in_time = end_s(taken) <= deadline_s
         assert (taken <= steps).all()
         assert (in_time | (taken == steps)).all()

@@ -90,7 +90,7 @@ def test_a_run_that_nothing_can_end_fails(mixed, tmp_path):
     made = scenario(mixed)
     made["clients"] |= {"availability": {"name": "trace", "file": str(file)}, "groups": []}
     del made["rounds"]
-    with pytest.raises(RunFailed, match="at 20 s nobody can take part, and no changes"):
+    with pytest.raises(RunFailed, match="at 20 s no client is available, and no changes"):
         rounds_of(made | {"stop": {"time_s": 100.0}}, 6)
     assert rounds_of(made | {"rounds": 6}, 6)[4:] == [(20.0,), (20.0,)]
 

@@ -100,7 +100,7 @@ class Late(FedAsync):
 @pytest.mark.parametrize(
     ("algorithm", "told"),
     [
-        (Silent(), "'round' of 'silent' returns (dict, dict) without asking anybody; ask by: "),
+        (Silent(), "'round' of 'silent' returns (dict, dict) without an Ask; ask by: "),
         (Odd(), "'round' of 'odd' yields a dict; yield an Ask or a Wait"),
     ],
 )

@@ -149,7 +149,7 @@ def replayed(loop, rounds):
         x = models[-1][0] - (np.mean(sent) if sent else 0.0)
         yield state.state["x"][0], x, len(used) - len({client for _, client, _ in used})
         models += [state.state["x"]] if sent or not loop.run.training.algorithm.asynchronous else []
-        if state.nobody:
+        if state.exhausted:
             return
 
 

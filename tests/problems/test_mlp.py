@@ -95,7 +95,7 @@ def test_dropout_takes_units_out_of_a_step_and_scales_the_others():
     rows, p = rows_for(1, rows=1), plain.size(4, 3)
     x = np.random.default_rng(5).standard_normal((1, p))
     key = key_of([7])
-    kept = key.kept(0.75, 1, 40, 0)[0, 0]
+    kept = key.keep_mask(0.75, 1, 40, 0)[0, 0]
     assert 20 < kept.sum() < 40
     thinned = x.copy()  # no weight leads on from a unit that is dropped
     last = thinned[0, 4 * 40 :].reshape(41, 3)
@@ -139,13 +139,13 @@ def test_dropout_is_off_in_evaluations():
 
 
 def test_the_units_of_a_client_depend_on_no_other_client_and_on_no_later_row():
-    whole = key_of([3, 8, 5]).kept(0.5, 6, 7, 1)
-    assert whole[1].tolist() == key_of([8]).kept(0.5, 6, 7, 1)[0].tolist()
-    assert whole[:, :4].tolist() == key_of([3, 8, 5]).kept(0.5, 4, 7, 1).tolist()
+    whole = key_of([3, 8, 5]).keep_mask(0.5, 6, 7, 1)
+    assert whole[1].tolist() == key_of([8]).keep_mask(0.5, 6, 7, 1)[0].tolist()
+    assert whole[:, :4].tolist() == key_of([3, 8, 5]).keep_mask(0.5, 4, 7, 1).tolist()
     for changed in ({"seed": 2}, {"draw": 4}, {"ask": 1}, {"step": 3}, {"stream": 1}):
-        assert (key_of([3, 8, 5], **changed).kept(0.5, 6, 7, 1) != whole).any()
-    assert (key_of([3, 8, 5]).kept(0.5, 6, 7, 0) != whole).any()
-    share = key_of(np.arange(100)).kept(0.3, 10, 20, 0).mean()
+        assert (key_of([3, 8, 5], **changed).keep_mask(0.5, 6, 7, 1) != whole).any()
+    assert (key_of([3, 8, 5]).keep_mask(0.5, 6, 7, 0) != whole).any()
+    share = key_of(np.arange(100)).keep_mask(0.3, 10, 20, 0).mean()
     assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 20_000)
 
 

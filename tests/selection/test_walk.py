@@ -144,7 +144,7 @@ def test_a_wait_without_an_end_ends_the_run_with_a_sentence(study, tmp_path, mon
     assert set(result.outcome.values()) == {"failed"}
     (folder,) = result.outcome
     assert re.fullmatch(
-        r"round \d+: after 50 changes of availability, at \d+ s, 'walk' has nobody to ask; .*",
+        r"round \d+: after 50 changes of availability, at \d+ s, 'walk' found no available .*",
         reason(tmp_path / "out" / folder),
     )
 

@@ -119,6 +119,6 @@ def test_every_row_is_as_likely():
 
 
 def test_a_part_that_fits_is_looked_at_as_a_whole():
-    assert EXCERPT.whole("test")
-    assert not EXCERPT.whole("train")
+    assert EXCERPT.takes_all("test")
+    assert not EXCERPT.takes_all("train")
     assert EXCERPT.counts(ROWS, "test").tolist() == ROWS.tolist()

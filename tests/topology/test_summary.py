@@ -89,9 +89,9 @@ def test_the_mixing_time_of_a_large_graph_is_bounded():
 
 
 class Around(UniformWalk):
-    def chances(self, graph, here, there):
+    def chances(self, graph, source, target):
         """Twice as often up as down a ring: not reversible, though all are visited alike."""
-        return np.where((there - here) % graph.count == 1, 0.6, 0.3)
+        return np.where((target - source) % graph.count == 1, 0.6, 0.3)
 
 
 def test_what_nobody_knows_of_a_large_walk_that_goes_around_is_left_out():

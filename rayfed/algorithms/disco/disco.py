@@ -23,7 +23,7 @@ from rayfed.algorithms.columns import (
     unsolved,
 )
 from rayfed.algorithms.disco.preconditioner import Preconditioner
-from rayfed.algorithms.whole import SHARE, Whole, terms, total
+from rayfed.algorithms.full_gradient import SHARE, FullGradient, terms, total
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
@@ -63,7 +63,7 @@ class Direction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiSCO(Whole):
+class DiSCO(FullGradient):
     """Inexact damped Newton steps on F (Zhang and Xiao 2015).
 
     A round is one outer step. It takes an exchange for g = grad F(x), and one for each step of
@@ -85,7 +85,7 @@ class DiSCO(Whole):
     ridge : float
         mu_p, added to the Hessian in P: larger where client j is less like the others.
     preconditioner : "first", "none" or int
-        Whose Hessian P is: that of the participant with the lowest id, nobody's (P = I), or that
+        Whose Hessian P is: that of the participant with the lowest id, none (P = I), or that
         of a client, in whose absence it is the first's.
     max_steps : int, optional
         Most steps of conjugate gradients in a round; as many as the model has numbers if None.
@@ -100,12 +100,12 @@ class DiSCO(Whole):
     triangle and diagonal, where a gradient takes 4 n p), at least one.
 
     Where only some take part, g and H are estimated from them as in ``gradient-descent``. H is
-    that of the clients that answer the first step of conjugate gradients; if one of them goes away
-    later, the steps end with the v that they have, which is a direction of descent. If nobody
-    is left, or client j goes away, the round is lost.
+    that of the clients that answer the first step of conjugate gradients; if one drops out
+    later, the steps end with the v that they have, which is a direction of descent. If no client
+    is left, or client j drops out, the round is lost.
 
-    The columns `cg_residual` and `cg_tolerance` say how far the steps came, as their recursion has
-    it; where that is not to the tolerance, a warning says so.
+    The columns `cg_residual` and `cg_tolerance` give the residual that the steps reached, by their
+    recursion; a warning reports a residual above the tolerance.
 
     It is for convex problems; elsewhere its steps may lead to a saddle.
 
@@ -122,7 +122,7 @@ class DiSCO(Whole):
 
     name: ClassVar[str] = "disco"
     coded: ClassVar[Coded] = {}
-    needs: ClassVar[Terms] = Whole.needs | {EXACT_DOWNLOADS, VECTORS}
+    needs: ClassVar[Terms] = FullGradient.needs | {EXACT_DOWNLOADS, VECTORS}
     gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (
         GRADIENT_NORM,
@@ -143,7 +143,7 @@ class DiSCO(Whole):
     preconditioner: Annotated[int, Ge(0)] | Literal["first", "none"] = "first"
     max_steps: Annotated[int, Ge(1)] | None = None
 
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FullGradient:
         """Return the algorithm as it is.
 
         Raises
@@ -235,8 +235,8 @@ class DiSCO(Whole):
         self, g: Array, P: Preconditioner, tolerance: float
     ) -> Generator[Ask, Reply, Direction]:
         """Return v with ||H v - g|| <= tolerance ||g||, for g (p,): Algorithm 2."""
-        whole = float(np.linalg.norm(g))
-        bound = tolerance * whole
+        norm_g = float(np.linalg.norm(g))
+        bound = tolerance * norm_g
         v, Hv, r = np.zeros_like(g), np.zeros_like(g), g
         u = s = P.solve(r)
         answered, exchanges = 0, 0
@@ -251,14 +251,14 @@ class DiSCO(Whole):
             curvature = float(u @ Hu)
             if not curvature > 0:
                 first = exchanges == 1
-                left = float(np.linalg.norm(g - Hu if first else r)) / whole
+                left = float(np.linalg.norm(g - Hu if first else r)) / norm_g
                 return Direction(s if first else v, _length(v, Hv), exchanges, left)
             alpha = g.dtype.type(float(r @ s) / curvature)
             v, Hv, after = v + alpha * u, Hv + alpha * Hu, r - alpha * Hu
             s_after = P.solve(after)
             u = s_after + g.dtype.type(float(after @ s_after) / float(r @ s)) * u
             r, s = after, s_after
-        left = float(np.linalg.norm(r)) / whole if whole > 0 else 0.0
+        left = float(np.linalg.norm(r)) / norm_g if norm_g > 0 else 0.0
         return Direction(v, _length(v, Hv), exchanges, left)
 
 

@@ -90,7 +90,7 @@ class FedHybrid(Algorithm):
         has fallen a round since the last such row. It takes some hundred gradients of each
         client in each evaluation, and no simulated time.
     local : Solver
-        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        No steps of it are taken; its ``batch`` is the number of rows read in the time of a step
         that ``clients.delay`` gives, and so what a gradient on all rows costs.
 
     Notes
@@ -101,14 +101,13 @@ class FedHybrid(Algorithm):
     cg_steps + 1.
 
     The column `indefinite` counts the Newton clients of a round whose M_i was not positive
-    definite: another matrix, or direction, took its place (`rayfed.numerics.newton`). A warning
-    says so. With "cg" the column `cg_residual` is the largest relative residual among the others
-    of the round, which their clients upload; where cg_steps do not bring it to rounding, a warning
-    says so.
+    definite: another matrix, or direction, took its place (`rayfed.numerics.newton`), with a
+    warning. With "cg" the column `cg_residual` is the largest relative residual among the others
+    of the round, which their clients upload; a warning reports a residual above rounding.
 
     Deviations from the paper: clients send only the change of x_i - lambda_i / mu, which is all
     that the server uses; it adds the changes up without loss, so that x_0 stays the mean. That
-    also goes beyond the paper, in which everyone takes part: a client that is away keeps x_i and
+    also goes beyond the paper, in which all clients take part: an absent client keeps x_i and
     lambda_i, and they stay in the mean. The paper does not say at which iterate the Hessian is
     taken; here it is the old x_i. `inner_steps` is of a later study of the same group
     (https://github.com/ZhijingZeng/fedHybrid-experiment).
@@ -307,7 +306,7 @@ class FedHybrid(Algorithm):
         return like(np.array(given)[clients.ids, None], clients.state["x"])
 
     def _passes(self, p: int, ids: Ints, sizes: Ints) -> Floats:
-        """Return the gradients (K,) that a round's work of each client is worth."""
+        """Return the gradients (K,) equivalent in cost to a round of each client."""
         cg_steps = self.cg_steps if self.newton_solver == "cg" else None
         newton = self._newton_ids.among(ids)
         return np.where(newton, 1 + solution_passes(p, sizes, cg_steps), float(self.inner_steps))

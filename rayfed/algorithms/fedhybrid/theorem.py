@@ -110,7 +110,9 @@ def curvatures(shards: Shards, objective: Objective) -> tuple[Floats, Floats]:
     """
     bounds = curvature(shards, objective)
     if bounds is None:
-        text = f"found theorem, but nobody knows how curved '{objective.problem.name}' can be"
+        text = (
+            f"found theorem, but no bound on the curvature of '{objective.problem.name}' is known"
+        )
         raise ScenarioError("steps", f"{text}; give the steps instead")
     factor = objective.relative(shards.mass(np.arange(shards.clients)))
     low, high = factor * bounds[0], factor * bounds[1]

@@ -91,7 +91,7 @@ class RWSADMM(Algorithm):
         Penalty; the theory asks for more than 2 L^2 + L + 2, L the largest Lipschitz constant of
         the clients' gradients. With "sound" and "descent" a smaller one gives a warning, if the
         problem knows L. It is exact, or for wide data found by power iteration; if neither is done
-        in a few seconds, the warning says that beta was not checked, unless `watch` is set.
+        in a few seconds, a warning reports that beta was not checked, unless `watch` is set.
     epsilon : float or list of float
         Room between x_j and y in every coordinate, for all clients or for each. With 0 and kappa 1
         the method is Walkman, which finds the minimum of the mean of the F_j.
@@ -130,7 +130,7 @@ class RWSADMM(Algorithm):
     equation; "sound" is what does follow, and "descent" is
     not of the paper. Clients meet a token when the server
     first comes to its neighbourhood, and it counts in their sub-problem from then on. In
-    "released-code" only those who are asked train, and its kappa decays with
+    "released-code" only the asked clients train, and its kappa decays with
     every local step, as in the code.
 
     Examples

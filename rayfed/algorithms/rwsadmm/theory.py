@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SOON = 1e9  # multiplications
 _SOON_READ = 5e7  # numbers of rows, which a power iteration reads up to a hundred times
-_MOST_CLIENTS = 100_000  # each of whom takes some microseconds, however few its rows
+_MOST_CLIENTS = 100_000  # each takes some microseconds, however few its rows
 
 
 @dataclass(frozen=True, kw_only=True)

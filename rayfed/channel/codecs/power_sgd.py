@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.channel.base import Codec, Draws, Kept, Shape, size_of
+from rayfed.channel.base import Codec, CodecState, Draws, Shape, size_of
 from rayfed.core.arrays import Array
 from rayfed.core.rng import Key
 
@@ -52,20 +52,20 @@ class PowerSGD(Codec):
     def _thin(self, shape: Shape) -> bool:
         return len(shape) > 1 and self.rank * sum(_matrix(shape)) < size_of(shape)
 
-    def first(self, shape: Shape) -> Kept:
+    def first(self, shape: Shape) -> CodecState:
         """Return a keyed Q (columns, r), the same for all clients."""
         if not self._thin(shape):
             return {}
         columns = _matrix(shape)[1]
         return {"q": Key(0, "power-sgd").normals(np.arange(columns), self.rank)}
 
-    def stepped(self, v: Array, draw: Draws, kept: Kept) -> tuple[Array, Kept]:
+    def stepped(self, v: Array, draw: Draws, state: CodecState) -> tuple[Array, CodecState]:
         """Return P Q' (K, ...) for matrices (K, ...), and the new Q (K, columns, r)."""
         shape = v.shape[1:]
         if not self._thin(shape):
-            return v, kept
+            return v, state
         m = v.reshape(len(v), *_matrix(shape))
-        p = np.linalg.qr(m @ kept["q"].astype(v.dtype, copy=False))[0]
+        p = np.linalg.qr(m @ state["q"].astype(v.dtype, copy=False))[0]
         q = m.transpose(0, 2, 1) @ p
         return (p @ q.transpose(0, 2, 1)).reshape(v.shape), {"q": q}
 

@@ -94,7 +94,7 @@ class QSGD(Codec):
     Parameters
     ----------
     levels : int
-        The s levels beside 0.
+        The s levels other than 0.
 
     Notes
     -----

@@ -35,8 +35,8 @@ class Absence:
         first = np.searchsorted(self.owner, np.arange(len(self.known)))
         self.before = before - before[first][self.owner]  # of the same client
 
-    def knows(self, clients: Ints) -> Bools:
-        """Return of which clients (K,) it is recorded."""
+    def covers(self, clients: Ints) -> Bools:
+        """Return a mask of clients (K,) with recorded absences."""
         if not self.recorded:
             return np.zeros(len(clients), dtype=bool)
         if self.empty or len(clients) <= AWAY_CLIENTS:
@@ -57,6 +57,6 @@ class Absence:
         place = np.minimum(np.searchsorted(self.known, clients), len(self.known) - 1)
         last = np.searchsorted(self.owner * apart + self.begins, place * apart + times, "right") - 1
         last = np.maximum(last, 0)
-        mine = (self.known[place] == clients) & (self.owner[last] == place)
+        owned = (self.known[place] == clients) & (self.owner[last] == place)
         inside = np.maximum(np.minimum(times, self.ends[last]) - self.begins[last], 0.0)
-        return np.where(mine, self.before[last] + inside, 0.0)
+        return np.where(owned, self.before[last] + inside, 0.0)

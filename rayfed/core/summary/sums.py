@@ -1,4 +1,4 @@
-"""Sums over the works of each client, to which new rows of a run are added."""
+"""Sums over the tasks of each client, to which new rows of a run are added."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USAGE = (
     ),
     Column("time_s", "simulated time", "s", about="Simulated clock up to which it is counted."),
     Column("asked", "tasks", about="Tasks that it began.", dtype="int64"),
-    Column("rounds", about="Rounds in which works of it ended.", dtype="int64"),
+    Column("rounds", about="Rounds in which its tasks ended.", dtype="int64"),
     Column(
         "first_round", about="The first of these rounds; -1 if there is none.", dtype="int64"
     ),
@@ -38,7 +38,7 @@ USAGE = (
     ),
     Column("steps", "local steps", about="Local steps of all tasks.", dtype="int64"),
     Column("first_s", "first seen", "s", about="When its first task began; NaN if none did."),
-    Column("last_s", "last seen", "s", about="Until when it was at work; NaN if it never was."),
+    Column("last_s", "last seen", "s", about="End of its last task; NaN without tasks."),
     Column("used_s", "computing, used", "s", about="Seconds of computing for tasks used."),
     Column("late_s", "computing, late", "s", about="The same for tasks that were late."),
     Column("dropped_s", "computing, dropped", "s", about="The same for tasks that it left."),
@@ -67,8 +67,8 @@ DENSITY = (
     Column("width", about="How long it is; at most 160 steps are long enough for the run."),
     Column(
         "used",
-        about="Of tasks that were used, the seconds of the step that clients of the band were at "
-        "them; of rounds, how often a client had one; of staleness, the works.",
+        about="Seconds of the step that clients of the band spent on used tasks; with clock round, "
+        "their number of rounds; with clock staleness, their number of tasks.",
     ),
     Column("late", about="The same of tasks that were late."),
     Column("dropped", about="The same of tasks that their clients left."),
@@ -89,12 +89,12 @@ _NEVER = np.iinfo(np.int64).max
 class Sums:
     """Running sums of client activity.
 
-    A task counts once it is known how long its client was at it: at the next work of the client, or
+    A task counts once it is known how long its client was at it: at the next task of the client, or
     at the end. The last one of each client is counted up to now in what `tables` returns.
 
     A client that leaves, or is asked anew, has downloaded first, then computed, then uploaded. How
     long the download of such a task took is not recorded: it is taken from the transfers of the
-    client's other tasks so far, divided as the network of the scenario says.
+    client's other tasks so far, divided by the network of the scenario.
 
     Parameters
     ----------
@@ -249,10 +249,10 @@ class Sums:
         stop = np.maximum(np.minimum(end, following), start)
         ids = self.ids[slot]
         taken = np.maximum(stop - start - self.absence.seconds(ids, start, stop), 0.0)
-        whole = (status <= LATE) & (stop >= end) & (taken >= (1 - _ROUNDING) * compute)
-        self._add("transfer_s", slot[whole], np.maximum(taken - compute, 0.0)[whole])
-        self._add("transfers", slot[whole])
-        download = np.where(whole, 0.0, self._download_share() * self._transfers()[slot])
+        complete = (status <= LATE) & (stop >= end) & (taken >= (1 - _ROUNDING) * compute)
+        self._add("transfer_s", slot[complete], np.maximum(taken - compute, 0.0)[complete])
+        self._add("transfers", slot[complete])
+        download = np.where(complete, 0.0, self._download_share() * self._transfers()[slot])
         computing = np.clip(taken - download, 0.0, compute)
         used = status == USED
         until = np.where(used, np.maximum(np.fmin(closes, following), stop), stop)
@@ -311,7 +311,7 @@ class Sums:
             columns[name] = np.where(none, np.nan, columns[name])
         start, end = np.full(len(ids), self.begin_s), np.full(len(ids), self.time_s)
         away = self.absence.seconds(ids, start, end)
-        columns["away_s"] = np.where(self.absence.knows(ids), away, np.nan)
+        columns["away_s"] = np.where(self.absence.covers(ids), away, np.nan)
         return {"client": ids, "band": self.band[order], "time_s": end} | columns
 
     def _density(self) -> dict[str, Array]:

@@ -85,7 +85,7 @@ def _bands(events: Table, clients: Table) -> tuple[Array, Array]:
 
 
 def pieces(rounds: Table, events: Table) -> list[tuple[Table, Table]]:
-    """Return rows and their works in a few pieces; tasks that no row counts are in the last."""
+    """Return rows and their tasks in a few pieces; tasks that no row counts are in the last."""
     events = events or _NONE
     numbers = np.asarray(rounds["round"])
     row = np.searchsorted(numbers, np.asarray(events["round"]))

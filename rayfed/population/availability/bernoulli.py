@@ -145,11 +145,11 @@ class Bernoulli(Availability):
     ----------
     p : float or mapping
         Probability of being available, for all clients; or what it goes by,
-        ``{by: rows, bias: 0.8}``. By ``rows``, clients with many rows are there most often:
+        ``{by: rows, bias: 0.8}``. By ``rows``, clients with many rows are available most often:
         ``(n / max n)^bias``; by ``few-rows`` those with few: ``(min n / n)^bias``. By
         ``lowest-label`` those without the low labels, ``1 - bias + bias l / (C - 1)`` with the
         lowest label l of C; by ``labels`` those with many: ``1 - bias + bias k / C`` with k
-        labels. By ``label-turns`` a client is there for sure while the phase of a cycle lies
+        labels. By ``label-turns`` a client is always available while the phase of a cycle lies
         between its lowest and its highest label, else with probability ``1 - bias``. By
         ``lognormal`` it is random: a lognormal number with sigma ``-log(1 - bias)``, over the
         largest of all. ``wave: true`` multiplies all by ``0.5 + 0.4 sin(2 pi t / cycle)``, with t

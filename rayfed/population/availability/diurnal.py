@@ -98,7 +98,7 @@ class Diurnal(Availability):
             text = f"found {self.jitter_h:g}; give less than {shortest / _HOUR_S / 2:g}"
             raise ScenarioError("jitter_h", f"{text}, so that windows neither vanish nor meet")
         if len({isinstance(zone, Zone) for zone in self.zones}) > 1:
-            text = "found zones with shares beside numbers, one for each client; give one kind"
+            text = "found both zones with shares and numbers, one for each client; give one kind"
             raise ScenarioError("zones", text)
 
     def check(self, population: PopulationInfo) -> None:

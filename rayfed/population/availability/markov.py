@@ -64,7 +64,7 @@ class Outages(Availability):
     """Regions fail, each on its own, and all clients of a region are away until it is up again.
 
     The times that a region is up and down are exponential, as those of a client of `markov`. The
-    seed says which client is in which region; regions have equal sizes, to one client.
+    seed assigns clients to regions; regions have equal sizes, to one client.
 
     Parameters
     ----------

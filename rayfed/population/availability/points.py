@@ -62,9 +62,9 @@ class Points:
                 nearest = np.where(points > until, points, np.inf).min(axis=1)
             else:
                 nearest = np.where(points <= until, points, -np.inf).max(axis=1)
-            there = np.isfinite(nearest)
-            found[pending[there]] = nearest[there]
-            pending = pending[~there]
+            reached = np.isfinite(nearest)
+            found[pending[reached]] = nearest[reached]
+            pending = pending[~reached]
         return np.asarray(found)
 
     def _cell_of(self, t: Floats) -> Ints:

@@ -146,7 +146,7 @@ def read(table: TraceFile, repeat_s: float | None, names: Sequence[str] | None =
 def _check_units(table: TraceFile, first_s: float, last_s: float, repeat_s: float | None) -> None:
     """Refuse times that do not begin with the trace, and seconds that seem to be milliseconds.
 
-    A study begins at 0 s, and nobody would be available for decades.
+    A study begins at 0 s, and no client would be available for decades.
     """
     epoch = of_epoch(first_s)
     if epoch:
@@ -210,7 +210,7 @@ class AvailabilityTrace(Availability):
     file : str
         A CSV or Parquet file, relative to the scenario.
     repeat_s : float, optional
-        Virtual seconds after which the trace starts again, at least one; if None, nobody is
+        Virtual seconds after which the trace starts again, at least one; if None, no client is
         available after its end.
     shift_s : float, optional
         Whole multiples of it are what clients with the same device are shifted by:
@@ -276,7 +276,7 @@ class AvailabilityTrace(Availability):
     def _dealt(self, ids: Ints, population: PopulationInfo) -> tuple[Ints, Floats]:
         """Return the device (K,) of each client, and its shift in seconds."""
         held = self._intervals
-        if held.clients is not None:  # whom the file does not name has the device that never opens
+        if held.clients is not None:  # clients not in the file have the device that never opens
             at = np.minimum(np.searchsorted(held.clients, ids), held.count - 1)
             return np.where(held.clients[at] == ids, at, held.count), np.zeros(len(ids))
         place = Key(population.seed, "availability/device").permutation(population.count)(ids)

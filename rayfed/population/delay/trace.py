@@ -62,7 +62,7 @@ class DelayTrace(Delay):
     def named(self, names: Sequence[str]) -> DelayTrace:
         """Return the delay of clients with these names; see `Delay.named`."""
         if self._own is None:
-            return self  # the file names nobody, and is read once for all seeds
+            return self  # the file names no clients, and is read once for all seeds
         bound = replace(self)
         object.__setattr__(bound, "_names", tuple(names))
         _ = bound._own  # a name that is no client's is refused here

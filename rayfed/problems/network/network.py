@@ -27,7 +27,7 @@ class Network(NetworkSettings):
     Parameters
     ----------
     model : str, mapping, class or callable
-        The name of a built-in model, ``package.module:Class`` of a ``torch.nn.Module`` beside the
+        The name of a built-in model, ``package.module:Class`` of a ``torch.nn.Module`` next to the
         scenario file, or a mapping of that ``name`` and arguments of the constructor. In Python
         also a class, or a function that returns a module. A constructor that names the arguments
         ``inputs`` and ``outputs`` gets the shape of a row and the number of outputs.
@@ -94,7 +94,7 @@ def need_torch() -> None:
     Raises
     ------
     LibraryMissing
-        One line that says what to install.
+        One line with the command of the installation.
     """
     missing = [name for name in ("torch", "array_api_compat") if find_spec(name) is None]
     if missing:

@@ -367,7 +367,7 @@ def _retried(read: Callable[[], _T], run: Path) -> _T:
         try:
             return read()
         except (Damaged, OSError, ValueError):  # Arrow's are among these
-            if leases.is_left(run):
+            if leases.is_orphaned(run):
                 break
             time.sleep(_PAUSE_S)
     return read()

@@ -26,7 +26,7 @@ import numpy as np
 from rayfed.clients.store import PIECE, StateRows
 from rayfed.core.announced import Parts
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.entries import Damaged, Entry, check, described, entries, is_whole, sealed
+from rayfed.core.entries import Damaged, Entry, check, described, entries, is_unchanged, sealed
 from rayfed.core.errors import RunFailed
 from rayfed.core.files import read_json
 from rayfed.core.inside import opened
@@ -217,7 +217,7 @@ class Checkpoints:
             return None
         except (OSError, ValueError) as error:
             raise Damaged(f"{name} is not what was written") from error
-        if not isinstance(manifest, dict) or not is_whole(manifest):
+        if not isinstance(manifest, dict) or not is_unchanged(manifest):
             raise Damaged(f"{name} is not what was written")
         return manifest
 

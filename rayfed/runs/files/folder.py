@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, many
 from rayfed.core.inside import NotRegular
-from rayfed.core.leases import LOCK, Leased, is_mine
+from rayfed.core.leases import LOCK, Leased, is_own_lease
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
@@ -86,7 +86,7 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
             try:
                 held.enter_context(store.lease(folder / LOCK))
             except Leased as error:
-                if is_mine(folder / LOCK):
+                if is_own_lease(folder / LOCK):
                     text = _MINE
                 raise ScenarioError(shown(folder), text) from error
             _wait_for_drivers(folder, tell)

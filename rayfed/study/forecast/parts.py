@@ -85,7 +85,7 @@ def _few(run: Run) -> bool:
 
 def _asks_others(run: Run) -> bool:
     rule = run.participation
-    again = rule.asks_again and not run.training.algorithm.asynchronous
+    again = rule.may_retry and not run.training.algorithm.asynchronous
     return rule.retry == "other" and (rule.retries > 0 or again)
 
 
@@ -254,7 +254,7 @@ def _channel(run: Run) -> Iterator[Part]:
         yield Part("uplink", f"'{stage.name}'", needs, stage.removes, out)
         if memory is not None:
             needs = memory.needs | where({SIZES: memory.at_server})
-            removes = where({THIS_ROUND: memory.at_server, ONE_SIZE: memory.whole_first})
+            removes = where({THIS_ROUND: memory.at_server, ONE_SIZE: memory.exact_first})
             yield Part("uplink", f"'{memory.name}'", needs, memory.removes | removes, out)
     for stage in channel.downlink:
         memory = stage.memory if isinstance(stage, Codec) else None

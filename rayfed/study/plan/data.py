@@ -221,7 +221,7 @@ class Loader:
             and dataset.learns_of(table)
         ):
             learned = Learned(dataset, table, parts)
-            table, key = learned.whole(), (key, how)
+            table, key = learned.all_rows(), (key, how)
         name = self._rows(key, table, wanted)
         shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
         partition = wanted.partition
@@ -503,4 +503,4 @@ def looked_at(
         data = replace(whole, server=server)
         counts.append((server.total("test"), whole.server.total("test"), "test"))
     words = ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)
-    return data, None if all(map(subsample.whole, PARTS)) else subsample, words
+    return data, None if all(map(subsample.takes_all, PARTS)) else subsample, words

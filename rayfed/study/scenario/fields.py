@@ -354,7 +354,7 @@ def _hint(hint: Any, name: str, default: Any) -> Any:
 def _annotated(hint: Any, name: str, default: Any) -> Any:
     """Return an annotated type hint for pydantic from a mark of this package, if there is one."""
     for mark in hint.__metadata__:
-        if isinstance(mark, plugins.BesideScenario):
+        if isinstance(mark, plugins.ScenarioPath):
             return Annotated[hint, AfterValidator(absolute)]
         if isinstance(mark, plugins.SomeOf):
             return Annotated[Any, SettingsOf(plugins.load(mark.of), some=True)]

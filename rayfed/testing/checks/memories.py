@@ -14,7 +14,7 @@ _K, _P = 4, 6
 def check_rows(memory: Memory) -> None:
     """Check that a row has the same bits alone and with others, and keeps its type."""
     rng = np.random.default_rng(3)
-    first = np.arange(_K) % 2 == 0 if memory.whole_first else np.zeros(_K, bool)
+    first = np.arange(_K) % 2 == 0 if memory.exact_first else np.zeros(_K, bool)
     v, kept = rng.standard_normal((2, _K, _P)).astype(np.float32)
     whole = memory.sent(v, kept, _halved, first)
     for rows in whole:
@@ -33,7 +33,7 @@ def check_mean(memory: Memory) -> None:
     kept, server = np.zeros((_K, _P)), np.zeros(_P)
     for round in range(3):
         v = rng.standard_normal((_K, _P))
-        first = np.full(_K, memory.whole_first and round == 0)
+        first = np.full(_K, memory.exact_first and round == 0)
         sent, kept = memory.sent(v, kept, np.copy, first)
         mean, server = memory.received(weights @ sent, weights @ sent, server)
         text = f"{memory}: round {round + 1}: the mean {mean} is not {weights @ v}"
@@ -45,7 +45,7 @@ def check_lags(memory: Memory) -> None:
     v = np.random.default_rng(5).standard_normal((1, _P))
     kept, server, means = np.zeros((1, _P)), np.zeros(_P), []
     for round in range(400):
-        first = np.full(1, memory.whole_first and round == 0)
+        first = np.full(1, memory.exact_first and round == 0)
         sent, kept = memory.sent(v, kept, _halved, first)
         mean, server = memory.received(sent[0], sent[0], server)
         means.append(mean)

@@ -46,12 +46,12 @@ class Walk:
     hop_s: Annotated[float, Ge(0)] = 0.0
     speed_m_s: Annotated[float, Gt(0)] | None = None
 
-    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+    def chances(self, graph: Graph, source: Ints, target: Ints) -> Floats:
         """Return the probabilities (E,) of moves along links, without laziness.
 
         Parameters
         ----------
-        here, there : (E,) array of int
+        source, target : (E,) array of int
             Ends of links of the graph.
         """
         raise NotImplementedError
@@ -83,10 +83,10 @@ class Walk:
 
         graph = graph.listed()  # all links are needed, so list them once
         links = graph.links
-        here, there = np.concatenate([links, links[:, ::-1]]).T
-        chances = self._lazily(self.chances(graph, here, there))
+        source, target = np.concatenate([links, links[:, ::-1]]).T
+        chances = self._lazily(self.chances(graph, source, target))
         size = (graph.count, graph.count)
-        moves = csr_array((chances, (here, there)), shape=size)
+        moves = csr_array((chances, (source, target)), shape=size)
         stay = 1.0 - moves.sum(axis=1)
         stay[stay < _ROUNDING] = 0.0  # 6 * (1/6) < 1 in floating point would hide a period
         made = csr_array(moves + diags_array(stay))
@@ -116,13 +116,13 @@ class Walk:
             raise ScenarioError("", f"{text}; set lazy, or periodic to lazy")
         return replace(self, lazy=_HALF)
 
-    def seconds(self, graph: Graph, here: int, there: int) -> float:
+    def seconds(self, graph: Graph, source: int, target: int) -> float:
         """Return the virtual seconds of a move; staying takes none."""
-        if here == there:
+        if source == target:
             return 0.0
         if self.speed_m_s is None:
             return self.hop_s
-        return graph.distance(here, there) / self.speed_m_s
+        return graph.distance(source, target) / self.speed_m_s
 
     def _lazily(self, chances: Floats) -> Floats:
         return (1.0 - self.lazy) * chances
@@ -137,9 +137,9 @@ class UniformWalk(Walk):
 
     name: ClassVar[str] = "uniform"
 
-    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+    def chances(self, graph: Graph, source: Ints, target: Ints) -> Floats:
         """Return one over the degree of the current client."""
-        return np.asarray(1.0 / graph.degrees(here))
+        return np.asarray(1.0 / graph.degrees(source))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +153,9 @@ class Metropolis(Walk):
 
     name: ClassVar[str] = "metropolis"
 
-    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+    def chances(self, graph: Graph, source: Ints, target: Ints) -> Floats:
         """Return one over the larger degree of the two ends."""
-        return np.asarray(1.0 / np.maximum(graph.degrees(here), graph.degrees(there)))
+        return np.asarray(1.0 / np.maximum(graph.degrees(source), graph.degrees(target)))
 
 
 @dataclass(frozen=True)
@@ -216,9 +216,9 @@ class Walker:
         reached = np.cumsum(chances)
         return int(ids[np.searchsorted(reached, u * reached[-1], side="right")])
 
-    def seconds(self, here: int, there: int, round: int, time_s: float = 0.0) -> float:
+    def seconds(self, source: int, target: int, round: int, time_s: float = 0.0) -> float:
         """Return the virtual seconds of a move; staying takes none."""
-        return self.rule.seconds(self.graphs.at(round, time_s), here, there)
+        return self.rule.seconds(self.graphs.at(round, time_s), source, target)
 
     @property
     def _key(self) -> Key:

@@ -56,10 +56,10 @@ class Matrix(Walk):
         np.savetxt(file, moves, delimiter=",")
         return cls(path=str(file))
 
-    def chances(self, graph: Graph, here: Ints, there: Ints) -> Floats:
+    def chances(self, graph: Graph, source: Ints, target: Ints) -> Floats:
         """Return the entries of the matrix."""
         codes, entries = self._entries
-        wanted = np.asarray(here) * self._matrix.shape[0] + there
+        wanted = np.asarray(source) * self._matrix.shape[0] + target
         place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
         return np.asarray(np.where(codes[place] == wanted, entries[place], 0.0))
 
@@ -134,7 +134,7 @@ def _read(path: Path) -> csr_array[Any]:
 def _sparse(held: Mapping[str, Array]) -> tuple[Floats, tuple[Ints, Ints], tuple[int, int]]:
     """Return entries (E,), their rows and columns (E,), and the shape of a matrix.
 
-    SciPy trusts the indices of a file, and writes beside its arrays where they are wrong.
+    SciPy trusts the indices of a file, and writes outside its arrays where they are wrong.
 
     Parameters
     ----------

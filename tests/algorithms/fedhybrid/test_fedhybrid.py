@@ -302,7 +302,11 @@ def test_an_error_says_which_of_several_it_is(mixed):
     ("problem", "settings", "message"),
     [
         ({"name": "mlp"}, {"newton": 1}, "newton.*'mlp' has no Hessian; use newton: 0"),
-        ({"name": "mlp"}, {"steps": "theorem"}, "steps.*nobody knows how curved 'mlp' can be"),
+        (
+            {"name": "mlp"},
+            {"steps": "theorem"},
+            "steps.*no bound on the curvature of 'mlp' is known",
+        ),
         (
             {"dataset": {"name": "synthetic", "features": 2500, "classes": 3, "samples": 12}},
             {"newton": 1},

@@ -23,9 +23,9 @@ def test_intervals_count_as_far_as_they_are_inside(client, start, end, seconds):
 
 def test_what_is_not_recorded_is_not_known():
     ids = np.arange(AWAY_CLIENTS + 5)
-    assert not Absence(None).knows(ids).any()
+    assert not Absence(None).covers(ids).any()
     assert Absence(None).seconds(ids[:1], np.zeros(1), np.ones(1)).tolist() == [0]
     nobody = {name: values[:0] for name, values in AWAY.items()}
-    assert Absence(nobody).knows(ids).all()
-    assert Absence(AWAY).knows(ids[:10]).all()
-    assert np.flatnonzero(Absence(AWAY).knows(ids)).tolist() == list(range(8))  # the lowest ids
+    assert Absence(nobody).covers(ids).all()
+    assert Absence(AWAY).covers(ids[:10]).all()
+    assert np.flatnonzero(Absence(AWAY).covers(ids)).tolist() == list(range(8))  # the lowest ids

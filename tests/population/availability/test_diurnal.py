@@ -170,7 +170,7 @@ def test_a_plan_gives_the_offsets_and_the_clock_waits_for_the_night(mixed):
 
 WRONG = {
     "zones: found 2 numbers for 13 clients; give one for each": {"zones": [1, 2]},
-    "zones: found zones with shares beside numbers": {"zones": [{"utc_h": 1}, 2]},
+    "zones: found both zones with shares and numbers": {"zones": [{"utc_h": 1}, 2]},
     r"zones: found \[\]; it should be a list of at least 1": {"zones": []},
     r"zones\.0: found 99": {"zones": [99]},
     r"zones\.1\.utc: unknown key 'utc'; did you mean 'utc_h'": {"zones": [{}, {"utc": 1}]},

@@ -408,7 +408,9 @@ def test_files_without_weights_are_refused(tmp_path):
     with pytest.raises(ScenarioError, match="No such file or directory; give torch"):
         bind(init=tmp_path / "missing.pt")
     torch.save(Pixels(3), tmp_path / "whole.pt")  # pickled code is never run
-    with pytest.raises(ScenarioError, match=r"holds objects beside tensors.*save the state dict"):
+    with pytest.raises(
+        ScenarioError, match=r"holds objects other than tensors.*save the state dict"
+    ):
         bind(init=tmp_path / "whole.pt")
     torch.save({"net": Pixels(3).state_dict(), "epoch": 3}, tmp_path / "other.pt")
     with pytest.raises(ScenarioError, match=r"holds no weights.*; it holds net, epoch"):

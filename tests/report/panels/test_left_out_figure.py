@@ -31,7 +31,7 @@ def results(tmp_path, run_writer, rows):
 def test_a_line_is_the_mean_over_seeds_of_those_that_recorded_it(results):
     figure = left_out(results)
     assert means(figure) == {"a": ([1, 2], [3, 5]), "b": ([2], [9])}
-    assert figure.layout.yaxis.title.text == "norm of what compression left out"
+    assert figure.layout.yaxis.title.text == "norm of compression errors"
     panel = LeftOutPanel(PageSource(results))
     assert panel.applies
     assert panel.names == {"a", "b"}

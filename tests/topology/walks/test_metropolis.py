@@ -195,10 +195,10 @@ def test_a_walker_follows_links_alone():
     graphs = Graphs(Random(p=0.3, every=2, loss=0.1), 15, 0)
     walker = Walker(graphs, UniformWalk())
     seen = [walker.first(), *way(walker, 150)]
-    for round, (here, there) in enumerate(pairwise(seen), start=1):
-        assert there in graphs.at(round).neighbours(here)
-        around = walker.neighbours(here, round).tolist()
-        assert around == sorted({here, *graphs.at(round).neighbours(here).tolist()})
+    for round, (source, target) in enumerate(pairwise(seen), start=1):
+        assert target in graphs.at(round).neighbours(source)
+        around = walker.neighbours(source, round).tolist()
+        assert around == sorted({source, *graphs.at(round).neighbours(source).tolist()})
     assert len(set(seen)) > 10
 
 

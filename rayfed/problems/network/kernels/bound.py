@@ -26,9 +26,9 @@ from rayfed.problems.network.kernels.module import (
     check_rows,
     check_writes,
     generator_of,
-    kept,
     loaded,
     make,
+    preserved,
     takes_integers,
 )
 from rayfed.problems.network.kernels.stacked import device_of, stacked
@@ -378,8 +378,8 @@ class BoundNetwork(NetworkSettings):
         flat = self._flat(models.dtype, training)
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
-        drawing = kept(generator if training else None)
-        with _one_thread(), self._deterministic(), flat.lent(), drawing:
+        drawing = preserved(generator if training else None)
+        with _one_thread(), self._deterministic(), flat.released(), drawing:
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():
@@ -461,7 +461,7 @@ def _shape(network: NetworkSettings, shape: tuple[int, ...]) -> tuple[int, ...]:
     Raises
     ------
     ScenarioError
-        If the shape that is given does not fit, or channels come last and no shape says so.
+        If the shape that is given does not fit, or channels come last and no shape declares it.
     """
     last = len(shape) == 3 and shape[2] in _CHANNELS and min(shape[:2]) > _CHANNELS[-1]
     if last and not network.shape:

@@ -68,7 +68,7 @@ def _steps(sequence: nn.Sequential) -> tuple[list[Step], set[nn.Module]]:
 
 
 def _plain(part: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a module is of PyTorch's own class and nobody listens to it."""
+    """Whether a module is of PyTorch's own class and without hooks."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return type(part) is kind and not any(getattr(part, name) for name in hooks)
 
@@ -106,7 +106,7 @@ def _convolved(conv: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def _usual(conv: nn.Conv2d, x: Tensor) -> bool:
-    """Whether x is a batch of images in single precision, also within, and nobody listens now."""
+    """Whether x is a batch of images in single precision, also within, and without hooks now."""
     single = x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return single and x.ndim == 4 and _plain(conv, nn.Conv2d)
 
@@ -156,8 +156,8 @@ def _twice(weight: Tensor) -> Tensor:
 
 def _where(slope: Tensor, difference: Tensor) -> Tensor:
     """Return a slope where a difference is positive, 0 elsewhere, in the time of a product."""
-    kept: Tensor = torch.ops.aten.threshold_backward(slope.contiguous(), difference, 0)
-    return kept
+    masked: Tensor = torch.ops.aten.threshold_backward(slope.contiguous(), difference, 0)
+    return masked
 
 
 class _Convolution(torch.autograd.Function):

@@ -24,7 +24,7 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
     """Return where each trained parameter is in the flat model.
 
     They are in the order of ``torch.nn.utils.parameters_to_vector``, without those that are frozen:
-    by name, or since the module says that they need no gradient. The running statistics of
+    by name, or since the module declares that they need no gradient. The running statistics of
     BatchNorm follow.
 
     Raises
@@ -130,7 +130,7 @@ class Flat:
             parameter.requires_grad_(True)
 
     def load(self, model: Tensor, keep: bool) -> None:
-        """Compute with a model (p,), within `lent`: with a copy, or where it lies.
+        """Compute with a model (p,), within `released`: with a copy, or where it lies.
 
         It is copied unless it lies at the start of a cache line, since the bits of a result may
         depend on its place.
@@ -149,7 +149,7 @@ class Flat:
             self._compute_with(model)
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def released(self) -> Iterator[None]:
         """Hold no model afterwards, nor the stack that it is part of."""
         try:
             yield

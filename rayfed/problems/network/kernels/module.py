@@ -64,7 +64,7 @@ def _judge(name: str, found: Any) -> None:
 
 
 def _returns_module(function: Any) -> bool:
-    """Return whether the annotation of a function says that it returns a module."""
+    """Return whether a function is annotated as returning a module."""
     try:
         returned = get_type_hints(inspect.unwrap(function)).get("return")
     except Exception:  # annotations may name what is not there
@@ -158,7 +158,7 @@ def takes_integers(network: NetworkSettings, module: nn.Module, shape: tuple[int
         try:
             _scores(network, module, shape, 2, torch.int64)
         except ScenarioError:
-            return False  # `check_rows` says why floats will not do
+            return False  # `check_rows` explains why floats fail
         return True
     return False
 
@@ -175,7 +175,7 @@ def check_rows(
         from another generator than PyTorch's.
     """
     module.train()
-    with kept(torch.default_generator), torch.no_grad():
+    with preserved(torch.default_generator), torch.no_grad():
         scores = _scores(network, module, shape, 2)
         torch.default_generator.manual_seed(0)
         before = torch.get_rng_state()
@@ -205,7 +205,7 @@ def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, 
         If it puts other tensors in their places, which no gradient would reach.
     """
     parameters = list(module.parameters())
-    with kept(torch.default_generator), torch.no_grad():
+    with preserved(torch.default_generator), torch.no_grad():
         for parameter in parameters:
             parameter.mul_(1000)
         before = [(p.data_ptr(), p._version, p.clone()) for p in parameters]
@@ -270,13 +270,13 @@ def shown(network: NetworkSettings) -> str:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Let torch's own generator draw from a seed, and leave it as it was."""
-    with kept(torch.default_generator):
+    with preserved(torch.default_generator):
         torch.default_generator.manual_seed(seed)
         yield
 
 
 @contextmanager
-def kept(generator: torch.Generator | None) -> Iterator[None]:
+def preserved(generator: torch.Generator | None) -> Iterator[None]:
     """Leave a generator as it was, if there is one."""
     before = None if generator is None else generator.get_state()
     try:

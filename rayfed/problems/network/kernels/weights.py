@@ -22,7 +22,7 @@ FLAT = "x"
 """Name of the flat model in a ``model.npz``."""
 _HOLDERS = ("state_dict", "model_state_dict", "model")  # of training scripts' checkpoints
 _REMEDY = "give torch, a model.npz, a .safetensors file or a state dict (.pt)"
-_COUNT = "n_averaged"  # which averaged models have beside their module
+_COUNT = "n_averaged"  # an entry of averaged models besides their module
 
 
 def with_file(
@@ -93,7 +93,7 @@ def _loaded(path: Path, name: str) -> Any:
     except UnpicklingError as error:
         if not packed:
             raise ValueError("it is no archive of PyTorch's") from error
-        text = f"{name} holds objects beside tensors, which could run code when they are loaded"
+        text = f"{name} holds objects other than tensors, which could run code when they are loaded"
         remedy = "save the state dict alone: torch.save(module.state_dict(), file)"
         raise ScenarioError(_PLACE, f"{text}; {remedy}") from error
 
@@ -109,7 +109,7 @@ def _safetensors(path: Path, name: str) -> dict[str, Tensor]:
 
 
 def _inside(found: Any, depth: int = 0) -> dict[str, Tensor] | None:
-    """Return the state dict that a file is, or that a checkpoint holds beside other things.
+    """Return the state dict that a file is, or that a checkpoint holds among other entries.
 
     What lies deeper than checkpoints have it is not looked for: a mapping may hold itself.
     """

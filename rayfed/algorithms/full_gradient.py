@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 SHARE = "share"
-"""Name of the scalar that says how much of F a client stands for."""
+"""Name of the scalar with the share of F of a client."""
 
 
 def terms(clients: Clients, **rows: Array) -> dict[str, Array]:
@@ -58,13 +58,13 @@ def total(reply: Reply, name: str) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole(Algorithm):
+class FullGradient(Algorithm):
     """Base of methods that step along derivatives of F and take no local steps.
 
     Parameters
     ----------
     local : Solver
-        No steps of it are taken; its ``batch`` says how many rows are read in the time of a step
+        No steps of it are taken; its ``batch`` is the number of rows read in the time of a step
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
@@ -81,7 +81,7 @@ class Whole(Algorithm):
             what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
             raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
 
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> Whole:
+    def bound(self, shards: Shards, population: Population, objective: Objective) -> FullGradient:
         """Return the algorithm as it is.
 
         Raises
@@ -111,5 +111,5 @@ class Whole(Algorithm):
 
     def slope(self, clients: Clients, x: Array) -> Upload:
         """Client function: the gradient of F_i at x (p,); upload (K, p)."""
-        kept = {"x": namespace(x).tile(x, (len(clients.ids), 1))} if self.curved else {}
-        return Upload(terms(clients, gradient=clients.gradient(x)), state=kept)
+        new_state = {"x": namespace(x).tile(x, (len(clients.ids), 1))} if self.curved else {}
+        return Upload(terms(clients, gradient=clients.gradient(x)), state=new_state)
