@@ -129,7 +129,8 @@ def test_a_method_with_stages_is_its_pseudo_code(name, weights, cohort, stages):
 
 
 @pytest.mark.parametrize(("name", "uplink"), [
-    pytest.param("fedvarp", [TOP], marks=pytest.mark.guard), ("fedvarp", [CLIP]), ("feddyn", [TOP]), ("feddyn", [CLIP]),
+    pytest.param("fedvarp", [TOP], marks=pytest.mark.guard),
+    ("fedvarp", [CLIP]), ("feddyn", [TOP]), ("feddyn", [CLIP]),
     ("feddyn", [{"name": "rand-k", "k": 5}]), ("mifa", [TOP]), ("scaffold", [CLIP]),
     ("fedvarp", [{"name": "rand-k", "k": 4, "unbiased": False}]), ("ca2fl", [TOP]),
 ])  # fmt: skip
