@@ -16,8 +16,8 @@ from rayfed.report.figures.style import NAMED
 FAULTY = "x-thin"  # symbol of clients that are faulty
 MOST_DOTS = 200  # clients beyond this are taken together
 _LETTERS, _SHORT = 18, 3  # of a name, and of one that may lie where many stand side by side
-PATTERNS = {"late": "/", "dropped": "x", "unfinished": "."}
-"""How bars of work are drawn whose replies were not used."""
+PATTERNS = {"late": "/", "dropped": "x", "unfinished": ".", "communicating": "|"}
+"""Patterns of bars: tasks whose replies were not used, and time on the network."""
 TENTHS = [str(k) for k in range(1, 11)]
 WORDS = {
     "computing": "computing",

@@ -102,9 +102,10 @@ def bars(
     """Add bars without a frame, with a pattern of the background's colour if `shape` names one."""
     marker: dict[str, Any] = {"color": colour, "line": NO_LINE}
     if shape:
+        # Plotly finds no contrast to colours of each bar, which "overlay" asks for.
         marker["pattern"] = {
-            "shape": shape, "fillmode": "overlay", "size": 6, "solidity": 0.25,
-            "fgcolor": LIGHT["background"],
+            "shape": shape, "fillmode": "replace", "size": 6, "solidity": 0.25,
+            "bgcolor": colour, "fgcolor": LIGHT["background"], "fgopacity": 0.5,
         }  # fmt: skip
     mark(figure, "bar", part, hover, **{"x": x, "y": y, "marker": marker, **is_})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,28 +10,22 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import marks
-from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows, tenths
-from rayfed.report.figures.labels import plain
+from rayfed.report.figures import charts, marks
+from rayfed.report.figures.clients import WORDS, clients_in_rows, tenths
 from rayfed.report.figures.palette import LIGHT
-from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, scale, spans_decades
+from rayfed.report.figures.style import algorithm_styles, canvas, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.read import units
-from rayfed.report.read.curves import X_AXES, Axis, thin
+from rayfed.report.read.curves import X_AXES, Axis
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.usage import FAILED, STATES, Usage
 
 MOST_ROWS = 60  # clients beyond this are taken together
-_LEAST_TEXT = 5.0  # percent of the width from which a part is labelled
 _TEXT = 11
-_ROW, _MARGINS = 30, 64  # pixels
+_ROW, _WASTE_ROW, _ENERGY_ROW = 34, 58, 38  # pixels
 _GREYS = {"finished": "strip", "idle": "waiting", "away": "background"}
 _TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
-_WASTE_ROW = 58  # pixels
 _ENERGY = Axis("energy_j", "energy", (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9)))
-_TIMES_HEIGHT = 320
-_MOST = 400  # points of a line
-_OUTSIDE = 0.005  # share of the values at each end for which the axis is not made longer
 _ROUNDING = 1e-9  # relative to the longest time
 _ROOM = 1.9  # the axis against the longest bar: there is text behind it
 
@@ -58,11 +52,13 @@ def utilisation(results: Results) -> go.Figure:
     if not len(shares):
         raise marks.NothingToDraw("no run recorded what its clients did")
     styles = algorithm_styles(results)
-    figure = canvas(_MARGINS + (_ROW + 4) * len(shares), barmode="stack", bargap=0.3)
-    names = [plain(str(name)) for name in shares.index]
-    _stack(figure, names, shares, [styles[str(name)].light for name in shares.index])
-    marks.rows_down(figure, names)
-    return figure
+    names = list(map(str, shares.index))
+    figure = charts.rows(names, _ROW, bargap=0.3, uniformtext={"mode": "hide", "minsize": _TEXT})
+    _add_states(figure, shares, [styles[name].light for name in names])
+    written = {"texttemplate": "%{x:.0f} %", "textfont": {"color": LIGHT["ink"], "size": _TEXT}}
+    figure.update_traces(written | marks.INSIDE)
+    figure.update_traces(textfont_color=LIGHT["background"], selector=_part("computing"))
+    return figure.update_traces(texttemplate="", selector=_part("communicating"))
 
 
 def algorithm_shares(results: Results) -> pd.DataFrame:
@@ -104,11 +100,10 @@ def utilisation_of_clients(results: Results, name: str, seed: int) -> go.Figure:
         text = f"{len(seconds):,} clients are taken together in tenths of equal speed rank. "
         note, seconds = text + note, tenths(seconds)
     shares = seconds.div(seconds.sum(axis=1), axis=0)
-    height = _MARGINS + (_ROW if many else 18) * len(shares)
-    figure = canvas(max(200, height), barmode="stack", bargap=0.22)
-    colours = [algorithm_styles(results)[name].light] * len(shares)
     names = _TENTHS if many else run.called(shares.index)
-    _stack(figure, np.arange(len(shares)), shares, colours, None if many else names)
+    figure = canvas(max(200, 64 + (30 if many else 18) * len(shares)), barmode="stack", bargap=0.22)
+    _add_states(figure, shares, algorithm_styles(results)[name].light, "" if many else "client ")
+    figure.update_traces(customdata=names)
     clients_in_rows(figure, names)
     if many:
         figure.update_yaxes(title_text="")
@@ -133,31 +128,29 @@ def _never_asked(run: RunRecord) -> str:
     return f"{never:,} of {count:,} clients {'was' if never == 1 else 'were'} never asked."
 
 
-def _stack(
-    figure: go.Figure, rows: Any, shares: pd.DataFrame, colours: list[str], ids: Any = None
-) -> None:
-    """Add a bar for each row: its states one after the other, in percent."""
-    away = shares["away"].notna().any()
-    for state in STATES if away else STATES[:-1]:
-        words = WORDS[state] if away or state != "idle" else f"{WORDS[state]}, or away"
-        values = 100 * shares[state].fillna(0.0).to_numpy(float)
-        text = [f"{v:.0f} %" if v >= _LEAST_TEXT else "" for v in values]
-        bare = state == "communicating" or ids is not None  # too thin, or on a pattern
-        ink = LIGHT["background" if state == "computing" else "ink"]
-        client = "" if ids is None else "client %{customdata}<br>"
-        marks.bars(
-            figure, state, values.round(4), rows, LIGHT[_GREYS[state]] if state in _GREYS else
-            colours, f"{client}{words}: %{{x:.3~g}} %", "|" * (state == "communicating"),
-            orientation="h", name=words, customdata=ids, text=None if bare else text,
-            textfont={"color": ink, "size": _TEXT}, **marks.INSIDE,
-        )  # fmt: skip
-    finer = {"pattern_size": 4, "pattern_solidity": 0.5}
-    figure.update_traces(marker=finer, selector={"meta": {"part": "communicating"}})
+def _states(shares: pd.DataFrame) -> dict[str, str]:
+    """Return the recorded states and their names."""
+    if shares["away"].notna().any():
+        return WORDS
+    return {s: WORDS[s] for s in STATES[:-1]} | {"idle": f"{WORDS['idle']}, or away"}
+
+
+def _add_states(figure: go.Figure, shares: pd.DataFrame, colours: Any, of: str = "") -> None:
+    """Add a bar for each row of shares, from 0 to 1: its states, in percent."""
+    states = _states(shares)
+    fills = {s: LIGHT[_GREYS[s]] if s in _GREYS else colours for s in states}
+    client = f"{of}%{{customdata}}<br>" if of else ""
+    lengths = 100 * shares.fillna(0.0)
+    hover = f"{client}{{part}}: %{{x:.3~g}} %"
+    charts.parts(figure, np.arange(len(shares)), lengths, fills, hover, states)
     rim = {"line": {"width": 1, "color": LIGHT["waiting"]}}
-    figure.update_traces(marker=rim, selector={"meta": {"part": "away"}})
+    figure.update_traces(marker=rim, selector=_part("away"))
     figure.update_xaxes(title_text="share of the simulated time (%)", range=[0, 100])
-    # Numbers that would have to shrink to fit are left out.
-    figure.update_layout(uniformtext={"mode": "hide", "minsize": _TEXT})
+
+
+def _part(name: str) -> dict[str, Any]:
+    """Return the selector of a part's bars."""
+    return {"meta": {"part": name}}
 
 
 class UtilisationPanel(FigurePanel):
@@ -173,9 +166,7 @@ class UtilisationPanel(FigurePanel):
     @property
     def key(self) -> list[tuple[str, str]]:
         """The key of the bars: the class of each box, and its meaning."""
-        away = algorithm_shares(self.results)["away"].notna().any()
-        words = WORDS | ({} if away else {"idle": f"{WORDS['idle']}, or away"})
-        return [(state, text) for state, text in words.items() if away or state != "away"]
+        return list(_states(algorithm_shares(self.results)).items())
 
     @property
     def colour(self) -> str:
@@ -221,22 +212,22 @@ def waste(results: Results) -> go.Figure:
     if not len(computing):
         raise marks.NothingToDraw("no run recorded what its clients did")
     shares = 100 * computing.div(computing.sum(axis=1).replace(0.0, np.nan), axis=0).fillna(0.0)
-    figure = _named_rows(list(map(str, computing.index)))
-    y = np.arange(len(computing), dtype=np.float64) - 0.2
-    _add_works(figure, y, shares, computing, units.duration, FAILED)
-    ends = shares[list(FAILED)].sum(axis=1).to_numpy()
-    _add_ends(figure, y, ends, map(units.duration, computing[list(FAILED)].sum(axis=1)))
+    figure = charts.rows(list(map(str, computing.index)), _WASTE_ROW)
+    y, failed = np.arange(len(computing)) - 0.2, computing[list(FAILED)].sum(axis=1)
+    hover, amounts = "{part}: %{customdata}", computing.map(units.duration)
+    charts.parts(figure, y, shares, _fills(FAILED), hover, about=amounts, width=0.34)
+    vain = shares[list(FAILED)].sum(axis=1).to_numpy()
+    pairs = zip(vain, failed, strict=True)
+    charts.ends(figure, y, vain, [f"{units.share(a / 100)}, {units.duration(b)}" for a, b in pairs])
     sent = bytes_wasted(results).reindex(computing.index)
-    known = sent["share"].notna().to_numpy()
-    below, lost = (y + 0.4)[known], 100 * sent["share"].to_numpy()[known]
-    marks.bars(
-        figure, "bytes", lost.round(4), below, LIGHT["muted"], "bytes in vain: %{x:.3~g} %",
-        orientation="h", name="bytes", width=0.34,
-    )  # fmt: skip
-    _add_ends(figure, below, lost, map(units.size, sent["wasted"][known]))
-    longest = max(ends.max(), lost.max(initial=0.0)) or 1.0
-    figure.update_xaxes(title_text="in vain (%)", range=[0, _ROOM * longest])
-    return figure
+    below, sent = (y + 0.4)[sent["share"].notna()], sent.dropna(subset="share")
+    lost, grey = sent.assign(bytes=100 * sent["share"]), {"bytes": LIGHT["muted"]}
+    charts.parts(figure, below, lost, grey, "bytes in vain: %{x:.3~g} %", width=0.34)
+    known = sent[["share", "wasted"]].to_numpy(float)
+    texts = [f"{units.share(a)}, {units.size(b)}" for a, b in known]
+    charts.ends(figure, below, lost["bytes"].to_numpy(), texts)
+    longest = max(vain.max(), lost["bytes"].max() if len(lost) else 0.0) or 1.0
+    return figure.update_xaxes(title_text="in vain (%)", range=[0, _ROOM * longest])
 
 
 def energy(results: Results) -> go.Figure:
@@ -260,22 +251,24 @@ def energy(results: Results) -> go.Figure:
     joules = energy_by_status(results)
     if not len(joules):
         raise marks.NothingToDraw("no power of clients is known; give a delay trace with watts")
-    figure = _named_rows(list(map(str, joules.index)), 38)
-    whole = joules.sum(axis=1).to_numpy(float)
+    styles, names = algorithm_styles(results), list(map(str, joules.index))
+    figure = charts.rows(names, _ENERGY_ROW)
+    whole, failed = joules.sum(axis=1), joules[list(FAILED)].sum(axis=1)
     unit, worth = _ENERGY.unit(float(whole.max()))
-    y = np.arange(len(joules), dtype=float)
-    styles = algorithm_styles(results)
-    own = [styles[str(name)].light for name in joules.index]
-    _add_works(figure, y, joules / worth, joules, units.energy, ("used", *FAILED), 0.6, own)
-    failed = joules[list(FAILED)].sum(axis=1)
-    texts = [
-        f"{units.energy(all_)}, {units.share(lost / all_ if all_ else 0.0)} in vain"
-        for all_, lost in zip(whole, failed, strict=True)
-    ]
-    _add_texts(figure, y, whole / worth, texts)
+    fills = {"used": [styles[name].light for name in names], **_fills(FAILED)}
+    y, amounts = np.arange(len(joules)), joules.map(units.energy)
+    hover = "{part}: %{customdata}"
+    charts.parts(figure, y, joules / worth, fills, hover, about=amounts, width=0.6)
+    shares = (failed / whole.replace(0.0, np.nan)).fillna(0.0).map(units.share)
+    texts = whole.map(units.energy) + ", " + shares + " in vain"
+    charts.ends(figure, y, whole / worth, texts.tolist())
     top = float(whole.max()) / worth or 1.0
-    figure.update_xaxes(title_text=f"energy of computing ({unit})", range=[0, _ROOM * top])
-    return figure
+    return figure.update_xaxes(title_text=f"energy of computing ({unit})", range=[0, _ROOM * top])
+
+
+def _fills(failed: Iterable[str]) -> dict[str, str]:
+    """Return the colours of tasks whose replies were not used."""
+    return {status: LIGHT.get(status, LIGHT["strip"]) for status in failed}
 
 
 def computing_by_status(results: Results) -> pd.DataFrame:
@@ -298,43 +291,6 @@ def bytes_wasted(results: Results) -> pd.DataFrame:
     found = results.means(lambda run: pd.Series(run.usage.totals, dtype=float)).T
     columns = ["wasted_bytes", "wasted_bytes_share"]
     return found.reindex(columns=columns).set_axis(["wasted", "share"], axis=1)
-
-
-def _add_works(
-    figure: go.Figure, y: Floats, lengths: pd.DataFrame, amounts: pd.DataFrame,
-    text: Callable[[float], str], parts: Sequence[str], width: float = 0.34,
-    own: Sequence[str] = (),
-) -> None:  # fmt: skip
-    """Add a part of each bar for every status of tasks; `own` are the colours of those used."""
-    for status in parts:
-        colour = own if status == "used" else LIGHT.get(status, LIGHT["strip"])
-        marks.bars(
-            figure, status, lengths[status].to_numpy(float).round(6), y, colour,
-            f"{status}: %{{customdata}}", PATTERNS.get(status, ""), orientation="h", name=status,
-            width=width, customdata=[text(float(value)) for value in amounts[status]],
-        )  # fmt: skip
-
-
-def _add_ends(figure: go.Figure, y: Floats, ends: Floats, amounts: Iterable[str]) -> None:
-    """Write percentages and amounts behind the ends of bars."""
-    pairs = zip(ends, amounts, strict=True)
-    _add_texts(figure, y, ends, [f"{units.share(end / 100)}, {amount}" for end, amount in pairs])
-
-
-def _add_texts(figure: go.Figure, y: Floats, ends: Floats, texts: Sequence[str]) -> None:
-    """Write behind the ends of bars."""
-    font, shown = {"size": 12, "color": LIGHT["ink"]}, [f" {text}" for text in texts]
-    marks.texts(figure, "text", ends, y, shown, font, textposition="middle right")
-
-
-def _named_rows(names: Sequence[str], row: int = _WASTE_ROW) -> go.Figure:
-    """Return a canvas with a row for each algorithm."""
-    figure = canvas(_MARGINS + row * len(names), barmode="stack", hovermode="closest")
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names],
-        range=[len(names) - 0.5, -0.5], automargin=True, showgrid=False, nticks=None,
-    )  # fmt: skip
-    return figure
 
 
 class WastePanel(FigurePanel):
@@ -408,7 +364,7 @@ def round_times(results: Results) -> go.Figure:
     what = "round or update" if results.asynchronous else "round"
     title = f"time of a {what} ({scaled['unit']})"
     hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
-    return _rising(results, values, log, hover, title, "them")
+    return charts.steps(results, values, log, hover, title, "them")
 
 
 def staleness(results: Results) -> go.Figure:
@@ -434,7 +390,7 @@ def staleness(results: Results) -> go.Figure:
         raise marks.NothingToDraw("no reply has a staleness: all algorithms have rounds")
     title = "staleness (updates of the model meanwhile)"
     hover = "%{y:.0f} % are at most %{x:.0f} updates old"
-    return _rising(results, values, False, hover, title, "the replies")
+    return charts.steps(results, values, False, hover, title, "the replies")
 
 
 def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str, Floats]:
@@ -445,32 +401,6 @@ def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str,
         if name not in results.baselines
     }
     return {name: np.sort(values) for name, values in found.items() if len(values)}
-
-
-def _most(values: Floats) -> Floats:
-    """Return the least and the largest of sorted values, but for half a percent at each end."""
-    low = np.quantile(values, _OUTSIDE, method="lower")
-    return np.array([low, np.quantile(values, 1 - _OUTSIDE, method="higher")])
-
-
-def _rising(
-    results: Results, values: Mapping[str, Floats], log: bool, hover: str, title: str, of: str
-) -> go.Figure:
-    """Return a figure of the empirical distribution of each algorithm's values, in percent."""
-    styles = algorithm_styles(results)
-    figure = canvas(_TIMES_HEIGHT, hovermode="closest", dragmode="zoom")
-    for name, sorted_ in values.items():
-        at = thin(np.arange(len(sorted_)), _MOST)
-        # The line begins on the ground, at the least value.
-        x = np.concatenate([sorted_[:1], sorted_[at]])
-        y = np.concatenate([[0.0], 100 * (at + 1) / len(sorted_)]).round(3)
-        outline = {**line(styles[name]), "shape": "hv"}
-        as_ = {"hover": f"{plain(name)}: {hover}", "of": name, "name": plain(name)}
-        marks.lines(figure, "line", x.round(6), y, outline, **as_)
-    every = [_most(part[part > 0] if log else part) for part in values.values()]
-    figure.update_xaxes(fitted(title, every, log))
-    what = f"share of {of} (%)"
-    return figure.update_yaxes(title_text=what, range=[0, 102], tickvals=[0, 25, 50, 75, 100])
 
 
 class RoundTimesPanel(FigurePanel):

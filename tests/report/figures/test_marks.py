@@ -33,6 +33,9 @@ def test_bars_have_no_frame_and_a_pattern_where_one_is_named():
         "/",
         LIGHT["background"],
     )
+    # In mode "overlay" Plotly warns of each list of colours.
+    pattern = patterned.marker.pattern
+    assert (pattern.fillmode, pattern.bgcolor) == ("replace", patterned.marker.color)
 
 
 def test_rows_are_named_from_the_top():
