@@ -47,7 +47,7 @@ def check_run(run: Run) -> None:
 def _refusals(run: Run) -> Refusals:
     ask = run.first_ask()
     yield from clashes(parts(run, ask))
-    yield from _work(run)
+    yield from _local_steps(run)
     yield from _waiting(run)
     yield from _breaks(run)
     yield from of_channel(run, ask)
@@ -57,7 +57,7 @@ def _refusals(run: Run) -> Refusals:
         yield from _end(run, ask)
 
 
-def _work(run: Run) -> Refusals:
+def _local_steps(run: Run) -> Refusals:
     """Refuse local work that cannot be counted or is too much.
 
     Work for a time (``time_s``) is counted at the clients' mean speeds, and at those that they
@@ -72,11 +72,11 @@ def _work(run: Run) -> Refusals:
     sizes = run.federation.views.training.shards.sizes(ids)
     groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
-        mine, solver = groups == group, run.training.solvers[group]
-        yield from of_steps(solver, sizes[mine], pace[mine])
-        if (quick[mine] > 0).all():
+        members, solver = groups == group, run.training.solvers[group]
+        yield from of_steps(solver, sizes[members], pace[members])
+        if (quick[members] > 0).all():
             often = "in one round of a thousand"
-            yield from of_steps(solver, sizes[mine], quick[mine], often=often)
+            yield from of_steps(solver, sizes[members], quick[members], often=often)
     for field in fields(algorithm):
         solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":
@@ -138,10 +138,10 @@ def _breaks(run: Run) -> Refusals:
     population, ids = run.federation.population, run.measuring.evaluated[:_CLIENTS]
     pace = population.mean_seconds_per_step(ids, StepCounter(run).rows(ids))
     sizes = run.federation.views.training.shards.sizes(ids)
-    work_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
+    task_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
     stay_s = _stay_s(population, ids)
-    if work_s > MOST_BREAKS * stay_s:
-        text = f"found resume; clients stay {stay_s:.3g} s and work {work_s:.3g} s"
+    if task_s > MOST_BREAKS * stay_s:
+        text = f"found resume; clients stay {stay_s:.3g} s and work {task_s:.3g} s"
         remedy = "use drop, shorter work or longer stays"
         reason = f"after {MOST_BREAKS:,} breaks they are given up"
         yield "participation.interrupted", f"{text}, {reason}; {remedy}"

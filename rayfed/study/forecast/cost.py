@@ -165,16 +165,16 @@ class Cost:
         """
         each = [_RunCost(run) for run in runs]
         processes = Processes.of(executor, runs, cpus, nodes)
-        actors, beside = processes.actors, max(1, processes.runners)
-        state = beside * max(run.state for run in each)
+        actors, concurrent = processes.actors, max(1, processes.runners)
+        state = concurrent * max(run.state for run in each)
         room = state_bytes(executor.memory_gb)
-        pieces = beside * max(run.piece for run in each) * (4 if actors else 3)
+        pieces = concurrent * max(run.piece for run in each) * (4 if actors else 3)
         return cls(
             processes,
-            data=_rows_bytes(runs, tables, processes.hosts, beside),
+            data=_rows_bytes(runs, tables, processes.hosts, concurrent),
             # arrays grow by doubling
             state=min(2 * state, room) + pieces,
-            copies=beside * max(run.copies(processes.hosts, actors) for run in each),
+            copies=concurrent * max(run.copies(processes.hosts, actors) for run in each),
             scratch=state if 2 * state > room else 0,
             results=_PAGE + sum(run.records for run in each),
             checkpoints=sum(run.checkpoints for run in each),
@@ -279,8 +279,8 @@ class _RunCost:
         self.model, self.server = max(1, x0.nbytes), _bytes(algorithm.init(x0))
         self.sent = 0 if ask is None else ask.bytes_down
         self.uploads = 0 if ask is None else ask.bytes_up(x0.itemsize)
-        self.kept = _bytes(run.initial)
-        self.state = self.kept * min(count, wanted * run.ending.rounds)
+        self.row = _bytes(run.initial)
+        self.state = self.row * min(count, wanted * run.ending.rounds)
         self.stack, self.iterates = min(run.block, count), algorithm.evaluate_last
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
         most = asked * (1 + run.participation.retries)
@@ -291,7 +291,7 @@ class _RunCost:
     @property
     def piece(self) -> int:
         """Bytes of client state that travel at once."""
-        return min(self.state, max(PIECE, self.kept))
+        return min(self.state, max(PIECE, self.row))
 
     @property
     def records(self) -> int:
@@ -301,7 +301,7 @@ class _RunCost:
     @property
     def checkpoints(self) -> int:
         """Bytes of the checkpoints: two of the server, and outdated client files."""
-        single = self.kept > PIECE // 2  # such rows are replaced one by one
+        single = self.row > PIECE // 2  # such rows are replaced one by one
         server = self.server + (self.iterates - 1) * self.model + self.flight * self.sent
         return 2 * server + self.state * (2 if single else 3)
 
@@ -315,7 +315,7 @@ class _RunCost:
         actors : int
             How many of them are client actors.
         """
-        local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.kept + self.uploads))
+        local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.row + self.uploads))
         served = 2 * (self.server + self.uploads) + (self.iterates + 2) * self.model
         stored = self.sent + actors * self.uploads if actors else 0  # in Ray's object store
         return hosts * local + served + self.flight * self.sent + stored
@@ -333,7 +333,7 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
     return int(np.max(sizes.down)), int(np.max(sizes.up))
 
 
-def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:
+def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, concurrent: int) -> int:
     """Return the bytes of rows in the processes of a study.
 
     A table is there twice while it is put where others can read it. Later each run keeps stacks of
@@ -343,12 +343,12 @@ def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, besi
     ----------
     hosts : int
         Processes that compute for the clients of a run.
-    beside : int
+    concurrent : int
         Runs that go on side by side.
     """
     each = [int(table.X.nbytes + table.y.nbytes) for table in tables.values()]
     recurring = 2 * max([sum(each), *map(_made_bytes, runs)])
-    stacks = beside * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
+    stacks = concurrent * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
     return sum(each) + max([stacks, *each])
 
 

@@ -70,13 +70,13 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         tasks = _measured(runs, tables)
     except Exception:  # a client function may raise anything; its run says what
         return _of(executor, "serial", "a round ended with an error")
-    whole = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
+    single = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
     message_s = max(message_seconds(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
-    for name in whole.order(message_s):
+    for name in single.order(message_s):
         if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
-            return _of(executor, name, whole.numbers(message_s))
-    return _of(executor, "serial", whole.numbers(message_s))
+            return _of(executor, name, single.numbers(message_s))
+    return _of(executor, "serial", single.numbers(message_s))
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class OneProcess:
     @classmethod
     def of(cls, runs: Sequence[tuple[int, MeasuredRound]], cpus: int) -> OneProcess:
         """Add up the rounds of runs, each of which is like the one that was measured."""
-        seconds = sum(rounds * work.round_s for rounds, work in runs)
-        clients_s = sum(rounds * work.clients_s for rounds, work in runs)
-        return cls(len(runs), cpus, seconds, clients_s, sum(n * work.asks for n, work in runs))
+        seconds = sum(rounds * task.round_s for rounds, task in runs)
+        clients_s = sum(rounds * task.clients_s for rounds, task in runs)
+        return cls(len(runs), cpus, seconds, clients_s, sum(n * task.asks for n, task in runs))
 
     def order(self, message_s: float) -> list[Placement]:
         """Return the executors that are better than this process, the best first.
@@ -167,7 +167,7 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Measu
         for run in runs:
             if run.label not in tasks and (not tasks or time.monotonic() - begun < _MEASURED_S):
                 tasks[run.label] = measure(run, tables)
-    longest = max(tasks.values(), key=lambda work: work.round_s)
+    longest = max(tasks.values(), key=lambda task: task.round_s)
     return {run.label: tasks.get(run.label, longest) for run in runs}
 
 

@@ -49,7 +49,7 @@ LARGEST_SEED = 2**53 - 1
 LONGEST_S = 1e12
 """Seconds, about 30,000 years: a float64 clock still resolves 0.1 ms there."""
 
-Whole = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
+Integer = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Interval(ge=1, le=LARGEST)]
 Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 Seconds = Annotated[float, Le(LONGEST_S)]

@@ -26,7 +26,7 @@ _ABOUT = ("name", "description")  # what a study says of itself is not that of i
 _DEEPEST = 20
 _OWN = (*_ABOUT, "sweep")
 """Keys that may differ without making a run another one."""
-_WHOLE = ("grid", "algorithms", "seeds")
+_ATOMIC = ("grid", "algorithms", "seeds")
 """Keys whose values stay in one piece."""
 
 
@@ -236,7 +236,7 @@ def _differing(values: Sequence[Any], place: str = "") -> Iterator[str]:
     if len(set(map(canonical, values))) == 1:
         return
     mappings = all(isinstance(value, Mapping) for value in values)
-    if not mappings or place in _WHOLE:
+    if not mappings or place in _ATOMIC:
         yield place
         return
     named = {canonical(value.get("name")) for value in values}

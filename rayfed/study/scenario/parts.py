@@ -37,7 +37,7 @@ from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
 from rayfed.problems.base import Problem
 from rayfed.study.scenario import fields
-from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, SettingsOf, Whole
+from rayfed.study.scenario.fields import LARGEST, Count, Integer, Plugin, Seconds, SettingsOf
 from rayfed.study.scenario.invalid import complaint, errors_of
 from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse
 
@@ -90,7 +90,7 @@ class Evaluate(Settings):
         return {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
 
     @classmethod
-    def beside(cls) -> dict[str, str]:
+    def key_places(cls) -> dict[str, str]:
         """Return the places of measures, some of which were keys of their own."""
         return {name: f"measures: [{name}]" for name in plugins.declared("measures")}
 
@@ -254,7 +254,7 @@ class ClientGroup(Settings):
     """
 
     name: str | None = None
-    ids: Annotated[tuple[Whole | str, ...], Len(1)] | None = None
+    ids: Annotated[tuple[Integer | str, ...], Len(1)] | None = None
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     delay: Annotated[Delay | dict[str, Any], Plugin("delays", some=True)] | None = None
@@ -452,8 +452,8 @@ class DataKeys(Settings):
         if isinstance(given, str) and _TABLE.search(given):
             return Tabular(path=fields.absolute(given, info))
         if isinstance(given, Mapping):
-            said = {k: v for k, v in given.items() if k not in _PLACES or v is not None}
-            given = mark_unknown(said, said.keys() - _PLACES.keys(), _PLACES)
+            present = {k: v for k, v in given.items() if k not in _PLACES or v is not None}
+            given = mark_unknown(present, present.keys() - _PLACES.keys(), _PLACES)
         made: Dataset = fields.build("datasets", given, context=info.context)
         return made
 
@@ -491,7 +491,7 @@ def data_keys(data: Dataset) -> dict[str, Any]:
     return {"dataset": dataset} | {key: getattr(data, key) for key in _PLACES}
 
 
-def told_apart(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def split_problem(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the settings of the problem and the keys of the data, which stand together in files.
 
     Parameters
@@ -516,7 +516,7 @@ def problem_of(given: Mapping[str, Any]) -> Problem:
         If its settings are wrong.
     """
     try:
-        made: Problem = fields.build("problems", told_apart(given)[0])
+        made: Problem = fields.build("problems", split_problem(given)[0])
     except ValidationError as error:
         raise complaint(error, given).under("problem") from None
     return made

@@ -45,7 +45,7 @@ from rayfed.study.scenario.parts import (
     Sweep,
     data_keys,
     data_of,
-    told_apart,
+    split_problem,
 )
 from rayfed.study.scenario.schema import whole
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
@@ -165,12 +165,14 @@ class Study(Settings):
     sweep: Sweep = Sweep()
 
     @classmethod
-    def beside(cls) -> dict[str, str]:
+    def key_places(cls) -> dict[str, str]:
         """Return where keys stand, those of an algorithm's local work, too."""
-        places, under = super().beside(), "in an algorithm"
-        work = {key: f"local: {{{key}: ...}} {under}" for key in fields.model_of(SGD).model_fields}
+        places, under = super().key_places(), "in an algorithm"
+        local_keys = {
+            key: f"local: {{{key}: ...}} {under}" for key in fields.model_of(SGD).model_fields
+        }
         found = {key: place for key, place in places.items() if not place.startswith("sweep.")}
-        return places | work | {"local": f"local: {{...}} {under}"} | found
+        return places | local_keys | {"local": f"local: {{...}} {under}"} | found
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], root: Path | str = "") -> Self:
@@ -318,7 +320,7 @@ class Study(Settings):
         if not isinstance(given, Mapping) or not isinstance(given.get("problem"), Mapping):
             return given
         try:
-            problem, keys = told_apart(given["problem"])
+            problem, keys = split_problem(given["problem"])
         except ValidationError:
             return given  # the field says what is wrong
         data: dict[str, Any] = {"data": {"dataset": None} | keys}
