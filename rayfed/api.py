@@ -56,7 +56,6 @@ __all__ = [
     "default_folder",
     "execute",
     "extend",
-    "kept",
     "load",
     "local_copy",
     "prepare",
@@ -64,13 +63,14 @@ __all__ = [
     "recorded",
     "resume",
     "run",
-    "searched",
+    "settled",
     "stop",
     "sweep",
     "unfinished",
-    "unsearched",
     "uploaded",
-    "with_failures_said",
+    "warn_of_failures",
+    "with_search",
+    "without_search",
 ]
 
 
@@ -178,12 +178,12 @@ def run(
     ...     rounds=50,
     ... )
     """
-    plan = prepare(unsearched(read(scenario, overrides, address, **study)))
+    plan = prepare(without_search(read(scenario, overrides, address, **study)))
     display = _display(watch, len(plan.runs), debug)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
         result = execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
-    return with_failures_said(result)
+    return warn_of_failures(result)
 
 
 def sweep(
@@ -214,14 +214,14 @@ def sweep(
     --------
     >>> result = rayfed.sweep("tuning.yaml", overrides={"sweep.trials": 50})  # doctest: +SKIP
     """
-    plan: Any = prepare(searched(read(scenario, overrides, address, **study)))
+    plan: Any = prepare(with_search(read(scenario, overrides, address, **study)))
     display = _display(watch, plan.search.runs)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
         return execute(plan, folder, watch=display)
 
 
-def unsearched(study: Study) -> Study:
+def without_search(study: Study) -> Study:
     """Return a study without `search`.
 
     Raises
@@ -234,7 +234,7 @@ def unsearched(study: Study) -> Study:
     return study
 
 
-def searched(study: Study) -> Study:
+def with_search(study: Study) -> Study:
     """Return a study with `search`, executed by workers unless it says otherwise.
 
     Raises
@@ -327,8 +327,8 @@ def _cluster(address: str | None) -> list[tuple[str, Any]]:
 
 def _read_file(path: Path, overrides: Overrides, *, recorded: bool = False) -> Study:
     with reading(path, "a scenario file"):
-        beside = str(path.resolve().parent)
-    with resolving(Names(beside=beside)):
+        home = str(path.resolve().parent)
+    with resolving(Names(beside=home)):
         return load_study(path, overrides, recorded=recorded)
 
 
@@ -390,14 +390,14 @@ def resume(
     if plan.study.search:
         total = plan.search.runs
     else:
-        total = len(plan.runs) - len(kept(plan, folder, failed=failed))
+        total = len(plan.runs) - len(settled(plan, folder, failed=failed))
     display = _display(watch, total, debug)
     with _resumable(folder):
         result = execute(
             plan, folder, resume=True, failed=failed, accept_changes=accept_changes,
             watch=display, debug=debug, page=page,
         )  # fmt: skip
-    return result if plan.study.search else with_failures_said(result)
+    return result if plan.study.search else warn_of_failures(result)
 
 
 def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
@@ -482,7 +482,7 @@ def extend(
     return plan
 
 
-def with_failures_said(result: Result) -> Result:
+def warn_of_failures(result: Result) -> Result:
     """Warn of runs that failed: who does not look at the result would not know."""
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
@@ -576,11 +576,11 @@ def check_unchanged(
     return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
 
 
-def kept(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
+def settled(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
     """Return the outcome of the runs of a plan that have ended and do not go on."""
     outcome = ended(folder, [run.folder for run in plan.runs], failed=not failed)
-    going = [run.folder for run in plan.runs if extended(run, record(folder / run.folder))]
-    return {name: status for name, status in outcome.items() if name not in going}
+    prolonged = [run.folder for run in plan.runs if extended(run, record(folder / run.folder))]
+    return {name: status for name, status in outcome.items() if name not in prolonged}
 
 
 def unfinished(folder: Path) -> list[str]:
@@ -696,7 +696,7 @@ def execute(
                 driver = SweepDriver(plan, folder, backend.execute, resume, watch, accept_changes)
                 outcome = driver.conduct()
         else:
-            outcome = kept(plan, folder, failed=failed) if resume else {}
+            outcome = settled(plan, folder, failed=failed) if resume else {}
             waiting = [run for run in plan.runs if run.folder not in outcome]
             if profile:
                 waiting = [replace(run, profiled=True) for run in waiting]
@@ -708,7 +708,7 @@ def execute(
         with full_disk_told(folder, outcome):
             if page or plan.study.search:
                 with watch:
-                    result.report(tell=watch.page)
+                    result.report(progress=watch.page)
     return result
 
 

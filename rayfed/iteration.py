@@ -125,7 +125,7 @@ def iterate(
     ...     if row["loss"] < 0.3:
     ...         row.stop()
     """
-    plan = api.prepare(api.unsearched(api.read(scenario, overrides, **study)))
+    plan = api.prepare(api.without_search(api.read(scenario, overrides, **study)))
     return Iteration(plan, api.begin(plan, out), page)
 
 
@@ -140,7 +140,7 @@ def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
         api.completed(plan, folder, outcome)
         if page:
             api.Result(folder, outcome).report()
-    api.with_failures_said(api.Result(folder, outcome))
+    api.warn_of_failures(api.Result(folder, outcome))
 
 
 def _rows_of(driver: Driver) -> Generator[Row, None, str]:

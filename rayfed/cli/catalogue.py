@@ -135,8 +135,8 @@ def _table(name: str, entries: list[ColumnEntry]) -> Table:
     table.add_column("what it is", ratio=1)
     for entry in entries:
         column = entry.column
-        who = ", ".join(entry.declared_by)
-        about = column.about if who == "every run" else f"{column.about} ({who})"
+        sources = ", ".join(entry.declared_by)
+        about = column.about if sources == "every run" else f"{column.about} ({sources})"
         table.add_row(column.name, *map(escape, (column.unit, column.better or "", about)))
     return table
 

@@ -64,7 +64,7 @@ def dashboard(
         if not place.is_dir():
             raise ScenarioError(str(place), "is no folder; give one with results below it")
     serve(
-        places, host=host, port=port, control=control, token=token, panels=panel, tell=say,
+        places, host=host, port=port, control=control, token=token, panels=panel, log=say,
         browse=open_,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from rayfed.cli.console import err, say
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.plugins import ALL_KINDS, base, find, load, places
 
-_OUR_OWN = ("check_paper", "check_documented")
+_ADVISORY = ("check_paper", "check_documented")
 """Checks of how plug-ins of rayfed are written; of a user's they are advice."""
 Name: TypeAlias = str | None
 
@@ -53,7 +53,7 @@ def test(
             except Skipped as reason:
                 say(f"  left out  {words}: {reason}")
             except Exception as error:
-                advice = name in _OUR_OWN
+                advice = name in _ADVISORY
                 say(f"  {'advice ' if advice else 'FAILED '}   {words}: {about}")
                 say(f"            {_reason(error)}", err, style="yellow" if advice else "red")
                 failed += not advice

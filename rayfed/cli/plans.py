@@ -57,7 +57,7 @@ def check(
     for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)
     cost.check_disk(api.default_folder(plan.study))
-    for each in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
+    for each in (*forecasts.data_notes(plan), *forecasts.aims(plan)):
         say(f"warning: {each}", err, style="yellow")
     for text, warnings in forecasts.expected(plan):
         say(text)

@@ -104,7 +104,7 @@ def _reproduce(
     surveyed = _surveyed(study, [part] if part else list(study.claims.parts), keep, volume)
     outcome = surveyed.outcome
     out.print(tables.claims(outcome))
-    _say_failed(outcome, volume)
+    _print_failures(outcome, volume)
     for where, why in outcome.missing.items():
         say(f"{where} was left out: {why}", err, style="yellow")
     say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
@@ -124,7 +124,7 @@ def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
     return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun)
 
 
-def _say_failed(outcome: Any, volume: Volume) -> None:
+def _print_failures(outcome: Any, volume: Volume) -> None:
     """Say why runs failed, and which claims do where no table tells."""
     for where, why in outcome.failed.items():
         say(f"{where} failed: {why}", err, style="red")
@@ -151,7 +151,7 @@ def _reproduce_all(
         place = f"{len(surveyed)} of {len(named)} studies, {ended - started:.0f} s"
         say(f"{name}: {tables.counted(outcome)} ({place})")
         if volume.quiet:
-            _say_failed(outcome, volume)
+            _print_failures(outcome, volume)
         survey = Survey(surveyed, ended - started)
         path = survey.write(folder)
     out.print(tables.survey(survey))
@@ -170,19 +170,19 @@ def _run_parts(
     missing, data = {}, {}
     for part in parts:
         try:
-            plan, kept = studies.begin(study, part, keep)
+            plan, resume = studies.begin(study, part, keep)
         except Missing as error:
             missing[part] = error.problem
             continue
         data[part] = fingerprint(plan)
         folder = study.folder(part)
         runs = [run.folder for run in plan.runs]
-        for warning in differences(folder, runs) if kept else ():
+        for warning in differences(folder, runs) if resume else ():
             volume.warn(warning)
-        waiting = len(runs) - (len(ended(folder, runs)) if kept else 0)
-        say(headline(plan) + (f"; {waiting} of them to go on with" if kept else ""))
+        waiting = len(runs) - (len(ended(folder, runs)) if resume else 0)
+        say(headline(plan) + (f"; {waiting} of them to go on with" if resume else ""))
         try:
-            result = studies.execute(study, part, plan, kept, volume.watch(waiting))
+            result = studies.execute(study, part, plan, resume, volume.watch(waiting))
         except KeyboardInterrupt:
             say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
             raise typer.Exit(130) from None

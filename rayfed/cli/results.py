@@ -58,7 +58,7 @@ def report(
     with returned(folder):
         column, value = (None, None) if aim is None else (aim.column, aim.target)
         with watch(len(result.outcome), err) as display:
-            page = result.report(column, value, panel, tell=display.page)
+            page = result.report(column, value, panel, progress=display.page)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")

@@ -69,7 +69,7 @@ def run(
 
     volume = Volume(quiet, verbose)
     with volume.applied():
-        plan = prepared(scenarios, set_, address, api.unsearched)
+        plan = prepared(scenarios, set_, address, api.without_search)
         if not debug:
             plan = plan.placed(cpus())
         display = volume.watch(len(plan.runs), bars=not debug)
@@ -135,7 +135,7 @@ def sweep(
     given = {"trials": trials, "sampler": sampler, "prune": prune or None}
     asked = [f"sweep.{key}={value}" for key, value in given.items() if value is not None]
     with volume.applied():
-        plan = prepared([scenario], [*(set_ or ()), *asked], adapt=api.searched)
+        plan = prepared([scenario], [*(set_ or ()), *asked], adapt=api.with_search)
         display = volume.watch(plan.search.runs)
         folder = api.begin(plan, out_, watch=display)
         say(swept(plan))
@@ -260,7 +260,7 @@ def _resumed(
     if searched:
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
-    waiting = len(runs) - len(api.kept(plan, folder, failed=how["failed"]))
+    waiting = len(runs) - len(api.settled(plan, folder, failed=how["failed"]))
     say(f"{clipped(plan.study.name, 80)}: {waiting} of {many(len(plan.runs), 'run')} to go on with")
     display = volume.watch(waiting, bars=not debug)
     return _end(folder, partial(go, watch=display), debug, page, volume)
@@ -271,8 +271,8 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
     try:
         result = go()
     except KeyboardInterrupt:
-        kept = "interrupted; what was recorded is kept, go on with it by: "
-        say(f"{kept}rayfed resume {shlex.quote(shown(folder))}", err)
+        prefix = "interrupted; what was recorded is kept, go on with it by: "
+        say(f"{prefix}rayfed resume {shlex.quote(shown(folder))}", err)
         raise typer.Exit(130) from None
     return result, [name for name, status in result.outcome.items() if status == "failed"]
 
@@ -285,7 +285,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     if len(result.profile):
         out.print(tables.profile(result.profile))
     for name in failed:
-        _say_failed(result.folder / name, debug)
+        _print_failure(result.folder / name, debug)
     if failed:
         again = f"rayfed resume --failed {shlex.quote(shown(folder))}"
         say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
@@ -301,7 +301,7 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
         say(f"page: {result.folder / 'report.html'}")
     else:
         say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
-    _say_remote(folder)
+    _print_remote(folder)
     return 1 if failed or stopped else 0
 
 
@@ -319,13 +319,13 @@ def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:
     return 1 if any(winner.best.failed for winner in choice.winners) else 0
 
 
-def _say_remote(folder: Path) -> None:
+def _print_remote(folder: Path) -> None:
     """Say where the results of a remote folder are, of which the page is in the local copy."""
     if read_note(folder):
         say(f"results: {shown(folder)}")
 
 
-def _say_failed(run: Path, debug: bool) -> None:
+def _print_failure(run: Path, debug: bool) -> None:
     """Say why a run failed and where its log is, or all that was raised."""
     say(f"{run.name} failed: {reason(run)}", err, style="red")
     if debug and trace(run):

@@ -150,9 +150,9 @@ def comparison(result: Any) -> Table:
 
 def compared(results: Any) -> Table:
     """Return the table that compares the algorithms of several result folders."""
-    from rayfed.report.pivot import at_a_glance
+    from rayfed.report.pivot import overview_table
 
-    return _texts(at_a_glance(results))
+    return _texts(overview_table(results))
 
 
 def _texts(frame: Any) -> Table:

@@ -72,8 +72,8 @@ class Control:
             raise ScenarioError(key, "is being gone on with already")
         folder = self.catalogue.studies[key].folder
         with usable(folder):
-            told = opened(folder / LOG, APPENDED)
-        with told as log:
+            opened_log = opened(folder / LOG, APPENDED)
+        with opened_log as log:
             self.started[key] = subprocess.Popen(
                 # -P: a folder named rayfed in the current one is not taken for the library
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],

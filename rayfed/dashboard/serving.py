@@ -73,7 +73,7 @@ def serve(
     control: bool = False,
     token: bool = True,
     panels: Sequence[str | type[Panel]] = (),
-    tell: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     browse: bool = False,
 ) -> None:
     """Serve a dashboard until Ctrl-C.
@@ -92,7 +92,7 @@ def serve(
         Whether the address has a token without which nobody reads anything.
     panels : sequence of str or type
         Panels of the user's, as `panels.base.find` takes them.
-    tell : callable
+    log : callable
         Is given the address.
     browse : bool
         Whether a browser is opened.
@@ -105,7 +105,7 @@ def serve(
     if control and not token:
         raise RayfedError("--no-token: with --control anybody could steer; leave one of them out")
     server, listening, address = _made(folders, host, port, control, panels, token=token)
-    tell(f"dashboard: {address}  (Ctrl-C ends it; studies go on)")
+    log(f"dashboard: {address}  (Ctrl-C ends it; studies go on)")
     with _browsing(address) if browse else nullcontext():
         try:
             server.run([listening])

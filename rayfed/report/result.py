@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from rayfed.report.panels.base import Panel
-    from rayfed.report.read.results import Results, Tell
+    from rayfed.report.read.results import Progress, Results
 
 _MOST_LINES = 8  # below the table of a result
 
@@ -285,9 +285,9 @@ class RecordedResult:
             Characters of a line; where that is too few, deviations, bytes and time are left out,
             and long names are cut. All are given if None.
         """
-        from rayfed.report.pivot import at_a_glance
+        from rayfed.report.pivot import overview_table
 
-        return at_a_glance(self._results, width)
+        return overview_table(self._results, width)
 
     @property
     def answer(self) -> str:
@@ -312,7 +312,7 @@ class RecordedResult:
         y: str | None = None,
         target: float | None = None,
         panels: Sequence[str | type[Panel]] = (),
-        tell: Tell | None = None,
+        progress: Progress | None = None,
     ) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page.
 
@@ -323,7 +323,7 @@ class RecordedResult:
         panels : sequence of str or type, optional
             Panels of your own besides: subclasses of `rayfed.report.panels.base.Panel`, or their
             names such as ``"mine:Panel"``, whose modules are imported.
-        tell : callable, optional
+        progress : callable, optional
             Is called with how many steps are done, of how many, and what is done.
 
         Raises
@@ -334,7 +334,7 @@ class RecordedResult:
         from rayfed.report.page.report import write
 
         self._results.check_column(y)
-        return write(self.folder, y, target, panels, tell)
+        return write(self.folder, y, target, panels, progress)
 
     def __repr__(self) -> str:
         if not self.outcome:

@@ -332,12 +332,12 @@ class Claims(Settings):
     def of_length(self, length: Length) -> Claims:
         """Return the parts and claims about runs of a length."""
         parts = {name: part for name, part in self.parts.items() if part.only in (None, length)}
-        kept = [
+        selected = [
             claim.model_copy(update={"part": self.part_of(claim)})
             for claim in self.claims
             if self.counts(claim, length)
         ]
-        return self.model_copy(update={"parts": parts, "claims": tuple(kept)})
+        return self.model_copy(update={"parts": parts, "claims": tuple(selected)})
 
     def counts(self, claim: Claim, length: Length) -> bool:
         """Return whether a claim is about runs of a length, with all of its parts."""

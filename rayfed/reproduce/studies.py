@@ -213,10 +213,10 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
 
 
 def execute(
-    study: Published, part: str, plan: Plan, kept: bool, watch: ProgressDisplay
+    study: Published, part: str, plan: Plan, resumed: bool, watch: ProgressDisplay
 ) -> api.Result:
     """Execute the runs of a part that have not ended."""
-    return api.execute(plan, study.folder(part), resume=kept, watch=watch)
+    return api.execute(plan, study.folder(part), resume=resumed, watch=watch)
 
 
 @dataclass(frozen=True)

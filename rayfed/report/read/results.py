@@ -21,13 +21,13 @@ from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 
-__all__ = ["Results", "RunRecord", "Tell"]
+__all__ = ["Progress", "Results", "RunRecord"]
 MANY = 8
 """Names beyond which settings of one algorithm are drawn as one family, beside those of a case."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
-Tell = Callable[[int, int, str], object]
+Progress = Callable[[int, int, str], object]
 """Is told how many steps are done, of how many, and what is done."""
 
 
@@ -57,7 +57,10 @@ class Results:
 
     @classmethod
     def read(
-        cls, folder: str | Path, tell: Tell | None = None, only: Collection[str] | None = None
+        cls,
+        folder: str | Path,
+        progress: Progress | None = None,
+        only: Collection[str] | None = None,
     ) -> Results:
         """Read a result folder.
 
@@ -65,7 +68,7 @@ class Results:
         ----------
         folder : str or Path
             The result folder of a study.
-        tell : callable, optional
+        progress : callable, optional
             Is told how many runs are read, of how many, and that they are.
         only : collection of str, optional
             Names of the run folders that are read; all if None.
@@ -79,7 +82,9 @@ class Results:
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        return cls.of_runs(place, {path: record_of(path) for path in folders}, RunRecord.read, tell)
+        return cls.of_runs(
+            place, {path: record_of(path) for path in folders}, RunRecord.read, progress
+        )
 
     @classmethod
     def of_runs(
@@ -87,7 +92,7 @@ class Results:
         place: Path,
         infos: Mapping[Path, dict[str, Any]],
         read: Callable[[Path, dict[str, Any], str], RunRecord],
-        tell: Tell | None = None,
+        progress: Progress | None = None,
     ) -> Results:
         """Return runs by their folders in a result folder, with the content of ``run.json``.
 
@@ -99,8 +104,8 @@ class Results:
         runs = []
         for (path, info), name in zip(infos.items(), names, strict=True):
             runs.append(read(path, info, name))
-            if tell is not None:
-                tell(len(runs), len(infos), "reading runs")
+            if progress is not None:
+                progress(len(runs), len(infos), "reading runs")
         order = _order(runs)
         last = len(order)
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))

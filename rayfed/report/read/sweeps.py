@@ -90,8 +90,8 @@ def _of_grid(results: Results) -> SweptPoints | None:
     own: dict[str, dict[str, Any]] = {}
     shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
     for label in dict.fromkeys(run.label for run in runs):
-        mine = [run for run in runs if run.label == label]
-        for run, values in zip(mine, _unequal([_facts(run) for run in mine]), strict=True):
+        own_runs = [run for run in runs if run.label == label]
+        for run, values in zip(own_runs, _unequal([_facts(run) for run in own_runs]), strict=True):
             own[run.name] = values
             shared[run.setting] = values | shared.get(run.setting, {})
     rows = [
@@ -127,7 +127,7 @@ def _unequal(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
     keys = [key for key in rows.columns if key not in ("series", "name")]
-    keys = _unlike(rows, keys)
+    keys = _differing(rows, keys)
     if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
         return None
     cells = rows[keys].drop_duplicates()
@@ -138,7 +138,7 @@ def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     return SweptPoints(tuple(keys), rows[["series", "name", *keys]])
 
 
-def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
+def _differing(rows: pd.DataFrame, keys: list[str]) -> list[str]:
     """Return keys, of those that change together the first."""
     return [k for i, k in enumerate(keys) if not any(_alike(rows, k, other) for other in keys[:i])]
 
@@ -160,7 +160,7 @@ def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
     """
     values = _unequal([_facts(run) for run in runs.values()])
     rows = pd.DataFrame(values, index=[*runs], dtype=object)
-    return rows[_unlike(rows, list(rows.columns))]
+    return rows[_differing(rows, list(rows.columns))]
 
 
 def _facts(run: RunRecord) -> dict[str, Any]:

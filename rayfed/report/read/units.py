@@ -107,8 +107,8 @@ def count(value: float) -> str:
     """
     if not math.isfinite(value):
         return MISSING
-    whole = value == round(value) or abs(value) >= 1000
-    return f"{value:,.0f}" if whole else f"{value:.1f}"
+    integral = value == round(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if integral else f"{value:.1f}"
 
 
 def duration(seconds: float) -> str:
@@ -128,11 +128,11 @@ def duration(seconds: float) -> str:
     if seconds < 59.5:
         return f"{number(seconds, 2)} s"
     for large, name, small, part in _LONG:
-        whole = round(seconds / small)
-        if whole * small >= large:
+        total = round(seconds / small)
+        if total * small >= large:
             per = round(large / small)
-            rest = whole % per
-            return f"{whole // per} {name}" + (f" {rest} {part}" if rest else "")
+            rest = total % per
+            return f"{total // per} {name}" + (f" {rest} {part}" if rest else "")
     raise AssertionError("a minute or more always finds its unit")
 
 

@@ -196,11 +196,11 @@ class Usage:
         watts = self.clients.set_index("client")["watts"]
         return self._by_status(watts.reindex(self.asked["client"]).to_numpy(float))
 
-    def _by_status(self, worth: float | Floats) -> pd.Series:
+    def _by_status(self, factor: float | Floats) -> pd.Series:
         """Return computing seconds times given values (K,), summed, by status."""
         asked = self.asked
         of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
-        return pd.Series({status: float(np.nansum(held * worth)) for status, held in of.items()})
+        return pd.Series({status: float(np.nansum(held * factor)) for status, held in of.items()})
 
     @cached_property
     def traffic(self) -> tuple[float, float]:
@@ -237,8 +237,8 @@ class Usage:
     def waiting_share(self) -> float:
         """The share of a round that clients with replies spent waiting for its end, 0 to 1."""
         asked = self.asked
-        whole = float(asked["round_s"].sum()) if len(asked) else 0.0
-        return float(asked["waited_s"].sum()) / whole if whole > 0 else np.nan
+        total = float(asked["round_s"].sum()) if len(asked) else 0.0
+        return float(asked["waited_s"].sum()) / total if total > 0 else np.nan
 
     @property
     def participation_gap(self) -> float:
@@ -267,9 +267,9 @@ class Usage:
         found: dict[str, float] = {}
         if self.shares is not None:
             found |= {f"{state}_share": float(self.shares[state]) for state in STATES}
-            whole, vain = _parts(self.computing)
-            found |= {"compute_s": whole, "wasted_compute_s": vain}
-            found["wasted_compute_share"] = vain / whole if whole > 0 else np.nan
+            total, wasted = _parts(self.computing)
+            found |= {"compute_s": total, "wasted_compute_s": wasted}
+            found["wasted_compute_share"] = wasted / total if total > 0 else np.nan
             sent, lost = self.traffic
             found["wasted_bytes"] = lost
             found["wasted_bytes_share"] = lost / sent if sent > 0 else np.nan
@@ -300,12 +300,12 @@ def _traffic(usage: Usage) -> tuple[float, float]:
     left = down * counts["unfinished"] + up * counts["replied"]
     single = counts["asked"] == counts["rounds"] or len(usage.staleness)  # one Ask in each round
     if "bytes_wasted" in rounds and rounds["bytes_wasted"].notna().all():
-        vain = float(rounds["bytes_wasted"].sum())
+        wasted = float(rounds["bytes_wasted"].sum())
     elif single:
-        vain = down * (counts["late"] + counts["dropped"]) + up * counts["late"]
+        wasted = down * (counts["late"] + counts["dropped"]) + up * counts["late"]
     else:
         return all_down + all_up, np.nan
-    return all_down + all_up, float(vain + left)
+    return all_down + all_up, float(wasted + left)
 
 
 def by_speed(clients: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:

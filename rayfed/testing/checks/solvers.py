@@ -73,7 +73,7 @@ def check_wide(solver: Solver) -> None:
     clients = _wide(solver)
     x = _start(clients)
     local = clients.solve(x)
-    shown = clients.solve(x, after_step=lambda now, who: None)
+    shown = clients.solve(x, after_step=lambda now, members: None)
     off = np.abs(local.x - shown.x).max() / np.abs(shown.x).max()
     require(off < _ROUNDING, f"{solver}: {clients.p} numbers end elsewhere, {off:.1e} off")
     np.testing.assert_allclose(local.loss, shown.loss, rtol=_ROUNDING)
