@@ -101,7 +101,7 @@ class Search:
                 put(self.base, key, None)
             except ScenarioError as error:
                 raise ScenarioError(f"search.{key}", error.problem) from None
-        self.origins: dict[str, str] = {}  # where the search says the values of keys
+        self.origins: dict[str, str] = {}  # places of the searched keys
         self.spaces = [self._space(index) for index in range(len(study.algorithms))]
         for index, space in enumerate(self.spaces):
             self._check(index, space)
@@ -225,10 +225,10 @@ class KnownPoints:
 class OptunaSampler:
     """A sampler of Optuna, with a key for each trial.
 
-    A proposal follows from the seed, its number, the trials that were told and those of its batch
-    before it: not from how often the sampler was asked before. So known trials take their place
-    among the others without being proposed. Proposals are rounded before Optuna sees them, so that
-    it learns from the values that ran. Where a method has generations, a batch is one.
+    A proposal depends on the seed, its number, the known trials and the earlier ones of its batch,
+    not on the number of earlier proposals. So known trials take their place among the others
+    without being proposed. Proposals are rounded before Optuna sees them, so that it learns from
+    the values that ran. Where a method has generations, a batch is one.
     """
 
     def __init__(self, name: str, space: Space, key: Key, batch: int) -> None:

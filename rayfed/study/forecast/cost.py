@@ -35,7 +35,7 @@ _LIBRARY = 200 * _MIB
 OWN_BYTES = 450 * _MIB
 """Of Ray's own programs on this machine; shared pages count once, here as above."""
 ACTOR_BYTES = 80 * _MIB
-"""Of a client actor or combiner at work."""
+"""Of a busy client actor or combiner."""
 _PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
 """Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
 _LOCAL_COPIES = 6
@@ -49,12 +49,12 @@ class Processes:
     Parameters
     ----------
     actors, combiners, runners : int
-        Client actors, combiners, and drivers or workers beside this process.
+        Client actors, combiners, and drivers or workers other than this process.
     hosts : int
         Processes that compute for the clients of a run: the actors, and its driver if that hosts
         clients; this process, or a worker.
     memory : int
-        Bytes, with room beside what was measured.
+        Bytes, with a margin above the measured values.
     """
 
     actors: int
@@ -90,7 +90,7 @@ class Processes:
         actors = hosts - executor.hosting_driver
         combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
         memory = here + (actors + combiners) * ACTOR_BYTES + runners * RUNNER_BYTES
-        memory += OWN_BYTES if executor.address is None else 0  # a cluster's are there anyway
+        memory += OWN_BYTES if executor.address is None else 0  # a cluster's run already
         memory += (actors + runners) * library
         return cls(actors, combiners, runners, hosts, memory)
 
@@ -114,16 +114,17 @@ class Cost:
     ----------
     processes : Processes
     data, state, copies : int
-        Bytes of memory beside that of the processes themselves: of the tables, and of the rows that
+        Bytes of memory in addition to the processes themselves: of the tables, and of the rows that
         are kept for computing; of client state at its most, with what a checkpoint reads; of the
         copies of the model that computing and averaging take.
     scratch, results, checkpoints : int
-        Bytes on the disk: of client state beside the clients, of the records, of the checkpoints.
+        Bytes on the disk: of client state in files, of the records, of the checkpoints.
     down, up : int
         Simulated bytes of all clients, rounds and runs, as ``rounds.parquet`` counts them, if every
         round asks its cohort once.
     rounds_known : bool
-        Whether the number of rounds is known; if not, what grows with it is of a single round.
+        Whether the number of rounds is known; if not, amounts that grow with it are of a single
+        round.
     """
 
     processes: Processes
@@ -256,7 +257,7 @@ class _RunCost:
     sent, uploads, kept : int
         Of what a client downloads, uploads and keeps; codecs do not change these arrays.
     flight : int
-        Tasks whose models the server keeps at most, where work may end in a later row: those under
+        Tasks whose models the server keeps at most, where tasks may end in a later row: those under
         way, and those that wait in a buffer.
     state : int
         Of the state of all clients that are touched.
@@ -272,7 +273,7 @@ class _RunCost:
         wanted, self.flight = run.participation.cohort or count, 0
         if isinstance(algorithm, Asynchronous):
             wanted = asked
-            ways = 2 if algorithm.overlap else 1  # at work, and sending
+            ways = 2 if algorithm.overlap else 1  # computing, and sending
             self.flight = ways * (algorithm.concurrency or count) + asked - 1
         elif run.participation.late == "stale":
             self.flight = asked
@@ -336,15 +337,15 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, concurrent: int) -> int:
     """Return the bytes of rows in the processes of a study.
 
-    A table is there twice while it is put where others can read it. Later each run keeps stacks of
-    rows that recur at its hosts, gathered or made on demand, and Gram matrices.
+    A table exists twice while it is put into shared memory. Later each run keeps stacks of rows
+    that recur at its hosts, gathered or made on demand, and Gram matrices.
 
     Parameters
     ----------
     hosts : int
         Processes that compute for the clients of a run.
     concurrent : int
-        Runs that go on side by side.
+        Concurrent runs.
     """
     each = [int(table.X.nbytes + table.y.nbytes) for table in tables.values()]
     recurring = 2 * max([sum(each), *map(_made_bytes, runs)])
@@ -370,7 +371,7 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 def _existing(folder: Path) -> Path:
     """Return the folder, or the nearest one above it that exists.
 
-    A name that the file system refuses does not exist; who makes the folder says what is wrong.
+    A name that the file system refuses does not exist; the error is raised when the folder is made.
     """
     folder = folder.absolute()
     while not os.path.exists(folder) and folder != folder.parent:

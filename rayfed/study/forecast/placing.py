@@ -48,12 +48,12 @@ class Choice:
 
 
 def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> Choice:
-    """Return where clients are to live; a round of each algorithm is run, as far as that is short.
+    """Return the executor for clients; a round of each algorithm is timed, if it is short.
 
     Parameters
     ----------
     executor : Executor
-        What the scenario says beside "auto".
+        The scenario's executor settings, with name "auto".
     runs : sequence of Run
     tables : mapping of str to Rows
         The tables that their views lack.
@@ -68,7 +68,7 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         return _of(executor, "ray", "actors sleep under clock: wall")
     try:
         tasks = _measured(runs, tables)
-    except Exception:  # a client function may raise anything; its run says what
+    except Exception:  # a client function may raise anything; its run reports it
         return _of(executor, "serial", "a round ended with an error")
     single = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
     message_s = max(message_seconds(run) for run in runs)
@@ -138,7 +138,7 @@ class OneProcess:
         runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
         return (
             f"{runs} {duration(self.seconds)} in one process, of which clients compute "
-            f"{duration(self.clients_s)} in {self.asks} Asks, whose messages take "
+            f"{duration(self.clients_s)} in {self.asks} requests, with messages of "
             f"{1e3 * message_s:.2g} ms each; {self.cpus} CPUs"
         )
 

@@ -258,7 +258,7 @@ class Loader:
                 "partition", f"dataset '{dataset.name}' makes each client's rows; leave it out"
             )
         if wanted.clients is None:
-            raise ScenarioError("clients.count", "is missing; say how many clients there are")
+            raise ScenarioError("clients.count", "is missing; give the number of clients")
         if isinstance(wanted.test, str):
             raise ScenarioError("problem.test", "a generator takes a fraction, not a file")
         test = dataset.default_test if wanted.test is None else wanted.test
@@ -329,10 +329,10 @@ def _is_many(path: str) -> bool:
 def _with_tests(dataset: Tabular, wanted: Wanted, file: str, table: FileTable) -> FileTable:
     """Return a table with the rows of a test file: of its clients, or of the server.
 
-    They are of the clients if the file says which one has a row.
+    They belong to the clients if the file gives the client of each row.
     """
     if table.test is not None or table.given("test").any():
-        text = f"found '{file}', but the data say which rows are for tests; leave it out"
+        text = f"found '{file}', but the data mark test rows themselves; leave it out"
         raise ScenarioError("problem.test", text)
     test = dataset.read(wanted.source, wanted.target, wanted.problem.task, file, table)
     return replace(table, test=test) if test.client is None else table.with_tests(test)

@@ -103,7 +103,7 @@ class Plan:
             If the scenario has no topology.
         """
         if self.study.topology is None:
-            text = "is missing; say who is linked with whom, for example topology: ring"
+            text = "is missing; give a graph of clients, for example topology: ring"
             raise ScenarioError("topology", text)
         names = self.runs[0].federation.clients.names
         return Graphs(self.study.topology.named(names), self.clients, self.study.seeds[0])

@@ -121,8 +121,8 @@ def changed(
     values : mapping
         Values for dotted keys.
     origins : mapping of str to str
-        Where the scenario says the values of keys, by key. What is wrong is blamed on the first of
-        them that it can come from.
+        Places of the values in the scenario, by key. An error is reported at the first place it can
+        come from.
     only : sequence of int, optional
         Indices of the algorithms that it is of; all if None.
 

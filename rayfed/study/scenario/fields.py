@@ -242,7 +242,7 @@ def _model_of(cls: Any) -> type[Settings]:
 def schema_of(
     cls: type[Any], beside: Mapping[str, JsonSchemaValue] | None = None
 ) -> JsonSchemaValue:
-    """Return the JSON schema of a dataclass's settings with its name, and with keys beside them."""
+    """Return the JSON schema of a dataclass's settings with its name and additional keys."""
     schema = model_of(cls).model_json_schema()
     properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **(beside or {})}
     return {**schema, "properties": properties, "required": ["name", *schema.get("required", [])]}

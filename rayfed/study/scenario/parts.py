@@ -48,9 +48,9 @@ ADAPTIVE = get_args(Adaptive)
 _INHERITED = {"delay": "delays", "availability": "availability"}
 """Keys of groups that change what the population has, with the kinds of their plug-ins."""
 _OF_TABLES = ("client", "categorical", "missing", "standardise")
-"""Settings of a user's table, which some look for beside `dataset`."""
+"""Settings of a user's table, which some users give next to `dataset`."""
 _PLACES = {f.name: f.metadata[PLACE] for f in all_fields(Dataset) if PLACE in f.metadata}
-"""Settings of data sets that files hold beside `dataset`, with their places there."""
+"""Settings of data sets at the level of `dataset` in files, with their places there."""
 _TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
@@ -131,7 +131,7 @@ class Checkpoint(Settings):
 
 
 class Named(Settings):
-    """Base of parts that a bare name may stand for."""
+    """Base of parts that may be given as a bare name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -164,14 +164,14 @@ class Clock(Named):
 
 
 class Executor(Named):
-    """Where the clients live.
+    """Processes of the clients.
 
     Parameters
     ----------
     name : "auto", "serial", "workers" or "ray"
         "serial" (one run after the other in this process), "workers" (whole runs in processes of
-        their own on this machine, for studies of many runs), "ray" (actors), or "auto" for what is
-        fastest by a measured round. Settings of one of them alone stand for its name.
+        their own on this machine, for studies of many runs), "ray" (actors), or "auto" for the
+        fastest by a timed round. Settings that only one of them has imply its name.
     workers : "auto" or int
         Processes of "workers": a number, or "auto" for one per CPU.
     clients_per_actor : "auto" or int
@@ -345,7 +345,7 @@ class Clients(Settings):
     groups : list of mappings
         Clients that differ.
     faults : list of names or mappings
-        Clients that send something else than they should; nobody has two faults.
+        Clients with corrupted uploads; a client has at most one fault.
     """
 
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
@@ -414,7 +414,7 @@ class Clients(Settings):
         try:
             self.population(0)
         except Missing:
-            return self  # the plan says so: the scenario itself is valid
+            return self  # the plan reports it: the scenario itself is valid
         except ScenarioError as error:
             fail(error.problem, self, *error.place.split(".")[1:])
         return self
@@ -423,7 +423,7 @@ class Clients(Settings):
 class DataKeys(Settings):
     """The data set of a study, and its test rows.
 
-    In a file these keys stand in ``problem``, beside the settings of the problem.
+    In a file these keys are part of ``problem``, with the settings of the problem.
 
     Parameters
     ----------
@@ -434,8 +434,7 @@ class DataKeys(Settings):
     test : float or path, optional
         Fraction of each client's rows that is held out, or the path of a test file.
     validation : float, optional
-        Fraction of each client's rows that is held out besides, to choose settings by; none if
-        null.
+        Fraction of each client's rows that is also held out, to choose settings; none if null.
     """
 
     dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
@@ -537,12 +536,12 @@ class Sweep(Settings):
     batch : int
         Settings of each algorithm that are chosen together where others depend on what they
         reached, which is so with samplers of Optuna and with `prune`. Results depend on it, but not
-        on how many runs go on at a time.
+        on the number of concurrent runs.
     prune : bool
-        Whether runs end that are behind the median of earlier batches at the same simulated time.
+        Whether to stop runs below the median of earlier batches at the same simulated time.
     by : str, optional
-        The column of `rounds` that is to become best at the end; `validation_loss` if null and rows
-        are held out to choose by, else `loss`.
+        The column of `rounds` to optimise at the end of a run; `validation_loss` if null and rows
+        are held out for it, else `loss`.
     """
 
     trials: Count = 20

@@ -26,7 +26,7 @@ def whole(
     schema : mapping
         As pydantic makes it; `Plugin` fields are marked with their kind.
     extra : mapping
-        Schemas of the keys that stand beside the settings of all plug-ins of a kind.
+        Schemas of the keys allowed next to the settings of all plug-ins of a kind.
     """
     parts: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
     for kind in plugins.KINDS:  # those too that only a user's own class has a setting for
@@ -47,7 +47,7 @@ def whole(
 def _schemas(kind: str, extra: Mapping[str, JsonSchemaValue]) -> dict[str, JsonSchemaValue]:
     """Return the schemas of a kind and of each of its plug-ins, by name.
 
-    ``extra`` holds the schemas of keys that stand beside the settings of every plug-in.
+    ``extra`` holds the schemas of keys allowed next to the settings of every plug-in.
     """
     each: dict[str, JsonSchemaValue] = {}
     alone: list[str] = []  # names that need no settings

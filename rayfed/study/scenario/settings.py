@@ -38,7 +38,7 @@ OTHER_KEYS = {
     "toofew": "if_fewer",
     "weightdecay": "weight_decay",
 }
-"""What other tools call a key, in letters and digits alone, and what it is called here."""
+"""Keys of other tools, in letters and digits only, and their names here."""
 _SOLVER = "the local solver is chosen by local.name, see rayfed list solvers"
 _INSTEAD = {
     "lrdecay": "write it as lr: {name: exponential, start: ..., factor: ...}",
