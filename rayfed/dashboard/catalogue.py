@@ -28,11 +28,11 @@ from rayfed.report.read.run import record_of, setting_of
 DEEPEST = 5
 """Folders between a folder that was given and a study."""
 STILL_S = 5.0
-"""Seconds without a change after which it is asked whether anybody still writes a run."""
+"""Seconds without a change after which the lock of a run is checked."""
 READING_S = 0.4
 """Seconds that one look spends on the rows of runs; the others follow with the next look."""
 HIGHER: Mapping[str, bool] = {"loss": False, "accuracy": True}
-"""The columns that the overview tells of, and whether more of them is better."""
+"""Columns of the overview, and whether higher values are better."""
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Damaged, RayfedError)
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -86,10 +86,10 @@ class RunLine:
     study, folder : str
         Key of the study, see `Catalogue`, and name of the run's folder in it.
     status : str
-        ``running``, ``finished``, ``failed``, ``stopped`` (as somebody asked), ``interrupted``
-        (nobody writes it any more) or ``unreadable``.
+        ``running``, ``finished``, ``failed``, ``stopped`` (on request), ``interrupted`` (without a
+        writing process) or ``unreadable``.
     info : dict
-        What ``run.json`` says, see `report.read.run.record_of`.
+        Contents of ``run.json``, see `report.read.run.record_of`.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
@@ -170,7 +170,7 @@ class StudyLine:
 
     @property
     def running(self) -> bool:
-        """Whether any of its runs goes on."""
+        """Whether any of its runs is running."""
         return any(run.status == "running" for run in self.runs)
 
     def targets(self, column: str) -> Mapping[str, float]:

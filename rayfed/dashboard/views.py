@@ -222,7 +222,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     parts = urlsplit(address)
     view = parts.path.strip("/")
     if view not in VIEWS:
-        text = f"is the address of no view that can be saved; {nearest(view, VIEWS)}"
+        text = f"is no address of a view to save; {nearest(view, VIEWS)}"
         raise ScenarioError(clipped(address, 120), text)
     catalogue = Catalogue([folder])
     catalogue.look()

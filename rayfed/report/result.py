@@ -95,7 +95,7 @@ class RecordedResult:
         """Use of simulated time by each asked client of every run, one row each.
 
         ``computing``, ``communicating``, ``finished`` (it has answered and waits for its round to
-        end), ``idle`` (it is there and not asked) and ``away`` are seconds that add up to the
+        end), ``idle`` (available and not asked) and ``away`` are seconds that add up to the
         simulated time of the run; ``away`` is NaN where it is not recorded and then part of
         ``idle``. Baselines have no rows.
 
@@ -321,8 +321,8 @@ class RecordedResult:
         y, target : optional
             The column that the page shows first and the value of it to be reached, as in `summary`.
         panels : sequence of str or type, optional
-            Panels of your own besides: subclasses of `rayfed.report.panels.base.Panel`, or their
-            names such as ``"mine:Panel"``, whose modules are imported.
+            Additional panels of your own: subclasses of `rayfed.report.panels.base.Panel`, or their
+            names such as ``"mine:Panel"``, imported from their modules.
         progress : callable, optional
             Is called with how many steps are done, of how many, and what is done.
 

@@ -49,7 +49,7 @@ def write(
     panels : sequence of str or type, optional
         Panels of the user's, as `panels.base.find` takes them.
     progress : callable, optional
-        Is told how far the page is; see `Tell`.
+        Called with the progress of the page; see `Progress`.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def page_of(
 ) -> str:
     """Return a page with the panels that apply; `tell` receives the progress.
 
-    `opening` is what the address of the page says of the reader's choices, where it says nothing;
+    `opening` is the fragment of the page's address, with the reader's choices, if it has none;
     `more` are sections, as `sections` returns them, after those of the panels.
     """
     made = content(source, kinds, progress)
@@ -178,7 +178,7 @@ def _shown(kind: type[Panel], source: PageSource) -> Shown | None:
         if not panel.applies:
             return None
         if not _is_ours(kind):
-            json.dumps(panel.payload, allow_nan=False)  # says whose values JSON cannot hold
+            json.dumps(panel.payload, allow_nan=False)  # raises for values that JSON cannot hold
         return panel, escape(panel.render())
     except Exception as error:
         if _is_ours(kind):
@@ -193,7 +193,7 @@ def _check_ids(shown: Sequence[Shown]) -> None:
     for panel, html in sorted(shown, key=lambda one: not _is_ours(type(one[0]))):
         ids = set(re.findall(r"""\bid=["']?([^"'\s>]+)""", html))
         if taken & ids and not _is_ours(type(panel)):
-            text = f"'{min(taken & ids)}' is the id of something else on the page; rename it"
+            text = f"'{min(taken & ids)}' is the id of another element of the page; rename it"
             raise ScenarioError(plugins.name_of(type(panel)), text)
         taken |= ids
 

@@ -198,7 +198,7 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     names, *others = text_columns(results, summary(results, y, target))
     selected = [column for column in others if bool(column.clock) == (wanted.kind == "table-costs")]
     if not selected:
-        raise ScenarioError("", f"there is nothing for the table '{wanted.kind}'")
+        raise ScenarioError("", f"this study has no values for the table '{wanted.kind}'")
     return [names, *selected]
 
 

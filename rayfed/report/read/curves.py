@@ -71,7 +71,7 @@ def history(run: RunRecord) -> pd.DataFrame:
         ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up), ``updates``
         (replies used) and ``communications`` (exchanges with the cohort: one a round in which
         something was uploaded, unless the run recorded how many) are totals; all other columns are
-        as recorded. It is made once for each run, so nobody writes into it.
+        as recorded. It is cached for each run; do not write into it.
     """
     return run.history
 
@@ -162,7 +162,7 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     Between two evaluations a run lies on the straight line that is drawn of it alone, so that the
     mean lies among the runs wherever it is drawn; after its end it holds its last value. The band
     is the sample standard deviation over runs, but goes no further than the runs themselves: of two
-    or three it would reach beyond them, on a log axis far below.
+    or three it would exceed their range, on a log axis far below.
 
     Parameters
     ----------

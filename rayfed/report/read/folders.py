@@ -28,8 +28,8 @@ def joined(parts: Sequence[Results]) -> Results:
 
     A run keeps its name, and gets the settings of its folder that differ: those of the scenario,
     and those of its algorithm where another folder has an algorithm of that name. Where more than
-    `MOST_KEYS` differ, the folder's name stands for them. Runs that differ in nothing but the seed
-    are seeds of one algorithm; if they share a seed, the folders' names tell them apart.
+    `MOST_KEYS` differ, the folder's name replaces them. Runs that differ only in the seed are seeds
+    of one algorithm; if they share a seed, they are labelled by the folders' names.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class _Facts:
 
     @cached_property
     def differing_keys(self) -> list[str]:
-        """The keys of the scenarios that differ and tell runs apart."""
+        """The differing keys of the scenarios that label runs."""
         return [key for key in differing(self.worlds) if not key.startswith("evaluate.")]
 
     def label(self, place: int, name: str) -> str:

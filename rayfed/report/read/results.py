@@ -23,12 +23,12 @@ from rayfed.report.read.settings import Placed, has_cases, placed, short_names, 
 
 __all__ = ["Progress", "Results", "RunRecord"]
 MANY = 8
-"""Names beyond which settings of one algorithm are drawn as one family, beside those of a case."""
+"""Largest number of names, cases aside, with a colour for each setting of an algorithm."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
 Progress = Callable[[int, int, str], object]
-"""Is told how many steps are done, of how many, and what is done."""
+"""Callback of progress: finished steps, all steps, and the current step."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Results:
         folder : str or Path
             The result folder of a study.
         progress : callable, optional
-            Is told how many runs are read, of how many, and that they are.
+            Called with the number of read runs, of all runs, and a text.
         only : collection of str, optional
             Names of the run folders that are read; all if None.
 
@@ -149,7 +149,7 @@ class Results:
         labels = {run.name: run.label for run in self.runs_found}
         several = len(set(labels.values())) < len(labels)
         # Settings in a case are those of a search, and all cases of an algorithm look alike. The
-        # same label in several folders is what these are compared by.
+        # same label in several folders is compared by these.
         swept = several and (len(labels) > MANY or bool(self.order) or bool(self.cases))
         return labels if swept and self.compared is None else {}
 

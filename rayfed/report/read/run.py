@@ -34,7 +34,7 @@ UNREADABLE = (
 )  # fmt: skip
 """What readers of files that are not what was written raise."""
 FIRST_EVENTS = 120_000
-"""So many events are told one by one."""
+"""Number of events listed one by one."""
 _SUMMARY = ("usage.parquet", "density.parquet")
 _TRIES = 6
 _PAUSE_S = 0.05
@@ -86,7 +86,7 @@ class RunRecord:
     def of_rounds(
         cls, folder: Path, info: dict[str, Any], name: str, rounds: pd.DataFrame
     ) -> RunRecord:
-        """Return a run of which these rounds are told and nothing else; no file is read."""
+        """Return a run with these rounds only; no file is read."""
         nothing = pd.DataFrame()
         usage = Usage(rounds, nothing, None)
         known = {"rounds": rounds, "columns": {}, "clients": nothing, "usage": usage}
@@ -159,7 +159,7 @@ class RunRecord:
 
     @cached_property
     def pulls(self) -> Pulls | None:
-        """Where clients would take its model; None unless the measure ``path`` has told."""
+        """Local models of the clients; None unless recorded by the measure ``path``."""
         if "model_0" not in self.rounds:
             return None
         return self._values(Pulls, "model.npz", "the model of a run", "measure.path.")
@@ -207,7 +207,7 @@ class RunRecord:
         return retried(once)
 
     def _is_whole(self, name: str) -> bool:
-        """Return whether a summary is there: of a run that ended it is among its files."""
+        """Return whether the run has a summary, which an ended run lists among its files."""
         files = self.info.get("files")
         if files:
             return name in files

@@ -1,7 +1,7 @@
 """The settings of a grid and of cases, and their names on the page.
 
 Cases are worlds in which algorithms are compared, no trials of a search. The rule: what a grid or
-``cases`` varies makes a case where its key tells of the world, such as ``partition.alpha``,
+``cases`` varies makes a case if its key belongs to the environment, such as ``partition.alpha``,
 ``clients.count`` or ``participation.cohort``. Keys below ``algorithms`` are settings of an
 algorithm, of which the best is sought, and so is all that ``rayfed sweep`` tries.
 """
@@ -45,7 +45,7 @@ def labels(scenario: str, info: Mapping[str, Any]) -> list[str]:
     scenario : str
         The text of ``scenario.yaml``.
     info : mapping
-        What ``run.json`` says, which knows some of them where that text does not.
+        Contents of ``run.json``, which has some settings that the text lacks.
     """
     held, setting = _read(scenario), str(info.get("setting") or "")
     for name, _, case in _cases(held):
@@ -157,15 +157,15 @@ def short_names(
 ) -> dict[str, str]:
     """Return a shorter name for each setting of a grid.
 
-    Plug-ins go by their own names, with those of their settings that tell two of a name apart, and
-    numbers of clients with their noun; everything else keeps its key.
+    Plug-ins are shown by name, with the settings that distinguish two of a name, and numbers of
+    clients with their noun; everything else keeps its key.
 
     Parameters
     ----------
     settings : mapping
         What `tried` returned.
     scenarios : sequence of mapping
-        What runs recorded, which tell a plug-in from an option that is a word.
+        Records of runs, which distinguish a plug-in from an option that is a word.
 
     Examples
     --------

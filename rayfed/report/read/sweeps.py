@@ -53,7 +53,7 @@ class SweptPoints:
         """Return the points with the last ``value`` of a column, the mean over seeds.
 
         Where a value of the column ends runs, all end alike, and it is the rounds until then. It is
-        NaN where there is none, and where ``failed`` says that every run failed.
+        NaN where there is none, and where every run ``failed``.
         """
         failed = [name in results.failed for name in self.points["name"]]
         goal = stopped_at(results, column)
@@ -67,8 +67,8 @@ class SweptPoints:
 def find(results: Results) -> SweptPoints | None:
     """Return the sweep of a study, None unless it is over one number or two.
 
-    Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
-    of the same kind whose own settings differ.
+    Points are the settings of a grid, which all algorithms share; without a grid, the algorithms of
+    the same kind with different settings.
     """
     settings = {run.setting for run in results.runs_found}
     return _of_grid(results) if len(settings) > 1 else _of_algorithms(results)

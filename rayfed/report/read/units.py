@@ -77,7 +77,7 @@ def settings(values: Sequence[float]) -> list[str]:
 
 
 def telling(values: Sequence[float], least: int = 2, most: int = 4) -> list[str]:
-    """Return numbers with as few digits as tell them apart, NaN as an empty text.
+    """Return numbers with the fewest digits that distinguish them, NaN as an empty text.
 
     Examples
     --------
