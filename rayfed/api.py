@@ -81,7 +81,7 @@ def load(folder: str | Path) -> Result:
     ----------
     folder : path or URL
         The folder that ``rayfed run`` or `run` wrote. Of a URL, such as ``"s3://bucket/study"``,
-        what differs is copied into the user's cache folder; the result's ``folder`` is there.
+        changed files are copied into the user's cache folder, the result's ``folder``.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def run(
         it.
     debug : bool
         Whether everything runs in this process, whatever the executor, so that breakpoints in
-        plug-ins work. It does not change a result.
+        plug-ins are hit. It does not change a result.
     profile : bool
         Whether it is measured what the wall-clock time of rounds goes into: `Result.profile`. It
         does not change a result either.
@@ -162,7 +162,7 @@ def run(
     Warns
     -----
     RuntimeWarning
-        If a run failed. The others go on, and what was recorded is kept.
+        If a run failed. The others continue, and all records are kept.
 
     Examples
     --------
@@ -197,8 +197,8 @@ def sweep(
 ) -> Result:
     """Try settings of a scenario with `search`, and return what they reached.
 
-    Whole runs go to worker processes, one per CPU, unless the scenario says otherwise. The result
-    does not depend on how many there are. `resume` continues it.
+    Whole runs go to worker processes, one per CPU, unless the scenario sets another executor. The
+    result does not depend on how many there are. `resume` continues it.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def without_search(study: Study) -> Study:
 
 
 def with_search(study: Study) -> Study:
-    """Return a study with `search`, executed by workers unless it says otherwise.
+    """Return a study with `search`, executed by workers unless it sets another executor.
 
     Raises
     ------
@@ -300,12 +300,12 @@ def read(
     Raises
     ------
     ScenarioError
-        If the scenario is not found or is wrong, or keywords stand beside it.
+        If the scenario is not found or is wrong, or keywords are given as well.
     """
     if scenario is None:
         scenario = Study(**study)
     elif study:
-        text = "stands beside a scenario; change scenarios by overrides={...}"
+        text = "is given as well as a scenario; change scenarios by overrides={...}"
         raise ScenarioError(next(iter(study)), text)
     if isinstance(scenario, Study):
         scenario = scenario.given()
@@ -358,8 +358,8 @@ def resume(
         Whether runs that failed are tried again, too: after a bug in a plug-in was mended. Then
         modules may have changed.
     accept_changes : bool
-        Whether to go on though something has changed. What did is noted in the ``run.json`` of each
-        run under ``changes``, and among its warnings.
+        Whether to continue despite changes, which are noted in the ``run.json`` of each run under
+        ``changes``, and among its warnings.
     address : str, optional
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
     trust : bool
@@ -403,8 +403,8 @@ def resume(
 def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
     """Ask a study that another process runs to stop, and return the runs that will.
 
-    They write a checkpoint after their current round and end; `resume` goes on with them to the
-    same bytes. The others go on.
+    They write a checkpoint after their current round and end; `resume` continues them to bitwise
+    identical results. The others continue.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
     Raises
     ------
     ScenarioError
-        If nobody runs the study, a run is unknown or has ended, or the study is a sweep.
+        If the study is not running, a run is unknown or has ended, or the study is a sweep.
 
     Examples
     --------
@@ -433,7 +433,7 @@ def extend(
     overrides: Overrides = (),
     trust: bool = False,
 ) -> Plan:
-    """Ask more of a study, and return its plan; `resume` then goes on.
+    """Extend a study, and return its plan; `resume` then continues it.
 
     What it records is, byte for byte, what it would be had it asked for all of it at once.
 
@@ -444,7 +444,7 @@ def extend(
     rounds : int, optional
         Its rounds from now on, at least as many as its runs have.
     seeds : sequence of int
-        Seeds besides its own.
+        Additional seeds.
     overrides : mapping, or iterable of str
         Further values for dotted keys, of new algorithms or of a grid that has grown.
     trust : bool
@@ -453,7 +453,7 @@ def extend(
     Raises
     ------
     ScenarioError
-        If the folder is in use, or the runs that are there would not be those of the new study.
+        If the folder is in use, or the recorded runs would not belong to the extended study.
 
     Examples
     --------
@@ -483,7 +483,7 @@ def extend(
 
 
 def warn_of_failures(result: Result) -> Result:
-    """Warn of runs that failed: who does not look at the result would not know."""
+    """Warn about failed runs."""
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
         why = f"{failed[0]}: {reason(result.folder / failed[0])}"
@@ -495,7 +495,7 @@ def warn_of_failures(result: Result) -> Result:
 def _display(
     watch: ProgressDisplay | bool | None, total: int, debug: bool = False
 ) -> ProgressDisplay:
-    """Return what displays the progress of so many runs to who calls from Python."""
+    """Return the progress display of calls from Python, for a number of runs."""
     if watch is not None and not isinstance(watch, bool):
         return watch
     visible = sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -508,12 +508,12 @@ def _display(
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Say below the traceback of a Ctrl-C how to go on."""
+    """Add the call that resumes to the traceback of a Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt as stopped:
         again = f"rayfed.resume({shown(folder)!r})"
-        stopped.add_note(f"interrupted; what was recorded is kept, go on with it by: {again}")
+        stopped.add_note(f"interrupted; the records are kept, resume with: {again}")
         raise
 
 
@@ -538,7 +538,7 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
 
 
 def _scenario_of(folder: Path) -> Path:
-    """Return the scenario file of a result folder, which is there, and no link."""
+    """Return the scenario file of a result folder, which must exist and be no link."""
     path = folder / "scenario.yaml"
     if not path.exists():
         raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
@@ -564,7 +564,7 @@ def check_unchanged(
     Raises
     ------
     ScenarioError
-        If what would run is not what is there, or failed trials of a sweep are to go on.
+        If the plan differs from the recorded study, or failed trials of a sweep would be resumed.
     """
     if failed and plan.study.search:
         text = "a failed trial counts as the worst, and later ones were chosen by that"
@@ -577,7 +577,7 @@ def check_unchanged(
 
 
 def settled(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
-    """Return the outcome of the runs of a plan that have ended and do not go on."""
+    """Return the outcome of the runs of a plan that have ended and will not be extended."""
     outcome = ended(folder, [run.folder for run in plan.runs], failed=not failed)
     prolonged = [run.folder for run in plan.runs if extended(run, record(folder / run.folder))]
     return {name: status for name, status in outcome.items() if name not in prolonged}
@@ -621,7 +621,7 @@ def prepare(study: Study, folder: Path | None = None) -> Plan:
     ----------
     study : Study
     folder : Path, optional
-        The result folder of a sweep that goes on: trials that began there are proposed no more.
+        The result folder of a resumed sweep: its trials are not proposed again.
 
     Raises
     ------
@@ -678,7 +678,7 @@ def execute(
     Raises
     ------
     RunFailed
-        If the disk is full; what was recorded is kept, and `resume` goes on from there.
+        If the disk is full; the records are kept, and `resume` continues from there.
     """
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
@@ -721,7 +721,7 @@ def completed(plan: Plan, folder: Path, outcome: Mapping[str, str]) -> None:
 
 
 def uploaded(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
-    """Upload what is recorded, if the folder is the copy of a URL."""
+    """Upload the records, if the folder is the copy of a URL."""
     if not read_note(folder):
         return nullcontext()
     from rayfed.runs.remote.copies import owned  # here: it imports fsspec

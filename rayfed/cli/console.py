@@ -26,7 +26,7 @@ Verbose = Annotated[
     bool,
     typer.Option(
         "--verbose", "-v",
-        help="Also print what each round did: who was asked, what came of it, checkpoints.",
+        help="Also print details of each round: sampled clients, outcomes and checkpoints.",
     ),
 ]  # fmt: skip
 

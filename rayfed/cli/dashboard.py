@@ -55,7 +55,7 @@ def dashboard(
 
     The overview lists every run with its progress; ticked runs are compared on the panels of the
     page, which grow with the rows that are written. Every view has an address that opens it again.
-    It reads, and changes nothing without --control. Ctrl-C ends it; studies go on.
+    It is read-only without --control. Ctrl-C ends it; studies continue.
     """
     from rayfed.dashboard import serve
 

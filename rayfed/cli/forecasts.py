@@ -147,11 +147,11 @@ def server_sees(run: Run) -> str:
     if any(part is not None and VECTORS in part.needs for part in single):
         return "the vectors of single clients"
     if run.private is not None and run.private.in_shares:
-        return "sums modulo a number that have noise, and who took part"
+        return "noisy modular sums, and the participants"
     if run.private is not None:
         return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
     sums = "sums modulo a number" if run.secure else "means"
-    rest = "who took part" if run.secure else "the scalars and weight of each client"
+    rest = "the participants" if run.secure else "the scalars and weight of each client"
     if rule is not None and rule.before is not None:
         count, size = rule.before.count(run.asked), rule.before.together(run.asked)
         return f"{count} {sums} of {size} clients, one more for every {size}, and {rest}"
@@ -183,7 +183,7 @@ def spent(run: Run) -> str:
     if private.in_shares:
         uplink = run.uplink()
         assert uplink is not None
-        noise = f"{noise}, in shares of {uplink.survivors:,} clients, nobody sampled"
+        noise = f"{noise}, in shares of {uplink.survivors:,} clients, without client sampling"
     spent_by_rounds = "" if private.tree is not None else _spent_by_rounds(run)
     return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){spent_by_rounds}"
 
@@ -200,7 +200,9 @@ def _spent_by_rounds(run: Run) -> str:
     if most == rounds:
         return ""
     spent = run.private.epsilon(most)
-    return f"; nobody is there in more than {most:,} of them, who spends {spent:.4g} at most"
+    return (
+        f"; every client is available in at most {most:,} of them, and spends at most {spent:.4g}"
+    )
 
 
 def timed(plan: Any) -> str:

@@ -25,7 +25,7 @@ def reproduce(
             autocompletion=completion.of_studies,
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="As long as in the source.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Run at the length of the source.")] = False,
     out_: Annotated[
         Path | None,
         typer.Option(
@@ -36,7 +36,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="PART",
-            help="Run this part only; the claims of others are checked on what they recorded.",
+            help="Run this part only; claims of other parts are checked on their records.",
         ),
     ] = None,
     keep: Annotated[
@@ -50,7 +50,7 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the study anew into a table of all, which --all wrote as all.json.",
+            help="Update the study in a table of all studies (all.json, written by --all).",
             parser=local,
         ),
     ] = None,
@@ -125,7 +125,7 @@ def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
 
 
 def _print_failures(outcome: Any, volume: Volume) -> None:
-    """Say why runs failed, and which claims do where no table tells."""
+    """Print the reasons of failed runs, and the claims that fail where no table shows them."""
     for where, why in outcome.failed.items():
         say(f"{where} failed: {why}", err, style="red")
     for verdict in outcome.verdicts if volume.quiet else ():
@@ -180,11 +180,11 @@ def _run_parts(
         for warning in differences(folder, runs) if resume else ():
             volume.warn(warning)
         waiting = len(runs) - (len(ended(folder, runs)) if resume else 0)
-        say(headline(plan) + (f"; {waiting} of them to go on with" if resume else ""))
+        say(headline(plan) + (f"; {waiting} of them to resume" if resume else ""))
         try:
             result = studies.execute(study, part, plan, resume, volume.watch(waiting))
         except KeyboardInterrupt:
-            say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
+            say("interrupted; the records are kept, continue with --keep", err)
             raise typer.Exit(130) from None
         say(f"page: {result.folder / 'report.html'}")
     return missing, data

@@ -123,7 +123,7 @@ def best(choice: Any, width: int) -> tuple[Table, list[str]]:
     """
     from rayfed.report.tables import text_width
 
-    frame = choice.frame().drop(columns="undecided")  # `choice.notes` tells it
+    frame = choice.frame().drop(columns="undecided")  # shown by `choice.notes`
     lost = frame["failed"] == frame["tried"]
     frame["setting"] = frame["setting"].where(~lost, "every setting failed")
     frame["edges"] = [

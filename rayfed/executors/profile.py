@@ -19,7 +19,7 @@ all clients and their columns; tables and checkpoints on the disk; and what is b
 class Profile:
     """Durations of methods of some objects.
 
-    At each moment one step goes on, the innermost one; what it calls and is watched as well is
+    At each moment one step is counted, the innermost one; what it calls and is watched as well is
     counted there. A profile takes the place of the methods that it watches, so that a run without
     one does nothing for it.
 

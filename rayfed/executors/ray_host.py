@@ -83,7 +83,7 @@ class Actor:
         Parameters
         ----------
         method : str
-            "exchange" answers an Ask for the clients that live here; "timed" also says how long
+            "exchange" answers an Ask for the clients that live here; "timed" also returns how long
             that took.
         packed : bytes
             Pickled (key of the run, request, what its clients download).

@@ -35,7 +35,7 @@ class Pool:
     actors : sequence of actor handles
         Of `HostActor`, or of `Combiner`, which answers as one.
     sizes : sequence of int
-        How many client actors each stands for.
+        Number of client actors of each.
     version : int
         Later pools of a study have larger ones.
     """
@@ -172,7 +172,7 @@ class RayExecutor:
         Parameters
         ----------
         timed : bool
-            Whether hosts say how long they computed.
+            Whether hosts report their computing times.
         stored : sequence of object references
             One, of `send`, if it is in the object store already.
 

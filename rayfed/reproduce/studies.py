@@ -1,7 +1,7 @@
 """Published studies: runs of their parts and checks of the claims of the source.
 
-A study is ``<name>.claims.yaml`` with its scenarios beside it (`rayfed.reproduce.claims`), in
-``scenarios/`` of the current folder or among the scenarios that come with rayfed.
+A study is ``<name>.claims.yaml`` with its scenarios in the same folder (`rayfed.reproduce.claims`),
+in ``scenarios/`` of the current folder or among the scenarios that come with rayfed.
 """
 
 from __future__ import annotations

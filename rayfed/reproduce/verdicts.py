@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def expected(self) -> bool:
-        """Whether the claim is not contradicted, fails as its mark says, or is of other length."""
+        """Whether the claim is not contradicted, fails as marked, or is of the other length."""
         return self.status in ("holds", "undecided", "not reproduced", "not run")
 
     @cached_property
@@ -262,7 +262,7 @@ def compare(check: Check, values: Sequence[float]) -> bool:
 
 
 def ordered(check: Check, values: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the pairs of numbers of which a check says that the first is less than the second.
+    """Return the pairs of numbers of a check, with the first claimed to be less than the second.
 
     They are the neighbours of an order; of a ratio or difference the number itself and that of
     equal runs, if the bounds exclude equal runs.

@@ -77,7 +77,7 @@ def check_chance(availability: Availability) -> None:
         few = availability.chance(IDS[:3], time_s, round, POPULATION)
         require_equal(few, chance[:3], f"{availability}: the other clients matter")
         there = availability.available(IDS, time_s, round, POPULATION)
-        require(chance[there] > 0, f"{availability}: somebody is there with chance 0")
+        require(chance[there] > 0, f"{availability}: a client is available with chance 0")
 
 
 def check_reachable(availability: Availability) -> None:

@@ -70,7 +70,7 @@ def check_on_demand(cls: type[Dataset], folder: Path) -> None:
     shards = _shards(dataset, seed=0)
     for part in _PARTS:
         sizes = shards.sizes(all_ids, part)
-        require(sizes >= (part == "train"), f"{dataset}: somebody has no rows to {part} on")
+        require(sizes >= (part == "train"), f"{dataset}: a client has no {part} rows")
         width = int(sizes.max())
         X, y = shards.rows(all_ids, width, part)
         few_X, few_y = _shards(dataset, seed=0).rows(_SOME, width, part)

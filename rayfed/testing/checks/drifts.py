@@ -49,7 +49,7 @@ def check_neighbours(drift: Drift) -> None:
             padding = np.arange(X.shape[1]) >= sizes[:, None]
             require(X[padding] == 0, f"{drift}: padded rows are not zero")
             require(y[padding] == 0, f"{drift}: padded targets are not zero")
-            require(sizes >= (part == "train"), f"{drift}: somebody has no rows to {part} on")
+            require(sizes >= (part == "train"), f"{drift}: a client has no {part} rows")
 
 
 def check_take(drift: Drift) -> None:
