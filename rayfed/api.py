@@ -57,7 +57,6 @@ __all__ = [
     "default_folder",
     "execute",
     "extend",
-    "kept",
     "load",
     "local_copy",
     "prepare",
@@ -65,13 +64,14 @@ __all__ = [
     "recorded",
     "resume",
     "run",
-    "searched",
+    "settled",
     "stop",
     "sweep",
     "unfinished",
-    "unsearched",
     "uploaded",
-    "with_failures_said",
+    "warn_of_failures",
+    "with_search",
+    "without_search",
 ]
 
 
@@ -82,7 +82,7 @@ def load(folder: str | Path) -> Result:
     ----------
     folder : path or URL
         The folder that ``rayfed run`` or `run` wrote. Of a URL, such as ``"s3://bucket/study"``,
-        what differs is copied into the user's cache folder; the result's ``folder`` is there.
+        changed files are copied into the user's cache folder, the result's ``folder``.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def run(
         it.
     debug : bool
         Whether everything runs in this process, whatever the executor, so that breakpoints in
-        plug-ins work. It does not change a result.
+        plug-ins are hit. It does not change a result.
     profile : bool
         Whether it is measured what the wall-clock time of rounds goes into: `Result.profile`. It
         does not change a result either.
@@ -163,7 +163,7 @@ def run(
     Warns
     -----
     RuntimeWarning
-        If a run failed. The others go on, and what was recorded is kept.
+        If a run failed. The others continue, and all records are kept.
 
     Examples
     --------
@@ -179,12 +179,12 @@ def run(
     ...     rounds=50,
     ... )
     """
-    plan = prepare(unsearched(read(scenario, overrides, address, **study)))
+    plan = prepare(without_search(read(scenario, overrides, address, **study)))
     display = _display(watch, len(plan.runs), debug)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
         result = execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
-    return with_failures_said(result)
+    return warn_of_failures(result)
 
 
 def sweep(
@@ -198,8 +198,8 @@ def sweep(
 ) -> Result:
     """Try settings of a scenario with `search`, and return what they reached.
 
-    Whole runs go to worker processes, one per CPU, unless the scenario says otherwise. The result
-    does not depend on how many there are. `resume` continues it.
+    Whole runs go to worker processes, one per CPU, unless the scenario sets another executor. The
+    result does not depend on how many there are. `resume` continues it.
 
     Parameters
     ----------
@@ -215,14 +215,14 @@ def sweep(
     --------
     >>> result = rayfed.sweep("tuning.yaml", overrides={"sweep.trials": 50})  # doctest: +SKIP
     """
-    plan: Any = prepare(searched(read(scenario, overrides, address, **study)))
+    plan: Any = prepare(with_search(read(scenario, overrides, address, **study)))
     display = _display(watch, plan.search.runs)
     folder = begin(plan, out, watch=display)
     with _resumable(folder):
         return execute(plan, folder, watch=display)
 
 
-def unsearched(study: Study) -> Study:
+def without_search(study: Study) -> Study:
     """Return a study without `search`.
 
     Raises
@@ -235,8 +235,8 @@ def unsearched(study: Study) -> Study:
     return study
 
 
-def searched(study: Study) -> Study:
-    """Return a study with `search`, executed by workers unless it says otherwise.
+def with_search(study: Study) -> Study:
+    """Return a study with `search`, executed by workers unless it sets another executor.
 
     Raises
     ------
@@ -301,12 +301,12 @@ def read(
     Raises
     ------
     ScenarioError
-        If the scenario is not found or is wrong, or keywords stand beside it.
+        If the scenario is not found or is wrong, or keywords are given as well.
     """
     if scenario is None:
         scenario = Study(**study)
     elif study:
-        text = "stands beside a scenario; change scenarios by overrides={...}"
+        text = "is given as well as a scenario; change scenarios by overrides={...}"
         raise ScenarioError(next(iter(study)), text)
     if isinstance(scenario, Study):
         scenario = scenario.given()
@@ -359,8 +359,8 @@ def resume(
         Whether runs that failed are tried again, too: after a bug in a plug-in was mended. Then
         modules may have changed.
     accept_changes : bool
-        Whether to go on though something has changed. What did is noted in the ``run.json`` of each
-        run under ``changes``, and among its warnings.
+        Whether to continue despite changes, which are noted in the ``run.json`` of each run under
+        ``changes``, and among its warnings.
     address : str, optional
         Of the Ray cluster to use, "local" for Ray on this machine; that of before if None.
     trust : bool
@@ -391,21 +391,21 @@ def resume(
     if plan.study.search:
         total = plan.search.runs
     else:
-        total = len(plan.runs) - len(kept(plan, folder, failed=failed))
+        total = len(plan.runs) - len(settled(plan, folder, failed=failed))
     display = _display(watch, total, debug)
     with _resumable(folder):
         result = execute(
             plan, folder, resume=True, failed=failed, accept_changes=accept_changes,
             watch=display, debug=debug, page=page,
         )  # fmt: skip
-    return result if plan.study.search else with_failures_said(result)
+    return result if plan.study.search else warn_of_failures(result)
 
 
 def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
     """Ask a study that another process runs to stop, and return the runs that will.
 
-    They write a checkpoint after their current round and end; `resume` goes on with them to the
-    same bytes. The others go on.
+    They write a checkpoint after their current round and end; `resume` continues them to bitwise
+    identical results. The others continue.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def stop(folder: str | Path, runs: Sequence[str] = ()) -> list[str]:
     Raises
     ------
     ScenarioError
-        If nobody runs the study, a run is unknown or has ended, or the study is a sweep.
+        If the study is not running, a run is unknown or has ended, or the study is a sweep.
 
     Examples
     --------
@@ -434,7 +434,7 @@ def extend(
     overrides: Overrides = (),
     trust: bool = False,
 ) -> Plan:
-    """Ask more of a study, and return its plan; `resume` then goes on.
+    """Extend a study, and return its plan; `resume` then continues it.
 
     What it records is, byte for byte, what it would be had it asked for all of it at once.
 
@@ -445,7 +445,7 @@ def extend(
     rounds : int, optional
         Its rounds from now on, at least as many as its runs have.
     seeds : sequence of int
-        Seeds besides its own.
+        Additional seeds.
     overrides : mapping, or iterable of str
         Further values for dotted keys, of new algorithms or of a grid that has grown.
     trust : bool
@@ -454,7 +454,7 @@ def extend(
     Raises
     ------
     ScenarioError
-        If the folder is in use, or the runs that are there would not be those of the new study.
+        If the folder is in use, or the recorded runs would not belong to the extended study.
 
     Examples
     --------
@@ -483,8 +483,8 @@ def extend(
     return plan
 
 
-def with_failures_said(result: Result) -> Result:
-    """Warn of runs that failed: who does not look at the result would not know."""
+def warn_of_failures(result: Result) -> Result:
+    """Warn about failed runs."""
     failed = [name for name, status in result.outcome.items() if status == "failed"]
     if failed:
         why = f"{failed[0]}: {reason(result.folder / failed[0])}"
@@ -496,7 +496,7 @@ def with_failures_said(result: Result) -> Result:
 def _display(
     watch: ProgressDisplay | bool | None, total: int, debug: bool = False
 ) -> ProgressDisplay:
-    """Return what displays the progress of so many runs to who calls from Python."""
+    """Return the progress display of calls from Python, for a number of runs."""
     if watch is not None and not isinstance(watch, bool):
         return watch
     visible = sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -509,12 +509,12 @@ def _display(
 
 @contextmanager
 def _resumable(folder: Path) -> Iterator[None]:
-    """Say below the traceback of a Ctrl-C how to go on."""
+    """Add the call that resumes to the traceback of a Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt as stopped:
         again = f"rayfed.resume({shown(folder)!r})"
-        stopped.add_note(f"interrupted; what was recorded is kept, go on with it by: {again}")
+        stopped.add_note(f"interrupted; the records are kept, resume with: {again}")
         raise
 
 
@@ -539,7 +539,7 @@ def recorded(folder: Path, address: str | None = None, trust: bool = False) -> P
 
 
 def _scenario_of(folder: Path) -> Path:
-    """Return the scenario file of a result folder, which is there, and no link."""
+    """Return the scenario file of a result folder, which must exist and be no link."""
     path = folder / "scenario.yaml"
     if not path.exists():
         raise ScenarioError(shown(folder), "is no result folder; it has no scenario.yaml")
@@ -565,7 +565,7 @@ def check_unchanged(
     Raises
     ------
     ScenarioError
-        If what would run is not what is there, or failed trials of a sweep are to go on.
+        If the plan differs from the recorded study, or failed trials of a sweep would be resumed.
     """
     if failed and plan.study.search:
         text = "a failed trial counts as the worst, and later ones were chosen by that"
@@ -577,11 +577,11 @@ def check_unchanged(
     return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
 
 
-def kept(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
-    """Return the outcome of the runs of a plan that have ended and do not go on."""
+def settled(plan: Plan, folder: Path, *, failed: bool = False) -> dict[str, str]:
+    """Return the outcome of the runs of a plan that have ended and will not be extended."""
     outcome = ended(folder, [run.folder for run in plan.runs], failed=not failed)
-    going = [run.folder for run in plan.runs if extended(run, read_record(folder / run.folder))]
-    return {name: status for name, status in outcome.items() if name not in going}
+    prolonged = [run.folder for run in plan.runs if extended(run, read_record(folder / run.folder))]
+    return {name: status for name, status in outcome.items() if name not in prolonged}
 
 
 def unfinished(folder: Path) -> list[str]:
@@ -622,7 +622,7 @@ def prepare(study: Study, folder: Path | None = None) -> Plan:
     ----------
     study : Study
     folder : Path, optional
-        The result folder of a sweep that goes on: trials that began there are proposed no more.
+        The result folder of a resumed sweep: its trials are not proposed again.
 
     Raises
     ------
@@ -679,7 +679,7 @@ def execute(
     Raises
     ------
     RunFailed
-        If the disk is full; what was recorded is kept, and `resume` goes on from there.
+        If the disk is full; the records are kept, and `resume` continues from there.
     """
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
@@ -697,7 +697,7 @@ def execute(
                 driver = SweepDriver(plan, folder, backend.execute, resume, watch, accept_changes)
                 outcome = driver.conduct()
         else:
-            outcome = kept(plan, folder, failed=failed) if resume else {}
+            outcome = settled(plan, folder, failed=failed) if resume else {}
             waiting = [run for run in plan.runs if run.folder not in outcome]
             if profile:
                 waiting = [replace(run, profiled=True) for run in waiting]
@@ -709,7 +709,7 @@ def execute(
         with explained_full_disk(folder, outcome):
             if page or plan.study.search:
                 with watch:
-                    result.report(tell=watch.page)
+                    result.report(progress=watch.page)
     return result
 
 
@@ -722,7 +722,7 @@ def completed(plan: Plan, folder: Path, outcome: Mapping[str, str]) -> None:
 
 
 def uploaded(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
-    """Upload what is recorded, if the folder is the copy of a URL."""
+    """Upload the records, if the folder is the copy of a URL."""
     if not read_note(folder):
         return nullcontext()
     from rayfed.runs.remote.copies import owned  # here: it imports fsspec

@@ -51,7 +51,7 @@ class Row(dict[str, Any]):
         return self._moment.last.model
 
     def stop(self) -> None:
-        """End the run with this row; its ``run.json`` says ``"stopped_by": "loop"``."""
+        """End the run with this row; its ``run.json`` has ``"stopped_by": "loop"``."""
         self._driver.end()
 
 
@@ -76,7 +76,7 @@ class Iteration(Iterator[Row]):
         return next(self._rows, None)
 
     def close(self) -> None:
-        """Leave the study where it is, with a checkpoint; `rayfed.resume` goes on with it."""
+        """Stop the study with a checkpoint; `rayfed.resume` continues it."""
         self._rows.close()
 
     @property
@@ -96,7 +96,7 @@ def iterate(
     """Run a scenario in a loop of your own, which gets the rows of its runs as they are made.
 
     The runs follow one another in this process, whatever the executor, and record what `rayfed.run`
-    records, to the byte. A loop that is left early leaves a checkpoint: `rayfed.resume` goes on.
+    records, to the byte. A loop that ends early leaves a checkpoint: `rayfed.resume` continues.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def iterate(
     Warns
     -----
     RuntimeWarning
-        At the end, if a run failed. The others go on, and what was recorded is kept.
+        At the end, if a run failed. The others continue, and all records are kept.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def iterate(
     ...     if row["loss"] < 0.3:
     ...         row.stop()
     """
-    plan = api.prepare(api.unsearched(api.read(scenario, overrides, **study)))
+    plan = api.prepare(api.without_search(api.read(scenario, overrides, **study)))
     return Iteration(plan, api.begin(plan, out), page)
 
 
@@ -140,7 +140,7 @@ def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
         api.completed(plan, folder, outcome)
         if page:
             api.Result(folder, outcome).report()
-    api.with_failures_said(api.Result(folder, outcome))
+    api.warn_of_failures(api.Result(folder, outcome))
 
 
 def _rows_of(driver: Driver) -> Generator[Row, None, str]:

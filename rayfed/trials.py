@@ -271,7 +271,7 @@ class SweepDriver:
         stopped = [name for name in names if name not in done]
         if stopped:
             why = f"{stopped[0]} was stopped by this machine: {reason(self.folder / stopped[0])}"
-            how = f"go on with it by: rayfed resume {shlex.quote(shown(self.folder))}"
+            how = f"resume with: rayfed resume {shlex.quote(shown(self.folder))}"
             raise RayfedError(f"{why}; no trial is chosen without it, {how}")
         self.outcome |= done
         self._show(trials)
@@ -376,7 +376,7 @@ class SweepDriver:
 def _unreadable(run: Path, why: str) -> RayfedError:
     """Return the error of a run of unknown status, which does not count as failed."""
     what = clipped(why.partition("\n")[0], 100)
-    how = f"remove the folder and go on by: rayfed resume {shlex.quote(shown(run.parent))}"
+    how = f"remove the folder and resume with: rayfed resume {shlex.quote(shown(run.parent))}"
     return RayfedError(f"{run}: cannot be read ({what}); no trial is chosen without it, {how}")
 
 

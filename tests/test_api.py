@@ -123,7 +123,7 @@ class TestKeywords:
 
     @pytest.mark.parametrize("run", [rayfed.run, rayfed.sweep, rayfed.iterate])
     def test_beside_a_scenario_they_are_refused(self, run):
-        with pytest.raises(ScenarioError, match=r"^rounds: stands beside a scenario; change"):
+        with pytest.raises(ScenarioError, match=r"^rounds: is given as well as a scenario; change"):
             run("quickstart", rounds=3)
         with pytest.raises(ScenarioError, match="2 mistakes"):
             run()
@@ -649,9 +649,7 @@ def test_after_a_ctrl_c_it_is_said_how_to_go_on(small, tmp_path, plain):
     with pytest.raises(KeyboardInterrupt) as stopped:
         rayfed.run(small, out=out, watch=Pressed())
     (line,) = stopped.value.__notes__
-    assert line == (
-        f"interrupted; what was recorded is kept, go on with it by: rayfed.resume({str(out)!r})"
-    )
+    assert line == (f"interrupted; the records are kept, resume with: rayfed.resume({str(out)!r})")
     assert set(eval(line.partition("by: ")[2]).outcome.values()) == {"finished"}
 
 

@@ -371,8 +371,8 @@ def test_every_batch_is_planned_with_one_thread(tmp_path, monkeypatch):
 def test_workers_are_the_default_of_a_sweep():
     made = scenario()
     del made["executor"]
-    assert api.searched(api.read(made)).executor.name == "workers"
-    assert api.searched(api.read(scenario())).executor.name == "serial"
+    assert api.with_search(api.read(made)).executor.name == "workers"
+    assert api.with_search(api.read(scenario())).executor.name == "serial"
 
 
 def test_moments_are_ascending_shares():

@@ -294,10 +294,10 @@ def test_the_whole_journey(fresh, tmp_path):
         in said
     )
     assert "its log: results/own/CalmAvg-seed0/log.txt" in said
-    assert "go on by: rayfed resume --failed results/own" in said
+    assert "resume with: rayfed resume --failed results/own" in said
     finished = (tmp_path / "results/own/fedavg-seed0/model.npz").stat().st_mtime_ns
     user.edit("calm_avg.py", bug, "")
-    assert "2 of 4 runs to go on with" in user.rayfed("resume", "--failed", "results/own")
+    assert "2 of 4 runs to resume" in user.rayfed("resume", "--failed", "results/own")
     assert (tmp_path / "results/own/fedavg-seed0/model.npz").stat().st_mtime_ns == finished
 
     # the algorithm is checked as rayfed's own are

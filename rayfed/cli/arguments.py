@@ -149,7 +149,7 @@ Debug = Annotated[
     bool,
     typer.Option(
         "--debug",
-        help="Run everything in this process, so that breakpoints work, and print whole "
+        help="Run everything in this process, so that breakpoints are hit, and print full "
         "tracebacks. Results stay the same.",
     ),
 ]

@@ -31,7 +31,7 @@ def kinds() -> Table:
 
 def overview(kind: str) -> Table:
     """Return one line for every plug-in of a kind."""
-    table = Table("name", "what it is", box=None, pad_edge=False)
+    table = Table("name", "description", box=None, pad_edge=False)
     for name, cls in find(kind).items():
         table.add_row(name, escape(first_line(cls) + _marks(cls)))
     return table
@@ -132,11 +132,11 @@ def _table(name: str, entries: list[ColumnEntry]) -> Table:
     table.add_column(name, no_wrap=True, max_width=34)
     for title in ("unit", "better"):
         table.add_column(title, no_wrap=True)
-    table.add_column("what it is", ratio=1)
+    table.add_column("description", ratio=1)
     for entry in entries:
         column = entry.column
-        who = ", ".join(entry.declared_by)
-        about = column.about if who == "every run" else f"{column.about} ({who})"
+        sources = ", ".join(entry.declared_by)
+        about = column.about if sources == "every run" else f"{column.about} ({sources})"
         table.add_row(column.name, *map(escape, (column.unit, column.better or "", about)))
     return table
 

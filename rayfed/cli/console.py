@@ -26,7 +26,7 @@ Verbose = Annotated[
     bool,
     typer.Option(
         "--verbose", "-v",
-        help="Also print what each round did: who was asked, what came of it, checkpoints.",
+        help="Also print details of each round: sampled clients, outcomes and checkpoints.",
     ),
 ]  # fmt: skip
 
@@ -86,13 +86,13 @@ class Volume:
 def _muted() -> Iterator[None]:
     """Drop the output of this process and its child processes."""
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        kept = os.dup(1)
+        saved = os.dup(1)
         os.dup2(nowhere.fileno(), 1)
         try:
             yield
         finally:
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def dashboard(
 
     The overview lists every run with its progress; ticked runs are compared on the panels of the
     page, which grow with the rows that are written. Every view has an address that opens it again.
-    It reads, and changes nothing without --control. Ctrl-C ends it; studies go on.
+    It is read-only without --control. Ctrl-C ends it; studies continue.
     """
     from rayfed.dashboard import serve
 
@@ -64,7 +64,7 @@ def dashboard(
         if not place.is_dir():
             raise ScenarioError(str(place), "is no folder; give one with results below it")
     serve(
-        places, host=host, port=port, control=control, token=token, panels=panel, tell=say,
+        places, host=host, port=port, control=control, token=token, panels=panel, log=say,
         browse=open_,
     )  # fmt: skip
 

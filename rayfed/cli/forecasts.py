@@ -19,19 +19,19 @@ from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
 
-_LOOKED_AT = 10_000_000  # clients times rounds
+_MOST_CELLS = 10_000_000  # clients times rounds
 
 
 def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
     """Return the costs of a plan in machines, disks and simulated network."""
-    there, per = cost.processes, "in all" if cost.rounds_known else "a round of each run"
+    processes, per = cost.processes, "in all" if cost.rounds_known else "a round of each run"
     return [
-        f"{many(there.actors, 'client actor')}{on_nodes(nodes, there.combiners)}, "
-        f"{many(there.runners, 'driver actor')}"
+        f"{many(processes.actors, 'client actor')}{on_nodes(nodes, processes.combiners)}, "
+        f"{many(processes.runners, 'driver actor')}"
         f"{', which host clients, too' * plan.executor.hosting_driver}; about "
         f"{in_words(cost.memory)} of memory (data {in_words(cost.data)}, client state "
         f"{in_words(cost.state)}, copies of models {in_words(cost.copies)}, processes "
-        f"{in_words(there.memory)})",
+        f"{in_words(processes.memory)})",
         f"disk: results about {in_words(cost.results)}, checkpoints up to "
         f"{in_words(cost.checkpoints)}, scratch files {in_words(cost.scratch)}",
         f"simulated traffic if a round asks once: {in_words(cost.down)} down, "
@@ -74,19 +74,19 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
         if known is not None:
             found.setdefault(known, []).append(run.label)
     for first, labels in found.items():
-        who = listed(labels, 60)
+        named = listed(labels, 60)
         line = (
-            f"first {first.rounds} rounds ({who}): {first.participants:.3g} replies used and "
+            f"first {first.rounds} rounds ({named}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
         )
-        warnings = [f"the first {first.few_asked} ({who})"] * bool(first.few_asked)
+        warnings = [f"the first {first.few_asked} ({named})"] * bool(first.few_asked)
         if first.empty:
-            empty = f"{first.empty} of the first {first.rounds} rounds ({who}) stay empty"
+            empty = f"{first.empty} of the first {first.rounds} rounds ({named}) stay empty"
             warnings = [f"{empty}: {WHY_EMPTY}", *warnings]
         yield line, warnings
 
 
-def said_of_data(plan: Any) -> list[str]:
+def data_notes(plan: Any) -> list[str]:
     """Return warnings about data and models, each line once.
 
     It is what data say of themselves, such as that they are a subset, and what was found in them.
@@ -147,21 +147,21 @@ def server_sees(run: Run) -> str:
     if any(part is not None and VECTORS in part.needs for part in single):
         return "the vectors of single clients"
     if run.private is not None and run.private.in_shares:
-        return "sums modulo a number that have noise, and who took part"
+        return "noisy modular sums, and the participants"
     if run.private is not None:
         return f"{'sums modulo a number, then ' * run.secure}means with noise, and no scalars"
     sums = "sums modulo a number" if run.secure else "means"
-    beside = "who took part" if run.secure else "the scalars and weight of each client"
+    rest = "the participants" if run.secure else "the scalars and weight of each client"
     if rule is not None and rule.before is not None:
         count, size = rule.before.count(run.asked), rule.before.together(run.asked)
-        return f"{count} {sums} of {size} clients, one more for every {size}, and {beside}"
+        return f"{count} {sums} of {size} clients, one more for every {size}, and {rest}"
     if run.secure:
-        return f"{sums}, and {beside}"
+        return f"{sums}, and {rest}"
     if ask is not None and GROUP in ask.up:
         return "means by group, and the scalars, weights and group of each client"
     if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:
         return "the vectors of single clients, since an update is of one reply"
-    return f"means of vectors, and {beside}"
+    return f"means of vectors, and {rest}"
 
 
 def spent(run: Run) -> str:
@@ -183,16 +183,16 @@ def spent(run: Run) -> str:
     if private.in_shares:
         uplink = run.uplink()
         assert uplink is not None
-        noise = f"{noise}, in shares of {uplink.survivors:,} clients, nobody sampled"
-    there = "" if private.tree is not None else _there(run)
-    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){there}"
+        noise = f"{noise}, in shares of {uplink.survivors:,} clients, without client sampling"
+    spent_by_rounds = "" if private.tree is not None else _spent_by_rounds(run)
+    return f"{text} {privacy.delta:g} in {rounds:,} rounds ({noise}; {unit}){spent_by_rounds}"
 
 
-def _there(run: Run) -> str:
+def _spent_by_rounds(run: Run) -> str:
     """Return the privacy spent by a client that is away by round, where availability is known."""
     clients, rounds = run.federation.clients, run.ending.rounds
     plain = not clients.groups and clients.by_round  # groups may go by time
-    if not plain or clients.count * rounds > _LOOKED_AT or run.private is None:
+    if not plain or clients.count * rounds > _MOST_CELLS or run.private is None:
         return ""
     ids = np.arange(clients.count)
     counts = sum(clients.available(ids, 0.0, t).astype(int) for t in range(1, rounds + 1))
@@ -200,7 +200,9 @@ def _there(run: Run) -> str:
     if most == rounds:
         return ""
     spent = run.private.epsilon(most)
-    return f"; nobody is there in more than {most:,} of them, who spends {spent:.4g} at most"
+    return (
+        f"; every client is available in at most {most:,} of them, and spends at most {spent:.4g}"
+    )
 
 
 def timed(plan: Any) -> str:

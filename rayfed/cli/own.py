@@ -17,7 +17,7 @@ from rayfed.cli.console import err, say
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.plugins import ALL_KINDS, base, find, load, places
 
-_OUR_OWN = ("check_paper", "check_documented")
+_ADVISORY = ("check_paper", "check_documented")
 """Checks of how plug-ins of rayfed are written; of a user's they are advice."""
 Name: TypeAlias = str | None
 
@@ -53,7 +53,7 @@ def test(
             except Skipped as reason:
                 say(f"  left out  {words}: {reason}")
             except Exception as error:
-                advice = name in _OUR_OWN
+                advice = name in _ADVISORY
                 say(f"  {'advice ' if advice else 'FAILED '}   {words}: {about}")
                 say(f"            {_reason(error)}", err, style="yellow" if advice else "red")
                 failed += not advice
@@ -100,9 +100,9 @@ def init(
     rule: Annotated[Name, _own("a rule in place of means of your own")] = None,
     fault: Annotated[Name, _own("a fault of clients of your own")] = None,
 ) -> None:
-    """Write a commented scenario, and plug-ins of your own beside it, each with a test.
+    """Write a commented scenario, and custom plug-ins next to it, each with a test.
 
-    What is written runs as it is: rayfed run scenario.yaml. Files that are there are kept.
+    The files run as they are: rayfed run scenario.yaml. Existing files are not overwritten.
     """
     given = {
         "algorithm": algorithm, "problem": problem, "dataset": dataset, "partition": partition,
@@ -126,10 +126,10 @@ def init(
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files, unless one of them is there."""
+    """Write files, unless one of them exists."""
     for file in files:
         if (folder / file).exists():
-            raise ScenarioError(str(folder / file), "is there already; name another folder")
+            raise ScenarioError(str(folder / file), "already exists; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():

@@ -34,9 +34,9 @@ def check(
 ) -> None:
     """Validate a scenario with its data, and print its runs and costs.
 
-    Who takes part and the simulated time of the first rounds are known without running them. With
-    --address the CPUs of that cluster count. Under executor: auto a round is run and timed, and
-    what is chosen is said.
+    Participants and simulated time of the first rounds are known without running them. With
+    --address the CPUs of that cluster count. Under executor: auto a round is run and timed, and the
+    chosen executor is printed.
     """
     from rayfed import api
     from rayfed.cli import forecasts
@@ -57,7 +57,7 @@ def check(
     for each in (*forecasts.costs(plan, cost, nodes), *coded, *filter(None, [estimates(plan)])):
         say(each)
     cost.check_disk(api.default_folder(plan.study))
-    for each in (*forecasts.said_of_data(plan), *forecasts.aims(plan)):
+    for each in (*forecasts.data_notes(plan), *forecasts.aims(plan)):
         say(f"warning: {each}", err, style="yellow")
     for text, warnings in forecasts.expected(plan):
         say(text)
@@ -139,7 +139,7 @@ def prepared(
         return api.prepare(adapt(api.read(scenarios, changes or (), address)))
     except ScenarioError as error:
         if len(scenarios) > 1:
-            for scenario in scenarios:  # the one that is wrong by itself says where
+            for scenario in scenarios:  # a file that is invalid by itself is named in the error
                 prepared([scenario], changes, address, adapt)
             raise
         raise with_lines(error, locate(scenarios[0]), changes or ()) from error

@@ -25,7 +25,7 @@ def reproduce(
             autocompletion=completion.of_studies,
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="As long as in the source.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Run at the length of the source.")] = False,
     out_: Annotated[
         Path | None,
         typer.Option(
@@ -36,7 +36,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="PART",
-            help="Run this part only; the claims of others are checked on what they recorded.",
+            help="Run this part only; claims of other parts are checked on their records.",
         ),
     ] = None,
     keep: Annotated[
@@ -50,7 +50,7 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write the study anew into a table of all, which --all wrote as all.json.",
+            help="Update the study in a table of all studies (all.json, written by --all).",
             parser=local,
         ),
     ] = None,
@@ -104,7 +104,7 @@ def _reproduce(
     surveyed = _surveyed(study, [part] if part else list(study.claims.parts), keep, volume)
     outcome = surveyed.outcome
     out.print(tables.claims(outcome))
-    _say_failed(outcome, volume)
+    _print_failures(outcome, volume)
     for where, why in outcome.missing.items():
         say(f"{where} was left out: {why}", err, style="yellow")
     say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
@@ -124,8 +124,8 @@ def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
     return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun)
 
 
-def _say_failed(outcome: Any, volume: Volume) -> None:
-    """Say why runs failed, and which claims do where no table tells."""
+def _print_failures(outcome: Any, volume: Volume) -> None:
+    """Print the reasons of failed runs, and the claims that fail where no table shows them."""
     for where, why in outcome.failed.items():
         say(f"{where} failed: {why}", err, style="red")
     for verdict in outcome.verdicts if volume.quiet else ():
@@ -151,7 +151,7 @@ def _reproduce_all(
         place = f"{len(surveyed)} of {len(named)} studies, {ended - started:.0f} s"
         say(f"{name}: {tables.counted(outcome)} ({place})")
         if volume.quiet:
-            _say_failed(outcome, volume)
+            _print_failures(outcome, volume)
         survey = Survey(surveyed, ended - started)
         path = survey.write(folder)
     out.print(tables.survey(survey))
@@ -170,21 +170,21 @@ def _run_parts(
     missing, data = {}, {}
     for part in parts:
         try:
-            plan, kept = studies.begin(study, part, keep)
+            plan, resume = studies.begin(study, part, keep)
         except Missing as error:
             missing[part] = error.problem
             continue
         data[part] = fingerprint(plan)
         folder = study.folder(part)
         runs = [run.folder for run in plan.runs]
-        for warning in differences(folder, runs) if kept else ():
+        for warning in differences(folder, runs) if resume else ():
             volume.warn(warning)
-        waiting = len(runs) - (len(ended(folder, runs)) if kept else 0)
-        say(headline(plan) + (f"; {waiting} of them to go on with" if kept else ""))
+        waiting = len(runs) - (len(ended(folder, runs)) if resume else 0)
+        say(headline(plan) + (f"; {waiting} of them to resume" if resume else ""))
         try:
-            result = studies.execute(study, part, plan, kept, volume.watch(waiting))
+            result = studies.execute(study, part, plan, resume, volume.watch(waiting))
         except KeyboardInterrupt:
-            say("interrupted; what was recorded is kept, go on with it by adding --keep", err)
+            say("interrupted; the records are kept, continue with --keep", err)
             raise typer.Exit(130) from None
         say(f"page: {result.folder / 'report.html'}")
     return missing, data

@@ -24,7 +24,7 @@ def report(
         str | None,
         typer.Option(
             metavar="COLUMN=NUMBER",
-            help="What costs are compared at and the page shows first, for example loss=0.05.",
+            help="Target of the cost comparison, shown first on the page, for example loss=0.05.",
         ),
     ] = None,
     view: Annotated[
@@ -58,7 +58,7 @@ def report(
     with returned(folder):
         column, value = (None, None) if aim is None else (aim.column, aim.target)
         with watch(len(result.outcome), err) as display:
-            page = result.report(column, value, panel, tell=display.page)
+            page = result.report(column, value, panel, progress=display.page)
     say(f"page: {page}")
     for line in damaged(folder, result.outcome):
         say(f"warning: {line}; rayfed resume mends it", err, style="yellow")
@@ -101,7 +101,7 @@ def best(
     missing = [run for run in missing if not damaged(folder, [run])]  # those have their own line
     if missing:
         again = f"rayfed resume {shlex.quote(shown(folder))}"
-        text = f"{many(len(missing), 'run')} not ended ({listed(missing)}); go on by: {again}"
+        text = f"{many(len(missing), 'run')} unfinished ({listed(missing)}); resume with: {again}"
         say(f"warning: this study is unfinished: {text}", err, style="yellow")
     with returned(folder):
         choice = print_best(folder, by, at, target)
@@ -163,8 +163,8 @@ def figures(
     without scaling. Tables are .tex files for the LaTeX package booktabs: table-costs (what it took
     to reach the target) and table-finals (the values in the end).
 
-    Needs kaleido and Chromium or Chrome; where one is missing it says how to install it. Nothing is
-    taken from the network.
+    Needs kaleido and Chromium or Chrome; if one is missing, the error gives the command that
+    installs it. Nothing is downloaded.
     """
     from rayfed.api import load
 
@@ -192,11 +192,11 @@ def compare(
 ) -> None:
     """Write one page over several result folders, and print the comparison.
 
-    The page is that of a study. Runs are told apart by the settings that differ between the
-    folders, such as "FedAvg (lr=0.1)", or by the folders' names where many differ; a table at the
-    end lists all that differ. Runs that differ in nothing but the seed become seeds of one
-    algorithm. Where the folders differ in data or circumstances the page says so and names no
-    winner. Of a sweep the best trial of each algorithm is shown.
+    The page is that of a study. Runs are labelled by the settings that differ between the folders,
+    such as "FedAvg (lr=0.1)", or by the folders' names where many differ; a table at the end lists
+    all differences. Runs that differ only in the seed are merged as seeds of one algorithm. If the
+    folders differ in data or environment, the page warns and names no winner. Of a sweep the best
+    trial of each algorithm is shown.
     """
     from rayfed.report.page.report import compare as write
     from rayfed.report.panels.base import PageSource
@@ -251,8 +251,8 @@ def export(
     is made by that module; --trust lets it run for a folder that you did not make on this machine.
 
     --csv, --tensorboard, --mlflow and --wandb-offline write the columns of the rounds with all
-    settings, a run for each run; what these tools call relative time is simulated time where they
-    take times. Several may be given.
+    settings, a run for each run; their relative time is simulated time where they accept times.
+    Several may be given.
     """
     from rayfed.api import load
 

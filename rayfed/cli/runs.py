@@ -69,7 +69,7 @@ def run(
 
     volume = Volume(quiet, verbose)
     with volume.applied():
-        plan = prepared(scenarios, set_, address, api.unsearched)
+        plan = prepared(scenarios, set_, address, api.without_search)
         if not debug:
             plan = plan.placed(cpus())
         display = volume.watch(len(plan.runs), bars=not debug)
@@ -101,8 +101,7 @@ def sweep(
         bool,
         typer.Option(
             "--prune",
-            help="End runs that are behind the median of earlier batches at the same simulated "
-            "time.",
+            help="Stop runs below the median of earlier batches at the same simulated time.",
         ),
     ] = False,
     set_: Overrides = None,
@@ -112,7 +111,7 @@ def sweep(
 ) -> None:
     """Search for good settings of every algorithm of a scenario, and print the best.
 
-    The scenario says what is searched, for example
+    The scenario defines the search space, for example
 
     ```
     search:
@@ -120,12 +119,12 @@ def sweep(
       algorithms.fedexp.epsilon: {log: [1e-4, 1]}
     ```
 
-    with log, uniform, int (two bounds) or choice (a list). Each algorithm is searched by itself,
-    with as many trials as every other. What is made best is the validation loss if rows are held
-    out for it (problem: {validation: 0.1}), else the training loss; sweep.by names another column.
-    Whole runs go to worker processes, one per CPU; the trials and their results depend on the first
-    seed, and neither on the machine nor on the number of workers. trials.csv lists them all, also
-    those that failed. rayfed resume goes on with a sweep that was interrupted.
+    with log, uniform, int (two bounds) or choice (a list). Each algorithm is searched separately,
+    with the same number of trials. The objective is the validation loss if rows are held out
+    (problem: {validation: 0.1}), else the training loss; sweep.by selects another column. Whole
+    runs go to worker processes, one per CPU; the trials and their results depend on the first seed,
+    and not on the machine or the number of workers. trials.csv lists all trials, including failed
+    ones. rayfed resume continues an interrupted sweep.
 
     Exit status: 0, or 1 if every trial of an algorithm failed, 2 if the scenario is wrong.
     """
@@ -135,7 +134,7 @@ def sweep(
     given = {"trials": trials, "sampler": sampler, "prune": prune or None}
     asked = [f"sweep.{key}={value}" for key, value in given.items() if value is not None]
     with volume.applied():
-        plan = prepared([scenario], [*(set_ or ()), *asked], adapt=api.searched)
+        plan = prepared([scenario], [*(set_ or ()), *asked], adapt=api.with_search)
         display = volume.watch(plan.search.runs)
         folder = api.begin(plan, out_, watch=display)
         say(swept(plan))
@@ -148,7 +147,7 @@ def resume(
     folder: Folder,
     failed: Annotated[
         bool,
-        typer.Option("--failed", help="Also runs that failed, after the reason was mended."),
+        typer.Option("--failed", help="Also resume failed runs, after the cause is fixed."),
     ] = False,
     accept_changes: Annotated[
         bool,
@@ -164,12 +163,11 @@ def resume(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Go on with runs that were interrupted, from their last checkpoints.
+    """Resume interrupted runs from their last checkpoints.
 
-    The result is the same, byte for byte, as that of a study that was never
-    disturbed. It goes on where it ran before; another cluster is given by
-    --address, and this machine by --address local. A folder that you did not make
-    on this machine needs --trust if its scenario names modules.
+    The result is bitwise identical to that of an uninterrupted study. It continues where it ran
+    before; select another cluster with --address, and this machine by --address local. A folder
+    that you did not make on this machine needs --trust if its scenario names modules.
 
     The scenario in the folder may be given more rounds, looser stop rules or
     more seeds. Any other change of it, of the data or of modules is refused
@@ -190,16 +188,17 @@ def stop(
         typer.Argument(metavar="RUN...", help="Runs, such as FedAvg-seed0; all if not given."),
     ] = None,
 ) -> None:
-    """Ask a study that runs elsewhere to stop, or some of its runs.
+    """Stop a study running in another process, or some of its runs.
 
-    A run that stops writes a checkpoint after its current round; rayfed resume goes on with it to
-    the same bytes. The study's other runs go on. Without RUN all stop, and none begins any more.
+    A stopped run writes a checkpoint after its current round; rayfed resume continues it to a
+    bitwise identical result. Other runs of the study continue. Without RUN, all runs stop and no
+    further run starts.
     """
     from rayfed import api
 
     asked = api.stop(folder, runs or ())
-    what = ", ".join(asked) if runs else f"what goes on, {many(len(asked), 'run')}"
-    say(f"asked to stop: {what}; go on by: rayfed resume {shlex.quote(str(folder))}")
+    what = ", ".join(asked) if runs else f"all running runs, {many(len(asked), 'run')}"
+    say(f"asked to stop: {what}; resume with: rayfed resume {shlex.quote(str(folder))}")
 
 
 def extend(
@@ -216,10 +215,10 @@ def extend(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Ask more of a study that has ended or was stopped, and go on with it.
+    """Extend a finished or stopped study by rounds or seeds, and continue it.
 
-    It records, byte for byte, what a study does that asked for all of it at once. history.jsonl in
-    the folder notes what was asked, and when.
+    The records are bitwise identical to those of a study with all rounds and seeds from the start.
+    history.jsonl in the folder notes what was asked, and when.
 
     Exit status: as of rayfed resume.
     """
@@ -260,8 +259,8 @@ def _resumed(
     if searched:
         say(swept(plan))
         return _end_sweep(folder, partial(go, watch=volume.watch(plan.search.runs)))
-    waiting = len(runs) - len(api.kept(plan, folder, failed=how["failed"]))
-    say(f"{clipped(plan.study.name, 80)}: {waiting} of {many(len(plan.runs), 'run')} to go on with")
+    waiting = len(runs) - len(api.settled(plan, folder, failed=how["failed"]))
+    say(f"{clipped(plan.study.name, 80)}: {waiting} of {many(len(plan.runs), 'run')} to resume")
     display = volume.watch(waiting, bars=not debug)
     return _end(folder, partial(go, watch=display), debug, page, volume)
 
@@ -271,8 +270,8 @@ def _executed(folder: Path, go: Callable[[], Any]) -> tuple[Any, list[str]]:
     try:
         result = go()
     except KeyboardInterrupt:
-        kept = "interrupted; what was recorded is kept, go on with it by: "
-        say(f"{kept}rayfed resume {shlex.quote(shown(folder))}", err)
+        prefix = "interrupted; the records are kept, resume with: "
+        say(f"{prefix}rayfed resume {shlex.quote(shown(folder))}", err)
         raise typer.Exit(130) from None
     return result, [name for name, status in result.outcome.items() if status == "failed"]
 
@@ -285,10 +284,10 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     if len(result.profile):
         out.print(tables.profile(result.profile))
     for name in failed:
-        _say_failed(result.folder / name, debug)
+        _print_failure(result.folder / name, debug)
     if failed:
         again = f"rayfed resume --failed {shlex.quote(shown(folder))}"
-        say(f"after mending the reason go on by: {again} (--debug for breakpoints)", err)
+        say(f"after fixing the cause, resume with: {again} (--debug for breakpoints)", err)
     for warning in result.warnings:
         volume.warn(warning)
     from rayfed.runs.files.stops import STOPPED  # here: it imports NumPy
@@ -296,12 +295,12 @@ def _end(folder: Path, go: Callable[[], Any], debug: bool, page: bool, volume: V
     stopped = [name for name, status in result.outcome.items() if status == STOPPED]
     if stopped:
         again = f"rayfed resume {shlex.quote(shown(folder))}"
-        say(f"stopped: {many(len(stopped), 'run')}; go on by: {again}", err)
+        say(f"stopped: {many(len(stopped), 'run')}; resume with: {again}", err)
     if page:
         say(f"page: {result.folder / 'report.html'}")
     else:
         say(f"no page; write it by: rayfed report {shlex.quote(str(folder))}")
-    _say_remote(folder)
+    _print_remote(folder)
     return 1 if failed or stopped else 0
 
 
@@ -319,13 +318,13 @@ def _end_sweep(folder: Path, go: Callable[[], Any]) -> int:
     return 1 if any(winner.best.failed for winner in choice.winners) else 0
 
 
-def _say_remote(folder: Path) -> None:
+def _print_remote(folder: Path) -> None:
     """Say where the results of a remote folder are, of which the page is in the local copy."""
     if read_note(folder):
         say(f"results: {shown(folder)}")
 
 
-def _say_failed(run: Path, debug: bool) -> None:
+def _print_failure(run: Path, debug: bool) -> None:
     """Say why a run failed and where its log is, or all that was raised."""
     say(f"{run.name} failed: {reason(run)}", err, style="red")
     if debug and trace(run):

@@ -123,7 +123,7 @@ def best(choice: Any, width: int) -> tuple[Table, list[str]]:
     """
     from rayfed.report.tables import text_width
 
-    frame = choice.frame().drop(columns="undecided")  # `choice.notes` tells it
+    frame = choice.frame().drop(columns="undecided")  # shown by `choice.notes`
     lost = frame["failed"] == frame["tried"]
     frame["setting"] = frame["setting"].where(~lost, "every setting failed")
     frame["edges"] = [
@@ -150,9 +150,9 @@ def comparison(result: Any) -> Table:
 
 def compared(results: Any) -> Table:
     """Return the table that compares the algorithms of several result folders."""
-    from rayfed.report.pivot import at_a_glance
+    from rayfed.report.pivot import overview_table
 
-    return _texts(at_a_glance(results))
+    return _texts(overview_table(results))
 
 
 def _texts(frame: Any) -> Table:

@@ -61,10 +61,10 @@ class Bests:
         """Return those of all rows (n,), of which NaN are not evaluated."""
         sign = -1.0 if higher else 1.0
         least = np.minimum.accumulate(np.where(np.isnan(values), np.inf, sign * values))
-        kept = least < np.r_[np.inf, least[:-1]]
+        improved = least < np.r_[np.inf, least[:-1]]
         known = values[np.isfinite(values)]
         end = float(known[-1]) if len(known) else math.nan
-        return cls(times[kept], sign * least[kept], higher, end)
+        return cls(times[improved], sign * least[improved], higher, end)
 
     @property
     def last(self) -> float:
@@ -169,7 +169,7 @@ class StudyLine:
 
     @property
     def running(self) -> bool:
-        """Whether any of its runs goes on."""
+        """Whether any of its runs is running."""
         return any(run.status == "running" for run in self.runs)
 
     def targets(self, column: str) -> Mapping[str, float]:
@@ -291,11 +291,11 @@ def _named(folders: Sequence[Path]) -> dict[str, Path]:
     """Return folders by distinct names."""
     named: dict[str, Path] = {}
     for folder in folders:
-        whole = folder.resolve()
-        name, number = whole.name or "root", 2
-        while named.get(name, whole) != whole:
-            name, number = f"{whole.name}-{number}", number + 1
-        named[name] = whole
+        resolved = folder.resolve()
+        name, number = resolved.name or "root", 2
+        while named.get(name, resolved) != resolved:
+            name, number = f"{resolved.name}-{number}", number + 1
+        named[name] = resolved
     return named
 
 

@@ -61,25 +61,25 @@ class Control:
                 if given.get(name)
             ]
             if not more:
-                raise ScenarioError("extend", "nothing is asked for; give rounds or seeds")
+                raise ScenarioError("extend", "found no rounds and no seeds; give one of them")
             return self._begin(key, ["extend", str(folder), *more])
-        raise ScenarioError(what, "is nothing that can be done; stop, resume or extend")
+        raise ScenarioError(what, "is no action; use stop, resume or extend")
 
     def _begin(self, key: str, command: list[str]) -> str:
         """Start a command in a process of its own, which outlives the server."""
         before = self.started.get(key)
         if before is not None and before.poll() is None:
-            raise ScenarioError(key, "is being gone on with already")
+            raise ScenarioError(key, "is running already; wait for its end or stop it")
         folder = self.catalogue.studies[key].folder
         with usable(folder):
-            told = opened(folder / LOG, APPENDED)
-        with told as log:
+            opened_log = opened(folder / LOG, APPENDED)
+        with opened_log as log:
             self.started[key] = subprocess.Popen(
                 # -P: a folder named rayfed in the current one is not taken for the library
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        return f"{command[0]} of {key} has begun; what it says is in {LOG}"
+        return f"{command[0]} of {key} has started; its output is in {LOG}"
 
 
 def _numbers(name: str, text: Any) -> str:

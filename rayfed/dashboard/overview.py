@@ -83,8 +83,8 @@ class RunRow:
         first = [Cell(text, float(text) if text.isdecimal() else text) for text in names]
         bests = [run.bests[name].last if name in run.bests else math.nan for name in HIGHER]
         values = [Cell(units.number(v), v) if math.isfinite(v) else _NONE for v in bests]
-        whole = (run.last or {}).get("time_s", math.nan)
-        times = [_time(seconds) for seconds in (self.seconds, whole)]
+        simulated = (run.last or {}).get("time_s", math.nan)
+        times = [_time(seconds) for seconds in (self.seconds, simulated)]
         return (*first, Cell(self.state, run.status), *values, *times)
 
     @property

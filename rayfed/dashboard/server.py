@@ -1,4 +1,4 @@
-"""The server of the dashboard: views as HTML, and a stream that says which studies have changed."""
+"""The server of the dashboard: views as HTML, and a stream of changed studies."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from rayfed.report.page.report import colours
 from rayfed.report.panels.base import Panel
 
 LOOK_S = 1.0
-"""Seconds between two looks at the folders while anybody watches."""
+"""Seconds between two checks of the folders while a browser is connected."""
 _KEEP_S = 15.0
 _VIEWS = ("overview", *VIEWS, LOG)
 _DATA: dict[str, tuple[str, Callable[[Any], str | bytes]]] = {
@@ -71,7 +71,7 @@ def own_asset(name: str) -> str:
 
 
 class Watch:
-    """Polls folders while there are listeners, and tells them of changes."""
+    """Polls folders while there are listeners, and sends them changes."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
@@ -219,7 +219,7 @@ class Dashboard:
         """Send the rows that a view draws, as CSV or Parquet."""
         name, kind = _named(request, VIEWS), request.path_params["kind"]
         if kind not in _DATA:
-            raise ScenarioError("", "data come as csv or parquet")
+            raise ScenarioError("", "found another format; use csv or parquet")
         media, text_of = _DATA[kind]
         text = await self._of_runs(
             request, lambda found: text_of(frame_of(name, results_of(found)))
@@ -292,7 +292,7 @@ def _named(request: Request, views: Collection[str]) -> str:
     """Return the view that an address names."""
     name = str(request.path_params["view"])
     if name not in views:
-        raise ScenarioError("", "there is no such view")
+        raise ScenarioError("", "found no such view; use the links of the dashboard")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Servers of the dashboard: one that a command waits for, and one beside a program."""
+"""Servers of the dashboard: in the foreground of a command, or in the background of a program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SOON_S = 0.5  # until the server has started
 
 @dataclass(frozen=True)
 class Served:
-    """A dashboard that is served beside a program.
+    """A dashboard served in the background of a program.
 
     It shows itself in a notebook of this machine, unless its browser may steer studies.
 
@@ -73,7 +73,7 @@ def serve(
     control: bool = False,
     token: bool = True,
     panels: Sequence[str | type[Panel]] = (),
-    tell: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     browse: bool = False,
 ) -> None:
     """Serve a dashboard until Ctrl-C.
@@ -89,10 +89,10 @@ def serve(
     control : bool
         Whether the browser may stop, resume and extend studies.
     token : bool
-        Whether the address has a token without which nobody reads anything.
+        Whether reading requires the token of the address.
     panels : sequence of str or type
         Panels of the user's, as `panels.base.find` takes them.
-    tell : callable
+    log : callable
         Is given the address.
     browse : bool
         Whether a browser is opened.
@@ -103,9 +103,9 @@ def serve(
         If the port is taken, a package is missing, or studies are to be steered without a token.
     """
     if control and not token:
-        raise RayfedError("--no-token: with --control anybody could steer; leave one of them out")
+        raise RayfedError("--no-token: found --control, which needs a token; leave one of them out")
     server, listening, address = _made(folders, host, port, control, panels, token=token)
-    tell(f"dashboard: {address}  (Ctrl-C ends it; studies go on)")
+    log(f"dashboard: {address}  (Ctrl-C ends it; studies continue)")
     with _browsing(address) if browse else nullcontext():
         try:
             server.run([listening])
@@ -204,7 +204,7 @@ def _listening(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
-        made.listen(128)  # who asks before the server has started waits
+        made.listen(128)  # requests before the start of the server wait
     except OSError as error:
         made.close()
         why = (error.strerror or str(error)).lower()

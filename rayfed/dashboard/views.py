@@ -142,8 +142,8 @@ def shown(
     made = content(source, panels_of(view, kinds))
     made["sections"] += tables_of(view, results, chosen)
     keys = {study.folder / run: f"{study.key}/{run}" for study, runs in chosen for run in runs}
-    told = zip(made["payload"]["runs"], source.runs, strict=True)
-    runs = [about | {"key": keys[run.folder]} for about, run in told]
+    described = zip(made["payload"]["runs"], source.runs, strict=True)
+    runs = [about | {"key": keys[run.folder]} for about, run in described]
     return made | {"payload": made["payload"] | {"live": True, "runs": runs}}
 
 
@@ -154,14 +154,14 @@ def client_of(chosen: Found, client: int) -> dict[str, Any]:
 
 def tables_of(view: str, results: Results, chosen: Found) -> list[tuple[str, list[Markup]]]:
     """Return the section with a view's own table, if it has one; the rest is as for `shown`."""
-    going = [study.folder for study, _ in chosen if study.running]
+    active = [study.folder for study, _ in chosen if study.running]
     rows: list[list[str]] = []
     if view == "settings":
         title = "What differs between the algorithms"
         heads, rows = differing_settings(results)
-    elif view == "machine" and going:
+    elif view == "machine" and active:
         heads = [*processes.HEADS]
-        title, rows = processes.table_of(going)
+        title, rows = processes.table_of(active)
     if not rows:
         return []
     macros: Any = environment().get_template("macros.html").module
@@ -222,7 +222,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     parts = urlsplit(address)
     view = parts.path.strip("/")
     if view not in VIEWS:
-        text = f"is the address of no view that can be saved; {nearest(view, VIEWS)}"
+        text = f"is no address of a view to save; {nearest(view, VIEWS)}"
         raise ScenarioError(clipped(address, 120), text)
     catalogue = Catalogue([folder])
     catalogue.look()
@@ -263,9 +263,9 @@ def logs_of(chosen: Found) -> list[tuple[str, str]]:
     found = []
     for study, runs in chosen:
         for run in sorted(runs):
-            said = _end(study.folder / run / "log.txt")
-            if said:
-                found.append((f"{study.key}/{run}", said))
+            tail = _end(study.folder / run / "log.txt")
+            if tail:
+                found.append((f"{study.key}/{run}", tail))
     return found
 
 

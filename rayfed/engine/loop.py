@@ -238,8 +238,8 @@ class Loop:
         profile.watch(self, "step", "other", opens=True)
         profile.watch(self.policy, "advance", "algorithm")
         self.policy.profile(profile)
-        profile.watch(self.rows, "row", "evaluation", whole=True)
-        profile.watch(self, "close", "evaluation", opens=True, whole=True)
+        profile.watch(self.rows, "row", "evaluation", inclusive=True)
+        profile.watch(self, "close", "evaluation", opens=True, inclusive=True)
 
     def failure(self, run_state: RunState, row: Row) -> str | None:
         """Return why the run cannot go on, or None: the model or the loss is not finite."""

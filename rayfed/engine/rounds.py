@@ -57,7 +57,7 @@ class RoundPolicy:
         profile.watch(self.exchange, "reply", "adding up")
         for method in ("_select", "_corrected", "_learn"):
             profile.watch(self, method, "selection")
-        profile.watch(self, "_measured", "evaluation", whole=True)
+        profile.watch(self, "_measured", "evaluation", inclusive=True)
 
     def first(self, first: RunState) -> RunState:
         """Return the state before the first round."""

@@ -24,7 +24,7 @@ from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
 LOST = (RayActorError, ActorUnschedulableError)
-"""Errors of Ray about actors that have died, or whose node has gone."""
+"""Errors of Ray about actors that died or lost their node."""
 Send: TypeAlias = Mapping[str, Array]
 """Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
@@ -154,7 +154,7 @@ class Calls:
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
-        """Hang up after any error, since answers may be left on wires; say that a host was lost."""
+        """Hang up after any error, since answers may be left on wires; report lost hosts."""
         try:
             yield
         except BaseException as error:

@@ -33,7 +33,7 @@ class _Run:
     """A run at a node: the executor of its actors, for one call at a time."""
 
     executor: RayExecutor
-    alone: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     snapshot: Iterator[tuple[StateRows, bool]] = iter(())
 
 
@@ -62,7 +62,7 @@ class Combiner(Actor):
 
     def _combine(self, actors: Sequence[Any], clients: int) -> None:
         self.pool, self.clients = Pool(actors, [1] * len(actors)), clients
-        self.alone = nullcontext()
+        self.lock = nullcontext()
         self.runs: dict[str, _Run] = {}
 
     def ready(self) -> int:
@@ -117,7 +117,7 @@ class Combiner(Actor):
         """Forget a run."""
         run = self.runs.pop(key, None)
         if run is not None:
-            with run.alone:
+            with run.lock:
                 run.executor.close(key)
 
     def _with(self, key: str, call: Callable[[_Run], Answered]) -> Answered | Refusal:
@@ -125,5 +125,5 @@ class Combiner(Actor):
         run = self.runs.get(key)
         if run is None:
             return UnknownRun(key)
-        with run.alone:
+        with run.lock:
             return or_refusal(lambda: call(run))

@@ -19,7 +19,7 @@ all clients and their columns; tables and checkpoints on the disk; and what is b
 class Profile:
     """Durations of methods of some objects.
 
-    At each moment one step goes on, the innermost one; what it calls and is watched as well is
+    At each moment one step is counted, the innermost one; what it calls and is watched as well is
     counted there. A profile takes the place of the methods that it watches, so that a run without
     one does nothing for it.
 
@@ -38,7 +38,7 @@ class Profile:
         self.mean_s = 0.0
         self.begun: Counter[str] = Counter()
         self._step: str | None = None
-        self._whole = False
+        self._inclusive = False
         self._since = 0.0
 
     @property
@@ -52,7 +52,7 @@ class Profile:
         return sum(self.seconds.values())
 
     def watch(
-        self, owner: object, method: str, step: str, *, opens: bool = False, whole: bool = False
+        self, owner: object, method: str, step: str, *, opens: bool = False, inclusive: bool = False
     ) -> None:
         """Measure a method of an object from now on.
 
@@ -64,17 +64,17 @@ class Profile:
             Among `STEPS`.
         opens : bool
             Whether it also counts outside any other step: a round does, and what is written.
-        whole : bool
+        inclusive : bool
             Whether all that it calls belongs to this step.
         """
         inner: Callable[..., Any] = getattr(owner, method)
 
         def timed(*args: Any, **options: Any) -> Any:
             before = self._step
-            if self._whole or (before is None and not opens):
+            if self._inclusive or (before is None and not opens):
                 return inner(*args, **options)
             self.begun[step] += 1
-            self._go_to(step, whole)
+            self._go_to(step, inclusive)
             try:
                 return inner(*args, **options)
             finally:
@@ -90,17 +90,17 @@ class Profile:
         seconds : sequence of float
             Of each actor that was asked.
         """
-        if self._whole or self._step is None or not seconds:
+        if self._inclusive or self._step is None or not seconds:
             return
         self.seconds[self._step] -= max(seconds)
         self.seconds["computing"] += max(seconds)
         self.mean_s += sum(seconds) / len(seconds)
 
-    def _go_to(self, step: str | None, whole: bool = False) -> None:
+    def _go_to(self, step: str | None, inclusive: bool = False) -> None:
         now = time.perf_counter()
         if self._step is not None:
             self.seconds[self._step] += now - self._since
-        self._step, self._since, self._whole = step, now, whole
+        self._step, self._since, self._inclusive = step, now, inclusive
 
     def record(self) -> dict[str, Any]:
         """Return the measurements, for a file."""

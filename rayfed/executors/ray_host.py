@@ -43,11 +43,11 @@ class Actor:
 
     Attributes
     ----------
-    alone : context manager
+    lock : context manager
         Held while a message is answered.
     """
 
-    alone: AbstractContextManager[Any]
+    lock: AbstractContextManager[Any]
 
     def answer(
         self, method: Method, key: str, request: Request, send: Mapping[str, Array],
@@ -73,7 +73,7 @@ class Actor:
         if node != this_node():
             return None
         try:
-            return listen(self.answer, self.alone)
+            return listen(self.answer, self.lock)
         except (OSError, AttributeError):
             return None
 
@@ -83,7 +83,7 @@ class Actor:
         Parameters
         ----------
         method : str
-            "exchange" answers an Ask for the clients that live here; "timed" also says how long
+            "exchange" answers an Ask for the clients that live here; "timed" also returns how long
             that took.
         packed : bytes
             Pickled (key of the run, request, what its clients download).
@@ -92,7 +92,7 @@ class Actor:
         """
         key, request, send = pickle.loads(packed)
         send = ray.get(stored[0]) if stored else send
-        with self.alone:
+        with self.lock:
             answer = self.answer(method, key, request, send, stored)
         return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
@@ -112,7 +112,7 @@ class RayHost:
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
         self.host = Host(state_bytes(memory_gb) // neighbours)
-        self.alone: AbstractContextManager[Any] = threading.Lock()
+        self.lock: AbstractContextManager[Any] = threading.Lock()
 
     def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
         """Begin a run; its setup and tables are shared from the object store without copies.
@@ -129,12 +129,12 @@ class RayHost:
         """
         setup, *tables = ray.get(list(stored))
         named = dict(zip(setup.views.tables, tables, strict=True))
-        with self.alone:
+        with self.lock:
             self.host.open(key, setup.with_tables(named), owned)
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
-        with self.alone:
+        with self.lock:
             return or_refusal(lambda: self.host.restore(key, rows))
 
     def answer(
@@ -150,12 +150,12 @@ class RayHost:
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
-        with self.alone:
+        with self.lock:
             return or_refusal(lambda: self.host.snapshot(key, most, fewest))
 
     def close(self, key: str) -> None:
         """Forget a run."""
-        with self.alone:
+        with self.lock:
             self.host.close(key)
 
 

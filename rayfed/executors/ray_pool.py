@@ -35,7 +35,7 @@ class Pool:
     actors : sequence of actor handles
         Of `HostActor`, or of `Combiner`, which answers as one.
     sizes : sequence of int
-        How many client actors each stands for.
+        Number of client actors of each.
     version : int
         Later pools of a study have larger ones.
     """
@@ -73,7 +73,7 @@ class RayExecutor:
         Number N of clients.
     tables : mapping of str to object reference
         The tables of the study in the object store, by name.
-    tell : callable
+    log : callable
         Is given every line that client functions printed.
     own : RayHost, optional
         A host in this process, which takes part as a client actor does.
@@ -84,10 +84,10 @@ class RayExecutor:
         pool: Pool,
         clients: int,
         tables: Mapping[str, Any],
-        tell: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
         own: RayHost | None = None,
     ) -> None:
-        self.clients, self.tables, self.tell, self.own = clients, dict(tables), tell, own
+        self.clients, self.tables, self.log, self.own = clients, dict(tables), log, own
         self.offered: Pool | None = None
         self.runs: dict[str, _Run] = {}
         self.profiled: Profile | None = None
@@ -155,7 +155,7 @@ class RayExecutor:
             self.profiled.computed(taken)
         for answer in answers:
             for line in answer.printed:
-                self.tell(line)
+                self.log(line)
         return parts
 
     def ask(
@@ -172,7 +172,7 @@ class RayExecutor:
         Parameters
         ----------
         timed : bool
-            Whether hosts say how long they computed.
+            Whether hosts report their computing times.
         stored : sequence of object references
             One, of `send`, if it is in the object store already.
 

@@ -135,14 +135,14 @@ def answers(wires: Iterable[Wire]) -> dict[Wire, Any]:
     return found
 
 
-def listen(answer: Callable[..., Any], alone: AbstractContextManager[Any]) -> Address:
+def listen(answer: Callable[..., Any], lock: AbstractContextManager[Any]) -> Address:
     """Listen for one driver, and answer its requests in a thread until it hangs up.
 
     Parameters
     ----------
     answer : callable
         Takes the parts of a request and returns the answer.
-    alone : context manager
+    lock : context manager
         Held while an answer is computed.
 
     Raises
@@ -162,7 +162,7 @@ def listen(answer: Callable[..., Any], alone: AbstractContextManager[Any]) -> Ad
         _remove(listener, folder)
         raise
     serve = threading.Thread(
-        target=_serve, args=(listener, folder, key, answer, alone), name="wire", daemon=True
+        target=_serve, args=(listener, folder, key, answer, lock), name="wire", daemon=True
     )
     serve.start()
     return str(path), key
@@ -173,7 +173,7 @@ def _serve(
     folder: Path,
     key: bytes,
     answer: Callable[..., Any],
-    alone: AbstractContextManager[Any],
+    lock: AbstractContextManager[Any],
 ) -> None:
     threadpool_limits(1)  # some libraries count threads for each thread that calls them
     with (
@@ -185,7 +185,7 @@ def _serve(
         hang_ups.register(driver, 0)  # they are always reported, even behind unread bytes
         while True:
             request = pickle.load(file)
-            with alone:
+            with lock:
                 if hang_ups.poll(0):  # its run may have been opened anew meanwhile
                     return
                 reply = _reply(answer, request)

@@ -22,7 +22,7 @@ from rayfed.report.writing import check_own, make, replace
 
 _T = TypeVar("_T")
 _KEYS = ["seed", "round"]
-"""Numeric columns that say which row it is."""
+"""Numeric columns that identify a row."""
 _MLFLOW = "mlflow.db"
 _STATES = {"finished": "FINISHED", "failed": "FAILED"}
 _MOST = {"metrics": 1000, "params": 100}  # of a request
@@ -114,8 +114,8 @@ def _write_tensorboard(results: Results, folder: Path) -> str:
     Raises
     ------
     RayfedError
-        If tensorboardX is missing, or a folder of a run is there already: TensorBoard would show
-        the events of both.
+        If tensorboardX is missing, or a folder of a run exists already: TensorBoard would show the
+        events of both.
     """
     with _needs("tensorboardX", "tensorboard"):
         from tensorboardX import SummaryWriter
@@ -123,7 +123,7 @@ def _write_tensorboard(results: Results, folder: Path) -> str:
     runs = results.runs_found
     there = next((run.folder.name for run in runs if (folder / run.folder.name).exists()), None)
     if there is not None:
-        raise RayfedError(f"{folder / there}: is there already; remove it or give --to another")
+        raise RayfedError(f"{folder / there}: already exists; remove it or give another --to")
     for run in runs:
         with SummaryWriter(str(folder / run.folder.name)) as writer:
             rows = "\n".join(f"| {key} | {value} |" for key, value in settings(run).items())
@@ -136,8 +136,8 @@ def _write_tensorboard(results: Results, folder: Path) -> str:
 def _write_mlflow(results: Results, folder: Path) -> str:
     """Add an experiment of the study's name to ``mlflow.db`` in a folder, with a run for each run.
 
-    Columns of the rounds are metrics, whose step is the round and whose time is the simulated time
-    after the start; settings are parameters.
+    Columns of the rounds are metrics, with the round as step and the simulated time as time after
+    the start; settings are parameters.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from rayfed.report.read.results import Results, RunRecord
 SIDE_BY_SIDE = "convergence"
 """The figure that shows all cases at once."""
 _KEYS = ("seed", "round", "client")
-"""Numeric columns that say which row it is, not what was measured."""
+"""Numeric columns that identify a row, not measurements."""
 
 
 def kinds() -> dict[str, Draw]:
@@ -40,8 +40,9 @@ def by_case() -> frozenset[str]:
 def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure:
     """Draw a figure of a result.
 
-    Where a study has cases, the option ``case`` says which one figures of `by_case` are of. Without
-    it "convergence" is of all cases side by side, and every other one of the first that has it.
+    Where a study has cases, the option ``case`` selects the case of the figures of `by_case`.
+    Without it "convergence" is of all cases side by side, and every other one of the first that has
+    it.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def _of_run(kind: str, results: Results, options: Mapping[str, Any]) -> go.Figur
             errors.append(error)
     if len(errors) == 1:
         raise errors[0]
-    raise ScenarioError("", f"no run has what '{kind}' shows; {errors[0]}") from errors[0]
+    raise ScenarioError("", f"no run has the data of '{kind}'; {errors[0]}") from errors[0]
 
 
 def _asked(results: Results, name: str | None, seed: int | None) -> Iterator[RunRecord]:

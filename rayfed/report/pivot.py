@@ -55,7 +55,7 @@ def pivot(results: Results, column: str) -> list[TextColumn]:
     return made
 
 
-def at_a_glance(results: Results, width: int | None = 80) -> pd.DataFrame:
+def overview_table(results: Results, width: int | None = 80) -> pd.DataFrame:
     """Return the results as text: `tables.comparison`, or the `pivot` of cases.
 
     Deviations are left out where a line has too few characters.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from rayfed.report.panels.base import Panel
-    from rayfed.report.read.results import Results, Tell
+    from rayfed.report.read.results import Progress, Results
 
 _MOST_LINES = 8  # below the table of a result
 
@@ -95,7 +95,7 @@ class RecordedResult:
         """Use of simulated time by each asked client of every run, one row each.
 
         ``computing``, ``communicating``, ``finished`` (it has answered and waits for its round to
-        end), ``idle`` (it is there and not asked) and ``away`` are seconds that add up to the
+        end), ``idle`` (available and not asked) and ``away`` are seconds that add up to the
         simulated time of the run; ``away`` is NaN where it is not recorded and then part of
         ``idle``. Baselines have no rows.
 
@@ -285,9 +285,9 @@ class RecordedResult:
             Characters of a line; where that is too few, deviations, bytes and time are left out,
             and long names are cut. All are given if None.
         """
-        from rayfed.report.pivot import at_a_glance
+        from rayfed.report.pivot import overview_table
 
-        return at_a_glance(self._results, width)
+        return overview_table(self._results, width)
 
     @property
     def answer(self) -> str:
@@ -312,7 +312,7 @@ class RecordedResult:
         y: str | None = None,
         target: float | None = None,
         panels: Sequence[str | type[Panel]] = (),
-        tell: Tell | None = None,
+        progress: Progress | None = None,
     ) -> Path:
         """Write ``report.html`` and ``summary.csv`` and return the path of the page.
 
@@ -321,9 +321,9 @@ class RecordedResult:
         y, target : optional
             The column that the page shows first and the value of it to be reached, as in `summary`.
         panels : sequence of str or type, optional
-            Panels of your own besides: subclasses of `rayfed.report.panels.base.Panel`, or their
-            names such as ``"mine:Panel"``, whose modules are imported.
-        tell : callable, optional
+            Additional panels of your own: subclasses of `rayfed.report.panels.base.Panel`, or their
+            names such as ``"mine:Panel"``, imported from their modules.
+        progress : callable, optional
             Is called with how many steps are done, of how many, and what is done.
 
         Raises
@@ -334,7 +334,7 @@ class RecordedResult:
         from rayfed.report.page.report import write
 
         self._results.check_column(y)
-        return write(self.folder, y, target, panels, tell)
+        return write(self.folder, y, target, panels, progress)
 
     def __repr__(self) -> str:
         if not self.outcome:

@@ -142,7 +142,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def _swept(run: RunRecord, grid: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of a run in the grid, by dotted key; a list becomes a text."""
+    """Return the values of a run in the grid, by dotted key, with lists as texts."""
     setting = grid.get(run.setting, {})
     return {key: str(v) if isinstance(v, list) else v for key, v in flat(setting).items()}
 

@@ -80,15 +80,15 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
 def _to_target(each: pd.DataFrame) -> dict[str, Any]:
     """Return counts, means and deviations of the costs of each seed, (seeds, costs)."""
     known = each.notna()
-    whole = each.loc[:, known.all()].reindex(columns=each.columns)  # reached by every seed
-    measured = whole[[*COSTS, *TO_KEEP]]
+    complete = each.loc[:, known.all()].reindex(columns=each.columns)  # reached by every seed
+    measured = complete[[*COSTS, *TO_KEEP]]
     return {
         "reached": int(known["rounds_to_target"].sum()),
         "counted": len(each),
         "kept": int(known["rounds_to_keep"].sum()),
         **measured.mean(),
         **measured.std().add_suffix("_sd"),
-        **whole[[*WITHIN]].max(),
+        **complete[[*WITHIN]].max(),
     }
 
 
@@ -164,12 +164,12 @@ def _global_only(results: Results, frame: pd.DataFrame) -> pd.DataFrame:
     """
     own = frame["name"].isin(without_global(results))
     emptied = [f"{n}_{part}" for n in _FINALS[:4] for part in ("mean", "sd")]
-    kept = frame.copy()
+    copied = frame.copy()
     if not _compared(frame).startswith("personal_"):
         emptied += [column for column in map(str, frame) if column.startswith((*COSTS, *TO_KEEP))]
-        kept.loc[own, "counted"] = 0
-    kept.loc[own, [column for column in emptied if column in kept]] = np.nan
-    return kept
+        copied.loc[own, "counted"] = 0
+    copied.loc[own, [column for column in emptied if column in copied]] = np.nan
+    return copied
 
 
 _Text: TypeAlias = Callable[[float], str]
@@ -282,7 +282,7 @@ def comparison(
         Final values always stay. If None, all are given.
     """
     frame = summary(results, y, target)
-    full, means = _glance(results, frame)
+    full, means = _overview(results, frame)
     for spreads, left_out, letters in _NARROWER:
         shown = full.assign(**dict([*means.items()][spreads:]))
         shown = shown.drop(columns=[*_least(frame)[:left_out]], errors="ignore")
@@ -319,7 +319,7 @@ def _cut(names: pd.Series, letters: int | None) -> pd.Series:
     return names if len(set(cut)) < len(cut) else pd.Series(cut)
 
 
-def _glance(results: Results, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+def _overview(results: Results, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """Return the columns of `comparison`, and its final values without deviations."""
     columns, shown, means = text_columns(results, frame), {}, {}
     for column in columns:
@@ -338,8 +338,8 @@ def _glance(results: Results, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[s
             shown[short] = [*column.texts]
             pairs = zip(column.texts, column.values, strict=True)
             means[short] = [units.number(v) if "±" in text else text for text, v in pairs]
-    kept = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
-    return pd.DataFrame({"algorithm": columns[0].texts} | kept), means
+    reached = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
+    return pd.DataFrame({"algorithm": columns[0].texts} | reached), means
 
 
 def _rounds(text: str) -> str:

@@ -1,7 +1,8 @@
 """Claims of a published study, as data: parts to run, and checks of their records.
 
-A ``<name>.claims.yaml`` lies beside ``<name>.yaml``. There is no language of expressions in it: a
-check is one of a few comparisons of values, a value is a column of ``rounds.parquet`` at a place.
+A ``<name>.claims.yaml`` belongs to ``<name>.yaml`` in the same folder. There is no language of
+expressions in it: a check is one of a few comparisons of values, a value is a column of
+``rounds.parquet`` at a place.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class StudyPart(Settings):
     about : str
         One sentence.
     scenario : str, optional
-        A file beside the claims; that of the same name if not given.
+        A file in the folder of the claims; that of the same name if not given.
     set : mapping
         Values for dotted keys of the scenario.
     full : mapping
@@ -228,7 +229,7 @@ class Check(Close):
             self.slacks()
         else:
             left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
-        _without(self, left_out, "says nothing here; leave it out")
+        _without(self, left_out, "has no effect here; leave it out")
         return self
 
     @property
@@ -261,8 +262,8 @@ class Claim(Settings):
     check : mapping
         The condition under which it holds.
     because : str, optional
-        The reason why it does not hold here. ``{0}``, ``{1:.3f}`` stand for the measured numbers,
-        in the order of the check.
+        The reason why it does not hold here. ``{0}``, ``{1:.3f}`` are replaced by the measured
+        numbers, in the order of the check.
     measured : Mark, optional
         The measured numbers, goes with `because`.
     """
@@ -332,12 +333,12 @@ class Claims(Settings):
     def of_length(self, length: Length) -> Claims:
         """Return the parts and claims about runs of a length."""
         parts = {name: part for name, part in self.parts.items() if part.only in (None, length)}
-        kept = [
+        selected = [
             claim.model_copy(update={"part": self.part_of(claim)})
             for claim in self.claims
             if self.counts(claim, length)
         ]
-        return self.model_copy(update={"parts": parts, "claims": tuple(kept)})
+        return self.model_copy(update={"parts": parts, "claims": tuple(selected)})
 
     def counts(self, claim: Claim, length: Length) -> bool:
         """Return whether a claim is about runs of a length, with all of its parts."""

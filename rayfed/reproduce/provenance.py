@@ -91,7 +91,7 @@ def shortened(full: Mapping[str, Any], short: Study, long: Study) -> list[str]:
     for key in full:
         if key.split(".")[0] in _NAMED:
             now, then = (_at(study.to_dict(), key) for study in (short, long))
-            words += _lacks(key.removeprefix("problem."), now, then)
+            words += _missing(key.removeprefix("problem."), now, then)
     return words
 
 
@@ -101,12 +101,12 @@ def _at(node: Any, key: str) -> Any:
     return node
 
 
-def _lacks(key: str, now: Any, then: Any) -> list[str]:
+def _missing(key: str, now: Any, then: Any) -> list[str]:
     """Return the differences of a value, or of the values in it, in words."""
     if now == then:
         return []
     if isinstance(now, Mapping) and isinstance(then, Mapping) and now["name"] == then["name"]:
-        return [word for k in now for word in _lacks(f"{key}.{k}", now[k], then[k])]
+        return [word for k in now for word in _missing(f"{key}.{k}", now[k], then[k])]
     if key == "rounds":
         return [f"{now:,} of {then:,} rounds"]
     if isinstance(now, Mapping):

@@ -1,7 +1,7 @@
 """Published studies: runs of their parts and checks of the claims of the source.
 
-A study is ``<name>.claims.yaml`` with its scenarios beside it (`rayfed.reproduce.claims`), in
-``scenarios/`` of the current folder or among the scenarios that come with rayfed.
+A study is ``<name>.claims.yaml`` with its scenarios in the same folder (`rayfed.reproduce.claims`),
+in ``scenarios/`` of the current folder or among the scenarios that come with rayfed.
 """
 
 from __future__ import annotations
@@ -214,10 +214,10 @@ def begin(study: Published, part: str, keep: bool = False) -> tuple[Plan, bool]:
 
 
 def execute(
-    study: Published, part: str, plan: Plan, kept: bool, watch: ProgressDisplay
+    study: Published, part: str, plan: Plan, resumed: bool, watch: ProgressDisplay
 ) -> api.Result:
     """Execute the runs of a part that have not ended."""
-    return api.execute(plan, study.folder(part), resume=kept, watch=watch)
+    return api.execute(plan, study.folder(part), resume=resumed, watch=watch)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ class Survey:
     def as_plain(self) -> dict[str, Any]:
         """Return the survey as plain values."""
         plain = [study.as_plain() for study in self.studies]
-        return {**_now(), "wall_s": round(self.wall_s, 1), **totals(plain), "studies": plain}
+        return {**_machine(), "wall_s": round(self.wall_s, 1), **totals(plain), "studies": plain}
 
     def write(self, folder: Path) -> Path:
         """Write ``all.json`` into a folder and return its path."""
@@ -109,11 +109,11 @@ def update(path: Path, study: Surveyed) -> None:
 
     Claims about the other length or another part, which did not run, stay as they are.
     """
-    found, fresh = read(path), study.as_plain() | _now()
+    found, fresh = read(path), study.as_plain() | _machine()
     others = [each for each in found["studies"] if each["study"] != study.name]
     for before in found["studies"]:
         if before["study"] == study.name:
-            fresh["claims"] = _kept(before["claims"], fresh["claims"])
+            fresh["claims"] = _updated(before["claims"], fresh["claims"])
             data = before.get("data", {}) | fresh["data"]
             fresh["data"] = {
                 part: data[part] for part in study.outcome.study.every.parts if part in data
@@ -122,13 +122,13 @@ def update(path: Path, study: Surveyed) -> None:
     publish(path, {**found, **totals(plain), "studies": plain})
 
 
-def _kept(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
+def _updated(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
     """Return the new claims, with the earlier ones in place of those that did not run."""
     known = {claim["says"]: claim for claim in before}
     return [known.get(c["says"], c) if c["status"] == "not run" else c for c in fresh]
 
 
-def _now() -> dict[str, Any]:
+def _machine() -> dict[str, Any]:
     """Return the versions, the machine and the day."""
     return {**here(), "cpus": cpus(), "ended": time.strftime("%Y-%m-%d", time.gmtime())}
 

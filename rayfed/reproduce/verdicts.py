@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def expected(self) -> bool:
-        """Whether the claim is not contradicted, fails as its mark says, or is of other length."""
+        """Whether the claim is not contradicted, fails as marked, or is of the other length."""
         return self.status in ("holds", "undecided", "not reproduced", "not run")
 
     @cached_property
@@ -161,9 +161,9 @@ def judge(claims: Claims, claim: Claim, recorded: Mapping[str, Sequence[RunRecor
     def source(where: Where, seed: int | None = None) -> Sequence[RunRecord]:
         return chosen(recorded[claims.part_of(claim, where)], where, seed)
 
-    whole = _judged(claim, source)
+    overall = _judged(claim, source)
     alone = {seed: _judged(claim, source, seed) for seed in _seeds(claim.check, source)}
-    return replace(whole, each={s: (v.holds is True, v.values) for s, v in alone.items()})
+    return replace(overall, each={s: (v.holds is True, v.values) for s, v in alone.items()})
 
 
 def _judged(claim: Claim, source: Source, seed: int | None = None) -> Verdict:
@@ -181,11 +181,11 @@ def _judged(claim: Claim, source: Source, seed: int | None = None) -> Verdict:
 
 def _seeds(check: Check, source: Source) -> list[int]:
     """Return the seeds that all places of a check share, or those that they name."""
-    wheres = [where for _, where in runs_of(check)]
-    if all(where.seed is not None for where in wheres):
-        return sorted({where.seed for where in wheres if where.seed is not None})
+    runs_at = [where for _, where in runs_of(check)]
+    if all(where.seed is not None for where in runs_at):
+        return sorted({where.seed for where in runs_at if where.seed is not None})
     try:
-        runs = [source(where, None) for where in wheres if where.seed is None]
+        runs = [source(where, None) for where in runs_at if where.seed is None]
     except Unmeasured:
         return []
     return sorted(set.intersection(*({run.seed for run in each} for each in runs)))
@@ -262,7 +262,7 @@ def compare(check: Check, values: Sequence[float]) -> bool:
 
 
 def ordered(check: Check, values: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the pairs of numbers of which a check says that the first is less than the second.
+    """Return the pairs of numbers of a check, with the first claimed to be less than the second.
 
     They are the neighbours of an order; of a ratio or difference the number itself and that of
     equal runs, if the bounds exclude equal runs.
@@ -300,12 +300,12 @@ def _close(close: Close, measured: Floats, wanted: Floats) -> npt.NDArray[np.boo
 
 
 def _diverges(claim: Claim, source: Source, seed: int | None) -> Verdict:
-    wheres = claim.check.diverges or ()
-    reasons = [why_failed(run) for where in wheres for run in source(where, seed)]
-    calm = [why for why in reasons if why is None or NOT_FINITE not in why]
-    if not calm:
+    runs_at = claim.check.diverges or ()
+    reasons = [why_failed(run) for where in runs_at for run in source(where, seed)]
+    finite = [why for why in reasons if why is None or NOT_FINITE not in why]
+    if not finite:
         return Verdict(claim, True, "; ".join(str(why).partition(";")[0] for why in reasons))
-    return Verdict(claim, False, calm[0] or "ends with finite numbers")
+    return Verdict(claim, False, finite[0] or "ends with finite numbers")
 
 
 def given(settings: Any) -> Any:
@@ -388,27 +388,27 @@ def measure(value: RecordedValue, source: Source, seed: int | None = None) -> Fl
 
 def _read(value: RecordedValue, run: RunRecord) -> Floats:
     """Return the numbers (k,) of one run."""
-    lacks = f"{_name(run)} has no value of {value.name}"
+    missing = f"{_name(run)} has no value of {value.name}"
     if value.name not in run.rounds:
         raise Unmeasured(f"{_name(run)} has no column {value.name}")
     series = run.rounds.set_index("round", drop=False)[value.name].astype(float).dropna()
     if not len(series):
-        raise Unmeasured(lacks)
+        raise Unmeasured(missing)
     if value.rounds_to is not None:
         [(column, target)] = value.rounds_to.items()
         good = series >= target if column.endswith("accuracy") else series <= target
         return np.array([float(series.index.to_numpy()[np.argmax(good)]) if good.any() else NEVER])
     if value.reduce is not None:
         first, last = value.over or (series.index[0], series.index[-1])
-        kept = series.loc[first:last]
-        if not len(kept):
-            raise Unmeasured(f"{lacks} from round {first} to {last}")
-        return np.array([float(kept.agg("std" if value.reduce == "sd" else value.reduce))])
+        window = series.loc[first:last]
+        if not len(window):
+            raise Unmeasured(f"{missing} from round {first} to {last}")
+        return np.array([float(window.agg("std" if value.reduce == "sd" else value.reduce))])
     if value.at == "last":
         return np.array([series.iloc[-1]])
     for round in value.rounds:
         if round not in series.index:
-            raise Unmeasured(f"{lacks} at round {round}")
+            raise Unmeasured(f"{missing} at round {round}")
     return np.asarray(series.loc[list(value.rounds)])
 
 

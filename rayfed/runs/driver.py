@@ -113,7 +113,7 @@ class Driver:
         self.loop.profile(profile)
         self.executor.profile(profile)
         for method in ("add", "save"):
-            profile.watch(self.records, method, "records", opens=True, whole=True)
+            profile.watch(self.records, method, "records", opens=True, inclusive=True)
 
     def stop(self) -> None:
         """Ask the run to checkpoint and end after the current round."""

@@ -101,7 +101,7 @@ class Search:
                 put(self.base, key, None)
             except ScenarioError as error:
                 raise ScenarioError(f"search.{key}", error.problem) from None
-        self.said: dict[str, str] = {}  # where the search says the values of keys
+        self.origins: dict[str, str] = {}  # places of the searched keys
         self.spaces = [self._space(index) for index in range(len(study.algorithms))]
         for index, space in enumerate(self.spaces):
             self._check(index, space)
@@ -148,13 +148,13 @@ class Search:
         """Take the results of the last batch, in its order; little is good, infinite a failure."""
         for index, algorithm in enumerate(self.samplers):
             pairs = zip(batch, scores, strict=True)
-            mine = [score for trial, score in pairs if trial.algorithm == index]
-            if mine:
-                algorithm.tell(mine)
+            own_scores = [score for trial, score in pairs if trial.algorithm == index]
+            if own_scores:
+                algorithm.tell(own_scores)
 
     def study_of(self, trial: Trial) -> Study:
         """Return the study of a trial: its algorithm alone, with the values of the trial."""
-        return changed(self.base, trial.values, self.said, [trial.algorithm])
+        return changed(self.base, trial.values, self.origins, [trial.algorithm])
 
     def _trial(self, index: int, number: int, values: dict[str, Any]) -> Trial:
         seen = self.seen[index]
@@ -172,7 +172,7 @@ class Search:
                     continue
                 parts[1] = str(index)
             place = ".".join(parts)
-            self.said.setdefault(place, f"search.{key}")
+            self.origins.setdefault(place, f"search.{key}")
             space[place] = Distribution.of(key, given)
         return space
 
@@ -181,7 +181,7 @@ class Search:
         most = max((len(held.values) for held in space.values()), default=1)
         for k in range(most):
             values = {key: held.values[min(k, len(held.values) - 1)] for key, held in space.items()}
-            changed(self.base, values, self.said, [index])
+            changed(self.base, values, self.origins, [index])
 
 
 class Sampler(Protocol):
@@ -225,10 +225,10 @@ class KnownPoints:
 class OptunaSampler:
     """A sampler of Optuna, with a key for each trial.
 
-    A proposal follows from the seed, its number, the trials that were told and those of its batch
-    before it: not from how often the sampler was asked before. So known trials take their place
-    among the others without being proposed. Proposals are rounded before Optuna sees them, so that
-    it learns from the values that ran. Where a method has generations, a batch is one.
+    A proposal depends on the seed, its number, the known trials and the earlier ones of its batch,
+    not on the number of earlier proposals. So known trials take their place among the others
+    without being proposed. Proposals are rounded before Optuna sees them, so that it learns from
+    the values that ran. Where a method has generations, a batch is one.
     """
 
     def __init__(self, name: str, space: Space, key: Key, batch: int) -> None:

@@ -45,7 +45,9 @@ def _same_table(a: Path, b: Path) -> None:
     if left.schema == right.schema and all(map(_same_column, left.columns, right.columns)):
         return
     name = f"{a.parent.name}/{a.stem}"
-    a_frame, b_frame = (table.to_pandas() for table in (left, right))  # says where they differ
+    a_frame, b_frame = (
+        table.to_pandas() for table in (left, right)
+    )  # its error shows the differences
     pd.testing.assert_frame_equal(a_frame, b_frame, check_exact=True, obj=name)
     raise AssertionError(f"{name} differs")
 

@@ -2,8 +2,8 @@
 
 A required setting is filled with the first of a few plain values that its annotated type allows.
 Where no such guess makes sense, because the setting is a file or must fit another one, the class
-says itself what a sensible value is, in a class method ``example(folder: Path)`` that may write
-files to the folder. Plug-ins that depend on a number of clients are asked about `COUNT` of them.
+gives a sensible value itself, in a class method ``example(folder: Path)`` that may write files to
+the folder. Plug-ins that depend on a number of clients are asked about `COUNT` of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def example(cls: type[Any], folder: Path) -> Any:
     Raises
     ------
     AssertionError
-        If a required setting has no plain value; the message says what to do.
+        If a required setting has no plain value; the message gives the remedy.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def reply(
     Parameters
     ----------
     mean, each, population, groups, round, mean_weight
-        As in `Reply`; numbers become arrays of float64.
+        As in `Reply`; numbers are turned into arrays of float64.
     ids : sequence of int, optional
         The clients that answered (K,), ascending; 0 to K - 1 if None, where K is the length of
         `weights` and 2 if there are none.
@@ -66,7 +66,7 @@ def reply(
     staleness : sequence of int, optional
         For asynchronous algorithms (K,); 0 each if None.
     seconds : sequence of float
-        For selections that learn how long work took (K,).
+        For selections that learn the durations of tasks (K,).
     sent : mapping of str to array, optional
         What all downloaded, for asynchronous algorithms.
 

@@ -60,9 +60,9 @@ def mixed(**changes: Any) -> dict[str, Any]:
 def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
     """Return `MIXED` for an algorithm class.
 
-    One that pools the data gets a table to pool, one that tells layers apart a model with layers;
-    for one without rounds availability goes by the clock, and a round becomes four updates: FedAT's
-    model stays where it is until the slowest clients have replied.
+    One that pools the data gets a table to pool, one that separates layers a model with layers; for
+    one without rounds availability follows the clock, and a round is replaced by four updates:
+    FedAT's model stays where it is until the slowest clients have replied.
     """
     scenario = mixed(algorithms=[{"name": name_of(cls), "local": dict(LOCAL)}], **changes)
     if cls.asynchronous:
@@ -138,7 +138,7 @@ def drive(plan: Plan, folder: Path, *, block: int | None = None, resume: bool = 
     Raises
     ------
     AssertionError
-        If the run fails; it says why.
+        If the run fails, with the reason.
     """
     (run,) = plan.runs
     if block is not None:

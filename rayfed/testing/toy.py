@@ -102,7 +102,7 @@ def clients_of(
     ids : (K,) array of int, optional
         Which clients; all N if None.
     state : mapping of str to (K,) or (K, p) array, optional
-        The state that the clients kept; numbers become rows of length 1.
+        The state of the clients; numbers are turned into rows of length 1.
     steps : (K,) array of int, optional
         Local steps; those of the solver if None.
     seed, round : int
@@ -169,7 +169,7 @@ def tiny_run(out: str | Path, *algorithms: Any, **changes: Any) -> api.Result:
     Raises
     ------
     AssertionError
-        If a run fails; it says why.
+        If a run fails, with the reason.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def loop(scenario: Mapping[str, Any] | Plan, run: Run | None = None) -> Loop:
 
 
 def run_here(scenario: Mapping[str, Any], folder: Path) -> api.Result:
-    """Run a scenario in this process; an AssertionError says why a run fails."""
+    """Run a scenario in this process; raise an AssertionError with the reason if a run fails."""
     plan = api.prepare(api.read(scenario))
     outcome = SerialStudy(folder).execute(plan.runs, plan.tables, False, lambda *_: None)
     for run, ended in outcome.items():

@@ -159,10 +159,10 @@ def test_readers_are_warned_of_it(mixed, tmp_path):
 
 
 REFUSED = [
-    ([SECURE, "natural"], {}, "found 'natural' behind 'secure-sum'"),
-    ([{"name": "clip", "norm": 1}, "natural"], {}, "found 'natural' behind 'clip'"),
+    ([SECURE, "natural"], {}, "found 'natural' after 'secure-sum'"),
+    ([{"name": "clip", "norm": 1}, "natural"], {}, "found 'natural' after 'clip'"),
     ([{"name": "top-k", "k": 2, "memory": "error-feedback"}, {"name": "clip", "norm": 1}], {},
-     "'error-feedback' notes what is sent, which 'clip' changes"),
+     "'error-feedback' remembers uploads, which 'clip' changes"),
     ([SECURE], {"algorithms": [{"name": "fedexp", "local": LOCAL}]}, "scalars, in the clear"),
     ([SECURE], {"algorithms": [{"name": "fedasync", "local": LOCAL}]}, "hides single vectors"),
     ([SECURE], {"algorithms": [{"name": "fedbuff", "buffer": 1, "local": LOCAL}]}, "single reply"),

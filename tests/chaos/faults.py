@@ -85,7 +85,7 @@ class Attempt:
     ) -> dict[str, str]:
         """Go on with the runs that have not ended, and return the outcome of all."""
         runs = self.plan.runs if runs is None else runs
-        outcome = api.kept(self.plan, self.folder)
+        outcome = api.settled(self.plan, self.folder)
         waiting = [run for run in runs if run.folder not in outcome]
         study = SerialStudy(self.folder, executor)
         outcome |= study.execute(

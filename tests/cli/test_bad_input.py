@@ -160,7 +160,7 @@ WRONG = {
         ["clients.count=5"],
         "clients.count: is 5 but the data has 3 clients; leave it out",
     ),
-    "no population": ([DRAWN], "clients.count: is missing; say how many clients there are"),
+    "no population": ([DRAWN], "clients.count: is missing; give the number of clients"),
     "client that does not exist": (
         ["clients.groups=[{ids: [7], local: {steps: 3}}]"],
         "clients.groups: found id 7",

@@ -34,9 +34,9 @@ def test_a_view_is_saved_by_its_address(command, tmp_path):
     ("arguments", "text"),
     [
         (("dashboard", "nowhere"), "nowhere: is no folder; give one with results below it"),
-        (("dashboard", "s3://bucket/x"), "is a URL"),
-        (("report", ".", "--view", "http://127.0.0.1:8270/"), "is the address of no view"),
-        (("report", ".", "--view", "/compare?study=a"), "no study"),
+        (("dashboard", "s3://bucket/x"), "is a URL; give a path of this machine"),
+        (("report", ".", "--view", "http://127.0.0.1:8270/"), "is no address of a view"),
+        (("report", ".", "--view", "/compare?study=a"), "is no study here"),
     ],
 )
 def test_what_is_wrong_is_one_line(command, arguments, text):

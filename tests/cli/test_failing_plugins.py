@@ -80,7 +80,7 @@ def test_the_reason_the_line_the_log_and_the_next_command_are_said(command, own,
     assert lines[:3] == [
         f"own-seed0 failed: {reason}",
         "  its log: out/own-seed0/log.txt",
-        "after mending the reason go on by: rayfed resume --failed out (--debug for breakpoints)",
+        "after fixing the cause, resume with: rayfed resume --failed out (--debug for breakpoints)",
     ]
     assert reason in (tmp_path / "out/own-seed0/log.txt").read_text()
 
@@ -110,7 +110,7 @@ def test_resume_goes_on_with_what_failed_only_if_asked(command, own, tmp_path):
     assert (status, out) == (2, "")
     assert "own-seed0: modules.own_half was digest" in err
     status, out, _ = command("resume", "out", "--failed")
-    assert (status, out.splitlines()[0]) == (0, "own: 1 of 1 run to go on with")
+    assert (status, out.splitlines()[0]) == (0, "own: 1 of 1 run to resume")
     assert "trace" not in (tmp_path / "out/own-seed0/run.json").read_text()
     command("run", "own.yaml", "--out", "calm", "--set", "checkpoint.every_s=0")
     assert_same_results(tmp_path / "calm", tmp_path / "out")

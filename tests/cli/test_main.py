@@ -86,7 +86,7 @@ class TestRun:
         assert (status, out.splitlines()[-1]) == (0, unseen)
         status, out, _ = shell("resume", "out")
         assert status == 0
-        assert out.startswith("small [bold]: 0 of 1 run to go on with\n")
+        assert out.startswith("small [bold]: 0 of 1 run to resume\n")
         assert (tmp_path / "out" / "report.html").is_file()
         (tmp_path / "out" / "summary.csv").unlink()
         status, out, _ = shell("report", "out")
@@ -180,7 +180,7 @@ class TestCheck:
         status, _, err = shell("check", "small.yaml", "--set", data, "--set", unequal)
         assert status == 0
         assert " ".join(err.split()) == (
-            "warning: fedavg [x], fedexp: what is minimised is the mean of the F_i by size, "
+            "warning: fedavg [x], fedexp: the minimised objective is the mean of the F_i by size, "
             "not F: updates weigh clients by size, F weighs them equally; give weights: uniform to "
             "minimise F"
         )
@@ -303,7 +303,7 @@ class TestBest:
         status, out, err = shell("best", "out")
         assert status == 0
         assert err == (
-            f"warning: this study is unfinished: 1 run not ended ({folder.name}); go on "
+            f"warning: this study is unfinished: 1 run unfinished ({folder.name}); go on "
             "by: rayfed resume out\n"
         )
         assert re.search(r"^gradient-descent +lr=0\.0625 +1 ", out, re.M)  # of one seed
@@ -361,8 +361,7 @@ class TestTopology:
         status, out, err = shell("topology", "small.yaml")
         assert (status, out) == (2, "")
         assert err == (
-            "rayfed: topology: is missing; say who is linked with whom, for example topology: "
-            "ring\n"
+            "rayfed: topology: is missing; give a graph of clients, for example topology: ring\n"
         )
 
 
@@ -484,7 +483,7 @@ def test_a_study_that_was_stopped_goes_on_to_the_same_bytes(blow, status, tmp_pa
     assert told["status"] == "running"
     assert not (tmp_path / "stopped" / "local-only-seed0").exists()
     if blow != signal.SIGKILL:
-        assert said.splitlines()[-1].endswith("go on with it by: rayfed resume stopped")
+        assert said.splitlines()[-1].endswith("resume with: rayfed resume stopped")
         assert "Traceback" not in said
     calm = rayfed.run(LONG, out=tmp_path / "calm", page=False)
     resumed = rayfed.resume(tmp_path / "stopped", page=False)

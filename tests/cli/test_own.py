@@ -143,7 +143,7 @@ class TestInit:
         assert command("run", "scenario.yaml", *self.SHORT)[0] == 0
         status, _, err = command("init")  # nothing is overwritten
         assert (status, err) == (
-            2, "rayfed: scenario.yaml: is there already; name another folder\n"
+            2, "rayfed: scenario.yaml: already exists; choose another folder\n"
         )  # fmt: skip
 
     KINDS = (

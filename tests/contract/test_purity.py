@@ -40,7 +40,7 @@ def test_availability(cls, questions, tmp_path):
 @given(time_s=seconds, round=rounds)
 def test_availability_changes_when_it_says(cls, time_s, round, tmp_path):
     for value in examples(cls, tmp_path):
-        availability.changes_when_it_says(value, time_s, round)
+        availability.require_announced_changes(value, time_s, round)
 
 
 @each("mobilities")

@@ -19,7 +19,7 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
     from rayfed.testing.studies import mixed
 
     told = control.do("extend", {"study": "results/deep/second", "rounds": "12", "seeds": "3,4"})
-    assert told == f"extend of results/deep/second has begun; what it says is in {LOG}"
+    assert told == f"extend of results/deep/second has started; its output is in {LOG}"
     with pytest.raises(ScenarioError, match="being gone on with already"):
         control.do("resume", {"study": "results/deep/second"})
     assert control.started["results/deep/second"].wait(120) == 0

@@ -171,7 +171,7 @@ def test_the_rows_of_a_view_are_given_as_csv_and_parquet(client, folder):
         ("/compare?run=results/first/fedavg-seed9", "is no run of this study"),
         ("/log?study=/etc", "no study"),
         ("/etc/passwd", ""),
-        ("/nothing", "there is no such view"),
+        ("/nothing", "found no such view"),
     ],
 )
 def test_nothing_outside_the_folders_can_be_asked_for(client, address, text):

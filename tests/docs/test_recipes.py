@@ -131,7 +131,7 @@ def test_a_slurm_job_that_ends_too_early_goes_on_in_the_next(tmp_path, assert_sa
     manifest = tmp_path / "out" / "scaffold-seed0" / "checkpoint" / "manifest.json"
     status, said = job(manifest.is_file)
     assert status == 130, said
-    assert "go on with it by: rayfed resume out" in said
+    assert "resume with: rayfed resume out" in said
     starts = [line for line in asked.read_text().splitlines() if " ray start " in line]
     assert ["--head" in line for line in starts] == [True, False]
     assert ["nodelist=first" in line for line in starts] == [True, False]

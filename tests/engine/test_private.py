@@ -317,7 +317,7 @@ def test_check_says_what_a_server_gets():
     assert server_sees(open_run).startswith("means of vectors, and the scalars and weight of each")
     assert server_sees(
         loop_of(uniform, privacy=None, uplink=[masked], participation={"cohort": 4}).run
-    ) == ("sums modulo a number, and who took part")
+    ) == ("sums modulo a number, and the participants")
     assert server_sees(loop_of().run) == "means with noise, and no scalars"
     private = loop_of(uplink=[CLIP, masked]).run
     assert server_sees(private) == "sums modulo a number, then means with noise, and no scalars"
@@ -336,7 +336,9 @@ def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
     cycles = {"name": "cyclic", "groups": 3, "rounds": 2}
     run = loop_of(clients={"count": 8, "availability": cycles}).run
     most = f"{epsilon(0.5, 0.5, 18, 1e-5, 'rdp'):.4g} at most"
-    assert spent(run).endswith(f"nobody is there in more than 18 of them, who spends {most}")
+    assert spent(run).endswith(
+        f"every client is available in at most 18 of them, and spends at most {most}"
+    )
     cycles = {"name": "cyclic", "groups": 3, "period_s": 2.0}
     assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}).run)
     assert "nobody" not in spent(loop_of().run)
@@ -424,8 +426,11 @@ def test_shares_spend_what_the_noise_spends_without_sampling():
     run, known = shared_loop().run, RdpAccountant()
     known.compose(dp_accounting.GaussianDpEvent(0.5), 50)
     assert run.private.epsilon(50) == pytest.approx(known.get_epsilon(1e-5), rel=1e-12)
-    assert "times the norm 2, in shares of 3 clients, nobody sampled; 4 of 8 clients" in spent(run)
-    assert server_sees(run) == "sums modulo a number that have noise, and who took part"
+    assert (
+        "times the norm 2, in shares of 3 clients, without client sampling; 4 of 8 clients"
+        in spent(run)
+    )
+    assert server_sees(run) == "noisy modular sums, and the participants"
 
 
 def rounded(v, deviation):
@@ -580,7 +585,7 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"privacy": TREE, "uplink": [ADAPTIVE], "participation": {}},
          "the noise of a tree is on sums over rounds; give a norm that does not change"),
         (FEDAVG, {"privacy": TREE, "participation": POWER},
-         "'power-of-d' goes by data or draws clients twice; give select: uniform"),
+         "'power-of-d' depends on data or draws clients twice; use select: uniform"),
         (FEDAVG, {"privacy": {**TREE, "restart": 5}, "participation": {}},
          "a client may be in a tree of 5 rounds twice; give at most separation, 4"),
         (FEDAVG, {"privacy": {**TREE, "accountant": "pld"}, "participation": {}}, "accountant"),

@@ -141,7 +141,7 @@ def test_what_clients_at_the_driver_print_is_told(monkeypatch):
     object.__setattr__(run.training.algorithm, "__class__", Loud)
     monkeypatch.setattr("rayfed.executors.ray_host.Kept", Kept)
     executor = hosting(tables, 0)  # actors here would share this process's standard output
-    executor.tell = told.append
+    executor.log = told.append
     loop, state, _ = begun(run, executor)
     loop.step(state)
     label, clients = told[0].split("here", 1)

@@ -52,7 +52,7 @@ def watched(clock):
     steps, profile = Steps(clock), Profile()
     profile.watch(steps, "round", "other", opens=True)
     profile.watch(steps, "ask", "sending")
-    profile.watch(steps, "measure", "evaluation", whole=True)
+    profile.watch(steps, "measure", "evaluation", inclusive=True)
     profile.watch(steps, "fail", "records", opens=True)
     return steps, profile
 
@@ -99,7 +99,7 @@ def test_the_slowest_actor_is_taken_off_the_wait(clock):
     steps = Asking(clock)
     profile.watch(steps, "round", "other", opens=True)
     profile.watch(steps, "ask", "sending")
-    profile.watch(steps, "measure", "evaluation", whole=True)
+    profile.watch(steps, "measure", "evaluation", inclusive=True)
     steps.round()
     assert of(profile) == {"other": 1.5, "sending": 0.5, "computing": 1.5, "evaluation": 6.0}
     assert profile.record()["computing_mean_actor"] == 1.0

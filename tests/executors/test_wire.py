@@ -23,8 +23,8 @@ def connected():
     """Return a function that connects with an actor that answers by a function."""
     made = []
 
-    def connect(answer, alone=None):
-        made.append(Wire(listen(answer, alone or threading.Lock())))
+    def connect(answer, lock=None):
+        made.append(Wire(listen(answer, lock or threading.Lock())))
         return made[-1]
 
     yield connect
@@ -175,7 +175,7 @@ def test_drivers_elsewhere_and_systems_without_such_sockets_get_no_address(monke
     monkeypatch.setattr(ray_host, "this_node", lambda: "here")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     actor = ray_host.HostActor.__new__(ray_host.HostActor)  # it would end with this process
-    actor.alone = threading.Lock()
+    actor.lock = threading.Lock()
     assert actor.listen("there") is None
     monkeypatch.delattr(socket, "AF_UNIX")
     assert actor.listen("here") is None

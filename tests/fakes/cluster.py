@@ -115,7 +115,7 @@ _callers: list[Handle] = []
 
 class _HostHere(HostActor):
     def __init__(self, memory: int | None) -> None:
-        self.host, self.alone = Host(memory), threading.Lock()
+        self.host, self.lock = Host(memory), threading.Lock()
 
 
 class _CombinerHere(Combiner):

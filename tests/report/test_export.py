@@ -86,7 +86,9 @@ def test_tensorboard(results, monkeypatch):
     assert [step for step, _, _ in scalars["test_loss"]] == [2]
     assert "seed" not in scalars
     assert "| algorithm.local.lr | 0.1 |" in texts
-    with pytest.raises(RayfedError, match=r"a-seed3: is there already; remove it or give --to"):
+    with pytest.raises(
+        RayfedError, match=r"a-seed3: already exists; remove it or give another --to"
+    ):
         write(results, "tensorboard")
 
 

@@ -85,7 +85,7 @@ def test_it_is_the_first_run_that_has_what_is_shown(results, monkeypatch):
 
     monkeypatch.setattr(WalkPanel, "draws", (walk,))
     assert figure(results, "walk", {"round": 2}) == ("fedexp", 5, 2)
-    with pytest.raises(ScenarioError, match=r"^no run has what 'walk' shows; fedavg, 3 did not"):
+    with pytest.raises(ScenarioError, match=r"^no run has the data of 'walk'; fedavg, 3 did not"):
         figure(results, "walk", {"name": "fedavg"})
     with pytest.raises(ScenarioError, match=r"^fedavg, 3 did not walk$"):
         figure(results, "walk", {"name": "fedavg", "seed": 3})

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.pivot import Ranks, at_a_glance, pivot, ranks, standings
+from rayfed.report.pivot import Ranks, overview_table, pivot, ranks, standings
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
 
@@ -81,8 +81,8 @@ def test_of_many_settings_of_an_algorithm_the_best_of_a_case_counts(tmp_path, ru
 
 
 def test_at_a_glance_deviations_give_way(results):
-    assert list(at_a_glance(results)) == ["final loss", "alpha = 1", "alpha = 2", "alpha = 3"]
-    assert at_a_glance(results, 40)["alpha = 1"].tolist() == ["1.00", "3.00"]
+    assert list(overview_table(results)) == ["final loss", "alpha = 1", "alpha = 2", "alpha = 3"]
+    assert overview_table(results, 40)["alpha = 1"].tolist() == ["1.00", "3.00"]
 
 
 def test_costs_are_to_the_target_of_the_case_and_the_best_is_that_of_the_case(results):

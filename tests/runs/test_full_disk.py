@@ -80,7 +80,7 @@ def test_a_disk_that_gets_full_is_one_message_with_what_is_safe(tmp_path, monkey
             rayfed.run(made, out=out, page=page)
         line = str(stopped.value)
         assert "1 of 2 runs have finished and are safe" in line
-        assert line.endswith(f"go on by: rayfed resume {out}")
+        assert line.endswith(f"resume with: rayfed resume {out}")
     monkeypatch.undo()
     assert set(rayfed.resume(out, page=False).outcome.values()) == {"finished"}
 

@@ -159,7 +159,7 @@ def test_ctrl_c_at_a_terminal_is_a_line(begun, tmp_path):
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert said.splitlines()[-1].endswith("go on with it by: rayfed resume out")
+    assert said.splitlines()[-1].endswith("resume with: rayfed resume out")
 
 
 def test_tables_are_mapped_where_arrays_lie_in_memory():

@@ -161,7 +161,7 @@ MISTAKES = [
     ("delays", "check_pure", Neighbourly, "waits differently"),
     ("availability", "check_pure", Forgetful, "another answer to the same question"),
     ("availability", "check_next_change", Late, "changes before"),
-    ("availability", "check_somebody", Never, r"clients \[11\] are never available"),
+    ("availability", "check_reachable", Never, r"clients \[11\] are never available"),
     ("problems", "check_gradient", WrongGradient, "gradient is off by"),
     ("problems", "check_stacks", Averaging, "value of client 0"),
     ("solvers", "check_budget", Impatient, "somebody gets 0 steps"),

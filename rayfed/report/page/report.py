@@ -21,7 +21,7 @@ from rayfed.report.html import asset, environment, scripts
 from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
 from rayfed.report.read.curves import clocks
 from rayfed.report.read.folders import joined
-from rayfed.report.read.results import Results, Tell
+from rayfed.report.read.results import Progress, Results
 from rayfed.report.tables import summary
 from rayfed.report.writing import make, replace
 
@@ -34,7 +34,7 @@ def write(
     y: str | None = None,
     target: float | None = None,
     panels: Sequence[str | type[Panel]] = (),
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write ``report.html`` and ``summary.csv`` into a result folder.
 
@@ -48,8 +48,8 @@ def write(
         If None: `curves.default_target`.
     panels : sequence of str or type, optional
         Panels of the user's, as `panels.base.find` takes them.
-    tell : callable, optional
-        Is told how far the page is; see `Tell`.
+    progress : callable, optional
+        Called with the progress of the page; see `Progress`.
 
     Returns
     -------
@@ -62,12 +62,12 @@ def write(
         If there is no run in the folder, or a panel of the user's cannot be found or drawn.
     """
     kinds = find(panels)
-    results = Results.read(folder, tell)
+    results = Results.read(folder, progress)
     source = PageSource.of(results, y, target)
-    whole = source.summary if source.results is results else summary(results, y, target)
-    replace(results.folder / "summary.csv", whole.to_csv(index=False))
+    table = source.summary if source.results is results else summary(results, y, target)
+    replace(results.folder / "summary.csv", table.to_csv(index=False))
     report = results.folder / "report.html"
-    replace(report, page_of(source, kinds, tell))
+    replace(report, page_of(source, kinds, progress))
     return report
 
 
@@ -113,16 +113,16 @@ def compare(
 def page_of(
     source: PageSource,
     kinds: Sequence[type[Panel]],
-    tell: Tell | None = None,
+    progress: Progress | None = None,
     opening: str = "",
     more: Sequence[tuple[str, list[Markup]]] = (),
 ) -> str:
     """Return a page with the panels that apply; `tell` receives the progress.
 
-    `opening` is what the address of the page says of the reader's choices, where it says nothing;
+    `opening` is the fragment of the page's address, with the reader's choices, if it has none;
     `more` are sections, as `sections` returns them, after those of the panels.
     """
-    made = content(source, kinds, tell)
+    made = content(source, kinds, progress)
     made["sections"] += more
     made["payload"] |= {"opening": opening}
     return (
@@ -138,7 +138,7 @@ def page_of(
 
 
 def content(
-    source: PageSource, kinds: Sequence[type[Panel]], tell: Tell | None = None
+    source: PageSource, kinds: Sequence[type[Panel]], progress: Progress | None = None
 ) -> dict[str, Any]:
     """Return the content of a page with some panels, for its templates.
 
@@ -150,8 +150,8 @@ def content(
     """
     shown = []
     for done, kind in enumerate(kinds):
-        if tell is not None:
-            tell(done, len(kinds), f"drawing {kind.name}")
+        if progress is not None:
+            progress(done, len(kinds), f"drawing {kind.name}")
         if (made := _shown(kind, source)) is not None:
             shown.append(made)
     _check_ids(shown)
@@ -178,7 +178,7 @@ def _shown(kind: type[Panel], source: PageSource) -> Shown | None:
         if not panel.applies:
             return None
         if not _is_ours(kind):
-            json.dumps(panel.payload, allow_nan=False)  # says whose values JSON cannot hold
+            json.dumps(panel.payload, allow_nan=False)  # raises for values that JSON cannot hold
         return panel, escape(panel.render())
     except Exception as error:
         if _is_ours(kind):
@@ -193,7 +193,7 @@ def _check_ids(shown: Sequence[Shown]) -> None:
     for panel, html in sorted(shown, key=lambda one: not _is_ours(type(one[0]))):
         ids = set(re.findall(r"""\bid=["']?([^"'\s>]+)""", html))
         if taken & ids and not _is_ours(type(panel)):
-            text = f"'{min(taken & ids)}' is the id of something else on the page; rename it"
+            text = f"'{min(taken & ids)}' is the id of another element of the page; rename it"
             raise ScenarioError(plugins.name_of(type(panel)), text)
         taken |= ids
 

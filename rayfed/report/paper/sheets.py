@@ -29,7 +29,7 @@ FONT_PT = 8.0
 WIDTHS_IN = {"column": 3.3, "full": 7.0}
 """The widths: a column of a paper in two, and its whole page."""
 SCALE = FONT_PT / FONT_SIZE * PX_PER_IN / PT_PER_IN
-"""What a pixel of the page becomes, in pixels."""
+"""Scale from pixels of the page to pixels of the file."""
 FAMILY = "Arial, Helvetica, 'Liberation Sans', sans-serif"
 _ASPECT = {"column": 0.72, "full": 0.45}
 _MOST_LABELS = 0.25  # of the width that names at the ends of lines may take
@@ -68,8 +68,8 @@ def laid_out(figure: go.Figure, size: str) -> Sheet:
     """Lay a figure of the page out for a paper.
 
     Rows of a height of their own (clients, algorithms, cells) keep it, and a figure whose axes have
-    one scale keeps its proportions. Names at the ends of lines become a legend where they would
-    take more than a quarter of the width.
+    one scale keeps its proportions. Names at the ends of lines are replaced by a legend where they
+    would take more than a quarter of the width.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def write_images(sheets: Sequence[tuple[Sheet, Path]]) -> None:
     Parameters
     ----------
     sheets : sequence of (Sheet, Path)
-        Figures, each with a path that ends in ``.pdf`` or ``.svg``, in a folder that is there.
+        Figures, each with a path that ends in ``.pdf`` or ``.svg``, in an existing folder.
 
     Raises
     ------
@@ -244,8 +244,8 @@ def svg_of_size(text: str, width_pt: float, height_pt: float) -> str:
 def pdf_of_size(content: bytes, width_pt: float) -> bytes:
     """Return a PDF file of one page with a width of `width_pt` points.
 
-    A browser rounds the page up to whole pixels; what it added on the right is cut. The file keeps
-    its length, since a PDF file says at which bytes its parts begin.
+    A browser rounds the page up to whole pixels; the extra space on the right is cut. The file
+    keeps its length, since a PDF file holds the byte offsets of its parts.
 
     Examples
     --------

@@ -196,10 +196,10 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
             raise ScenarioError("", "this study has no cases for the table 'table-cases'")
         return pivot(results, y or first_column(results))
     names, *others = text_columns(results, summary(results, y, target))
-    kept = [column for column in others if bool(column.clock) == (wanted.kind == "table-costs")]
-    if not kept:
-        raise ScenarioError("", f"there is nothing for the table '{wanted.kind}'")
-    return [names, *kept]
+    selected = [column for column in others if bool(column.clock) == (wanted.kind == "table-costs")]
+    if not selected:
+        raise ScenarioError("", f"this study has no values for the table '{wanted.kind}'")
+    return [names, *selected]
 
 
 def _sheets(results: Results, wanted: PaperItem, folder: Path) -> list[tuple[Sheet, Path]]:

@@ -39,8 +39,8 @@ class Axis:
 
     def unit(self, largest: float) -> tuple[str, float]:
         """Return the best unit for a scale up to `largest`, and its value."""
-        fitting = [unit for unit in self.units if largest >= 2 * unit[1]]
-        return fitting[-1] if fitting else self.units[0]
+        suitable = [unit for unit in self.units if largest >= 2 * unit[1]]
+        return suitable[-1] if suitable else self.units[0]
 
 
 _TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
@@ -71,7 +71,7 @@ def history(run: RunRecord) -> pd.DataFrame:
         ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up), ``updates``
         (replies used) and ``communications`` (exchanges with the cohort: one a round in which
         something was uploaded, unless the run recorded how many) are totals; all other columns are
-        as recorded. It is made once for each run, so nobody writes into it.
+        as recorded. It is cached for each run; do not write into it.
     """
     return run.history
 
@@ -95,14 +95,14 @@ def y_columns(results: Results) -> list[str]:
     Columns that are empty, or constant over all runs, are left out.
     """
     columns = []
-    worked = results.rounds.get("round", pd.Series(dtype=int)) > 0
+    trained = results.rounds.get("round", pd.Series(dtype=int)) > 0
     for name, values in results.rounds.select_dtypes(["number", "bool"]).items():
         column = str(name)
         if column in _NEVER_Y or column.startswith(LAYER_DRIFT):
             continue
         finite = np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))
         # Row 0 has no task behind it, so a constant column there still differs from the rest.
-        varied = values[finite & worked].nunique() > 1
+        varied = values[finite & trained].nunique() > 1
         if finite.any() and (varied or column in _FIRST):
             columns.append(column)
     place = {column: number for number, column in enumerate(_FIRST)}
@@ -119,8 +119,8 @@ def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
     if x not in frame or y not in frame:
         return np.empty(0), np.empty(0)
     xs, ys = (np.asarray(frame[column].array, dtype=np.float64) for column in (x, y))
-    kept = np.isfinite(xs) & np.isfinite(ys)
-    return xs[kept], ys[kept]
+    selected = np.isfinite(xs) & np.isfinite(ys)
+    return xs[selected], ys[selected]
 
 
 def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
@@ -162,7 +162,7 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
     Between two evaluations a run lies on the straight line that is drawn of it alone, so that the
     mean lies among the runs wherever it is drawn; after its end it holds its last value. The band
     is the sample standard deviation over runs, but goes no further than the runs themselves: of two
-    or three it would reach beyond them, on a log axis far below.
+    or three it would exceed their range, on a log axis far below.
 
     Parameters
     ----------
@@ -200,10 +200,10 @@ def thin(values: npt.NDArray[_Kind], most: int) -> npt.NDArray[_Kind]:
     """Return at most `most` of the values, evenly spaced, with both ends."""
     if len(values) <= most:
         return values
-    kept: npt.NDArray[_Kind] = values[
+    selected: npt.NDArray[_Kind] = values[
         np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))
     ]
-    return kept
+    return selected
 
 
 def smoothed(values: Floats, weight: float) -> Floats:
@@ -325,8 +325,8 @@ def _reachable(rivals: Sequence[Floats], sign: float) -> float | None:
 def targets(results: Results, y: str) -> dict[str, float | None]:
     """Return the `default_target` of each name: where a study has cases, that of its case."""
     by_case = {case: default_target(part, y) for case, part in results.cases.items()}
-    whole = None if by_case else default_target(results, y)
-    return {n: by_case[results.case_of[n]] if by_case else whole for n in results.names}
+    shared = None if by_case else default_target(results, y)
+    return {n: by_case[results.case_of[n]] if by_case else shared for n in results.names}
 
 
 def leaders(results: Results, y: str) -> tuple[str, ...]:

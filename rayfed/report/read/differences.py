@@ -1,4 +1,4 @@
-"""Differences between result folders, which tell their runs apart."""
+"""Differences between result folders, which label their runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rayfed.core.dotted import flat
 from rayfed.report.read.settings import short_keys
 
 MOST_KEYS = 3
-"""Settings in a label; where more differ, the name of the folder stands for them."""
+"""Settings in a label; if more differ, the name of the folder replaces them."""
 _NO_SETTING = {
     "algorithms", "grid", "search", "sweep", "name", "description", "seeds", "executor",
     "checkpoint", "clock",
@@ -38,7 +38,7 @@ class Compared:
 
     @property
     def unlike(self) -> str:
-        """Why the folders cannot tell which algorithm is better; empty if they can.
+        """The reason why the folders do not allow a comparison of algorithms; empty if they do.
 
         What algorithms and servers do may differ, and how the model begins; data and circumstances
         may not.

@@ -28,8 +28,8 @@ def joined(parts: Sequence[Results]) -> Results:
 
     A run keeps its name, and gets the settings of its folder that differ: those of the scenario,
     and those of its algorithm where another folder has an algorithm of that name. Where more than
-    `MOST_KEYS` differ, the folder's name stands for them. Runs that differ in nothing but the seed
-    are seeds of one algorithm; if they share a seed, the folders' names tell them apart.
+    `MOST_KEYS` differ, the folder's name replaces them. Runs that differ only in the seed are seeds
+    of one algorithm; if they share a seed, they are labelled by the folders' names.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def joined(parts: Sequence[Results]) -> Results:
     found = [(place, run) for place, part in enumerate(parts) for run in part.runs_found]
     labels = [facts.label(place, run.name) for place, run in found]
     alike = {(run.name, label, run.seed) for (_, run), label in zip(found, labels, strict=True)}
-    if len(alike) < len(found) or len(facts.told) > MOST_KEYS:
+    if len(alike) < len(found) or len(facts.differing_keys) > MOST_KEYS:
         labels = [folders[place] for place, _ in found]
     study = _study(parts, folders)
     runs = [_run(run, label, study) for (_, run), label in zip(found, labels, strict=True)]
@@ -78,14 +78,14 @@ class _Facts:
         return {name: differing([*held.values()]) for name, held in self.own.items()}
 
     @cached_property
-    def told(self) -> list[str]:
-        """The keys of the scenarios that differ and tell runs apart."""
+    def differing_keys(self) -> list[str]:
+        """The differing keys of the scenarios that label runs."""
         return [key for key in differing(self.worlds) if not key.startswith("evaluate.")]
 
     def label(self, place: int, name: str) -> str:
         """Return the suffix of a folder's names; empty without differences."""
         world = self.worlds[place]
-        known = [key for key in self.told if key in world]
+        known = [key for key in self.differing_keys if key in world]
         keys = [*known, *self.own_keys.get(name, ())][: 2 * MOST_KEYS]
         return text({**world, **self.own.get(name, {}).get(place, {})}, keys)
 
@@ -117,9 +117,9 @@ def _check(parts: Sequence[Results]) -> None:
 
 def _folder_names(folders: Sequence[Path]) -> list[str]:
     """Return the shortest ends of paths that are distinct."""
-    whole = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, whole)) + 1):
-        names = ["/".join(parts[-length:]) for parts in whole]
+    paths = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, paths)) + 1):
+        names = ["/".join(parts[-length:]) for parts in paths]
         if len(set(names)) == len(names):
             break
     return names

@@ -62,13 +62,13 @@ class Pulls:
     Parameters
     ----------
     rounds : (R,) array of int
-        Rounds after which local work was looked at.
+        Rounds with recorded local updates.
     clients : (K,) array of int
         Ids of clients.
     starts : (R, 2) array
         The server's model after these rounds.
     ends : (R, K, 2) array
-        Where the local work of each client ended.
+        The local model of each client after its update.
     box : (2, 2) array
         Lower and upper ends of both axes of the map.
     map : (n, n) array
@@ -99,7 +99,7 @@ class Walked:
     round, graph : (F,) array of int
         Rounds, and the index of the graph in each.
     clients : (K,) array of int
-        Clients whose links are recorded.
+        Clients with recorded links.
     links : (E, 2) array of int
         Links, as indices into `clients`; those of graph g from ``starts[g]`` to
         ``starts[g + 1]``.

@@ -21,14 +21,14 @@ from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 
-__all__ = ["Results", "RunRecord", "Tell"]
+__all__ = ["Progress", "Results", "RunRecord"]
 MANY = 8
-"""Names beyond which settings of one algorithm are drawn as one family, beside those of a case."""
+"""Largest number of names, cases aside, with a colour for each setting of an algorithm."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
 
 
-Tell = Callable[[int, int, str], object]
-"""Is told how many steps are done, of how many, and what is done."""
+Progress = Callable[[int, int, str], object]
+"""Callback of progress: finished steps, all steps, and the current step."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ class Results:
 
     @classmethod
     def read(
-        cls, folder: str | Path, tell: Tell | None = None, only: Collection[str] | None = None
+        cls,
+        folder: str | Path,
+        progress: Progress | None = None,
+        only: Collection[str] | None = None,
     ) -> Results:
         """Read a result folder.
 
@@ -65,8 +68,8 @@ class Results:
         ----------
         folder : str or Path
             The result folder of a study.
-        tell : callable, optional
-            Is told how many runs are read, of how many, and that they are.
+        progress : callable, optional
+            Called with the number of read runs, of all runs, and a text.
         only : collection of str, optional
             Names of the run folders that are read; all if None.
 
@@ -79,7 +82,9 @@ class Results:
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
             raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
-        return cls.of_runs(place, {path: record_of(path) for path in folders}, RunRecord.read, tell)
+        return cls.of_runs(
+            place, {path: record_of(path) for path in folders}, RunRecord.read, progress
+        )
 
     @classmethod
     def of_runs(
@@ -87,7 +92,7 @@ class Results:
         place: Path,
         infos: Mapping[Path, dict[str, Any]],
         read: Callable[[Path, dict[str, Any], str], RunRecord],
-        tell: Tell | None = None,
+        progress: Progress | None = None,
     ) -> Results:
         """Return runs by their folders in a result folder, with the content of ``run.json``.
 
@@ -99,8 +104,8 @@ class Results:
         runs = []
         for (path, info), name in zip(infos.items(), names, strict=True):
             runs.append(read(path, info, name))
-            if tell is not None:
-                tell(len(runs), len(infos), "reading runs")
+            if progress is not None:
+                progress(len(runs), len(infos), "reading runs")
         order = _order(runs)
         last = len(order)
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
@@ -144,7 +149,7 @@ class Results:
         labels = {run.name: run.label for run in self.runs_found}
         several = len(set(labels.values())) < len(labels)
         # Settings in a case are those of a search, and all cases of an algorithm look alike. The
-        # same label in several folders is what these are compared by.
+        # same label in several folders is compared by these.
         swept = several and (len(labels) > MANY or bool(self.order) or bool(self.cases))
         return labels if swept and self.compared is None else {}
 

@@ -86,7 +86,7 @@ class RunRecord:
     def of_rounds(
         cls, folder: Path, info: dict[str, Any], name: str, rounds: pd.DataFrame
     ) -> RunRecord:
-        """Return a run with these rounds and nothing else; no file is read."""
+        """Return a run with these rounds only; no file is read."""
         nothing = pd.DataFrame()
         usage = Usage(rounds, nothing, None)
         known = {"rounds": rounds, "columns": {}, "clients": nothing, "usage": usage}
@@ -159,7 +159,7 @@ class RunRecord:
 
     @cached_property
     def pulls(self) -> Pulls | None:
-        """Where clients would take its model; None without the measure ``path``."""
+        """Local models of the clients; None unless recorded by the measure ``path``."""
         if "model_0" not in self.rounds:
             return None
         return self._values(Pulls, "model.npz", "the model of a run", "measure.path.")
@@ -207,7 +207,7 @@ class RunRecord:
         return _retried(once, self.folder)
 
     def _is_whole(self, name: str) -> bool:
-        """Return whether a summary is there: of a run that ended it is among its files."""
+        """Return whether the run has a summary, which an ended run lists among its files."""
         files = self.info.get("files")
         if files:
             return name in files

@@ -1,7 +1,7 @@
 """The settings of a grid and of cases, and their names on the page.
 
 Cases are worlds in which algorithms are compared, no trials of a search. The rule: what a grid or
-``cases`` varies makes a case where its key tells of the world, such as ``partition.alpha``,
+``cases`` varies makes a case if its key belongs to the environment, such as ``partition.alpha``,
 ``clients.count`` or ``participation.cohort``. Keys below ``algorithms`` are settings of an
 algorithm, of which the best is sought, and so is all that ``rayfed sweep`` tries.
 """
@@ -21,9 +21,9 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import case_setting, combinations, flat, put, resolved, setting_name
 from rayfed.core.yamlfile import parse_yaml
 
-_NOT_TOLD = ("algorithms", "grid", "seeds", "name", "description")
+_NO_SETTINGS = ("algorithms", "grid", "seeds", "name", "description")
 _COUNTS = {"clients.count": "clients"}  # numbers that are shown with a noun
-_WHOLE = re.compile(r"(?<== )(-?\d+)\.0\b")
+_INTEGER = re.compile(r"(?<== )(-?\d+)\.0\b")
 
 
 def tried(scenario: str) -> dict[str, dict[str, Any]]:
@@ -45,7 +45,7 @@ def labels(scenario: str, info: Mapping[str, Any]) -> list[str]:
     scenario : str
         The text of ``scenario.yaml``.
     info : mapping
-        What ``run.json`` says, which knows some of them where that text does not.
+        Contents of ``run.json``, which has some settings that the text lacks.
     """
     held, setting = _read(scenario), str(info.get("setting") or "")
     for name, _, case in _cases(held):
@@ -62,7 +62,7 @@ def has_cases(scenario: str) -> bool:
 
 def case_values(scenario: str) -> dict[str, dict[str, Any]]:
     """Return the keys set by each of the ``cases`` of a scenario, by its name."""
-    return {name: _told(values) for name, values, _ in _cases(_read(scenario))}
+    return {name: _settings_of_case(values) for name, values, _ in _cases(_read(scenario))}
 
 
 def planned(scenario: str) -> int:
@@ -95,7 +95,7 @@ def _cases(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Mappi
 def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     if held.get("cases"):
         return {
-            case_setting(name, inner): _told(values) | more
+            case_setting(name, inner): _settings_of_case(values) | more
             for name, values, case in _cases(held)
             for inner, more in (_tried(case) or {"": {}}).items()
         }
@@ -111,9 +111,9 @@ def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _told(values: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_of_case(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys set by a case, without those that identify its runs."""
-    return {key: value for key, value in values.items() if key not in _NOT_TOLD}
+    return {key: value for key, value in values.items() if key not in _NO_SETTINGS}
 
 
 @lru_cache(maxsize=8)
@@ -157,15 +157,15 @@ def short_names(
 ) -> dict[str, str]:
     """Return a shorter name for each setting of a grid.
 
-    Plug-ins go by their own names, with those of their settings that tell two of a name apart, and
-    numbers of clients with their noun; everything else keeps its key.
+    Plug-ins are shown by name, with the settings that distinguish two of a name, and numbers of
+    clients with their noun; everything else keeps its key.
 
     Parameters
     ----------
     settings : mapping
         What `tried` returned.
     scenarios : sequence of mapping
-        What runs recorded, which tell a plug-in from an option that is a word.
+        Records of runs, which distinguish a plug-in from an option that is a word.
 
     Examples
     --------
@@ -203,9 +203,9 @@ def short_keys(keys: Iterable[str]) -> tuple[str, ...]:
     >>> short_keys(["local.lr", "cohort"]), short_keys(["local.lr", "server.lr"])
     (('lr', 'cohort'), ('local.lr', 'server.lr'))
     """
-    whole = tuple(keys)
-    last = tuple(key.rpartition(".")[2] for key in whole)
-    return last if len(set(last)) == len(last) else whole
+    full = tuple(keys)
+    last = tuple(key.rpartition(".")[2] for key in full)
+    return last if len(set(last)) == len(last) else full
 
 
 def _is_plugin(value: Any) -> bool:
@@ -226,14 +226,14 @@ def _plugins(head: str, values: Sequence[Any]) -> list[str]:
     """Return the names of plug-ins, each with the differences between those of its name."""
     named = [flat(v) if isinstance(v, Mapping) else {"name": v} for v in values]
     texts = []
-    for mine in named:
-        alike = [other for other in named if other.get("name") == mine.get("name")]
+    for plugin in named:
+        alike = [other for other in named if other.get("name") == plugin.get("name")]
         more = [
             f"{key.rpartition('.')[2]}={value}"
-            for key, value in mine.items()
+            for key, value in plugin.items()
             if len({str(other.get(key)) for other in alike}) > 1
         ]
-        name = mine.get("name")
+        name = plugin.get("name")
         texts.append(" ".join([f"no {head}" if name is None else str(name), *more]))
     return texts
 
@@ -292,4 +292,4 @@ def _spaced(text: str) -> str:
     >>> _spaced("alpha=10.0"), _spaced("ring, cohort=5")
     ('alpha = 10', 'ring, cohort = 5')
     """
-    return _WHOLE.sub(r"\1", text.replace("=", " = "))
+    return _INTEGER.sub(r"\1", text.replace("=", " = "))

@@ -53,7 +53,7 @@ class SweptPoints:
         """Return the points with the last ``value`` of a column, the mean over seeds.
 
         Where a value of the column ends runs, all end alike, and it is the rounds until then. It is
-        NaN where there is none, and where ``failed`` says that every run failed.
+        NaN where there is none, and where every run ``failed``.
         """
         failed = [name in results.failed for name in self.points["name"]]
         goal = stopped_at(results, column)
@@ -67,8 +67,8 @@ class SweptPoints:
 def find(results: Results) -> SweptPoints | None:
     """Return the sweep of a study, None unless it is over one number or two.
 
-    Points are the settings of a grid, which all algorithms share; without a grid, the algorithms
-    of the same kind whose own settings differ.
+    Points are the settings of a grid, which all algorithms share; without a grid, the algorithms of
+    the same kind with different settings.
     """
     settings = {run.setting for run in results.runs_found}
     return _of_grid(results) if len(settings) > 1 else _of_algorithms(results)
@@ -90,8 +90,8 @@ def _of_grid(results: Results) -> SweptPoints | None:
     own: dict[str, dict[str, Any]] = {}
     shared: dict[str, dict[str, Any]] = {}  # for algorithms that the grid leaves as they are
     for label in dict.fromkeys(run.label for run in runs):
-        mine = [run for run in runs if run.label == label]
-        for run, values in zip(mine, _unequal([_facts(run) for run in mine]), strict=True):
+        own_runs = [run for run in runs if run.label == label]
+        for run, values in zip(own_runs, _unequal([_facts(run) for run in own_runs]), strict=True):
             own[run.name] = values
             shared[run.setting] = values | shared.get(run.setting, {})
     rows = [
@@ -127,7 +127,7 @@ def _unequal(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     """Return rows as a sweep if one or two keys differ, and both hold numbers throughout."""
     keys = [key for key in rows.columns if key not in ("series", "name")]
-    keys = _unlike(rows, keys)
+    keys = _differing(rows, keys)
     if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
         return None
     cells = rows[keys].drop_duplicates()
@@ -138,7 +138,7 @@ def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     return SweptPoints(tuple(keys), rows[["series", "name", *keys]])
 
 
-def _unlike(rows: pd.DataFrame, keys: list[str]) -> list[str]:
+def _differing(rows: pd.DataFrame, keys: list[str]) -> list[str]:
     """Return keys, of those that change together the first."""
     return [k for i, k in enumerate(keys) if not any(_alike(rows, k, other) for other in keys[:i])]
 
@@ -160,7 +160,7 @@ def differing_facts(runs: Mapping[str, RunRecord]) -> pd.DataFrame:
     """
     values = _unequal([_facts(run) for run in runs.values()])
     rows = pd.DataFrame(values, index=[*runs], dtype=object)
-    return rows[_unlike(rows, list(rows.columns))]
+    return rows[_differing(rows, list(rows.columns))]
 
 
 def _facts(run: RunRecord) -> dict[str, Any]:

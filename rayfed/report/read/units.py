@@ -77,7 +77,7 @@ def settings(values: Sequence[float]) -> list[str]:
 
 
 def telling(values: Sequence[float], least: int = 2, most: int = 4) -> list[str]:
-    """Return numbers with as few digits as tell them apart, NaN as an empty text.
+    """Return numbers with the fewest digits that distinguish them, NaN as an empty text.
 
     Examples
     --------
@@ -107,8 +107,8 @@ def count(value: float) -> str:
     """
     if not math.isfinite(value):
         return MISSING
-    whole = value == round(value) or abs(value) >= 1000
-    return f"{value:,.0f}" if whole else f"{value:.1f}"
+    integral = value == round(value) or abs(value) >= 1000
+    return f"{value:,.0f}" if integral else f"{value:.1f}"
 
 
 def duration(seconds: float) -> str:
@@ -128,11 +128,11 @@ def duration(seconds: float) -> str:
     if seconds < 59.5:
         return f"{number(seconds, 2)} s"
     for large, name, small, part in _LONG:
-        whole = round(seconds / small)
-        if whole * small >= large:
+        total = round(seconds / small)
+        if total * small >= large:
             per = round(large / small)
-            rest = whole % per
-            return f"{whole // per} {name}" + (f" {rest} {part}" if rest else "")
+            rest = total % per
+            return f"{total // per} {name}" + (f" {rest} {part}" if rest else "")
     raise AssertionError("a minute or more always finds its unit")
 
 

@@ -22,8 +22,8 @@ from rayfed.core.summary import CLOCKS, NEEDED, STATUS, summarised
 STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
 FAILED = ("late", "dropped", "unfinished")
-"""The statuses of tasks whose replies were not used."""
-_MOST = 200_000  # values that stand for all staleness of a run
+"""The statuses of tasks with unused replies."""
+_MOST = 200_000  # sample size of the staleness values of a run
 BY_SPEED = ("samples", "speed_s", "selected", "used", "loss", "accuracy")
 _SEEN = ["rounds", "used", "step_s"]
 
@@ -80,7 +80,7 @@ class Usage:
     summed : Summed, optional
         Its summary; None if it recorded no events.
     baseline : bool
-        Whether the run is a reference: what its clients do is not compared.
+        Whether the run is a reference, excluded from comparisons of client activity.
     """
 
     rounds: pd.DataFrame
@@ -122,7 +122,7 @@ class Usage:
         Returns
         -------
         dict of str to (bands, steps) array
-            By status: seconds at work, or how many clients were counted in how many rounds.
+            By status: computing seconds, or numbers of clients and of rounds.
         (steps + 1,) array
             The edges of the steps; the last is at the end.
         """
@@ -153,7 +153,7 @@ class Usage:
         that time is then ``idle``. Each row adds up to the simulated time.
 
         None if there are no events, no time has passed, or the run is a baseline. Where more than
-        1,000 clients were asked and some were away, it is of those of whom that is recorded.
+        1,000 clients were asked and some were away, it covers the recorded ones.
         """
         asked = self.asked
         if self.baseline or not len(asked):
@@ -189,24 +189,24 @@ class Usage:
     def energy(self) -> pd.Series | None:
         """The joules of computing, by the fate of the task; None without a power.
 
-        They are watts times computing seconds, over the clients whose power is known.
+        They are watts times computing seconds, over the clients with known power.
         """
         if "watts" not in self.clients or not len(self.asked):
             return None
         watts = self.clients.set_index("client")["watts"]
         return self._by_status(watts.reindex(self.asked["client"]).to_numpy(float))
 
-    def _by_status(self, worth: float | Floats) -> pd.Series:
+    def _by_status(self, factor: float | Floats) -> pd.Series:
         """Return computing seconds times given values (K,), summed, by status."""
         asked = self.asked
         of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
-        return pd.Series({status: float(np.nansum(held * worth)) for status, held in of.items()})
+        return pd.Series({status: float(np.nansum(held * factor)) for status, held in of.items()})
 
     @cached_property
     def traffic(self) -> tuple[float, float]:
         """The bytes of the run, down and up, and those of replies that were not used.
 
-        Runs that did not record the latter have them if each round has one Ask. What works have
+        Runs that did not record the latter have them if each round has one request. What tasks have
         sent that are unfinished at the end is in vain, too. NaN where they are not known.
         """
         return _traffic(self)
@@ -260,9 +260,9 @@ class Usage:
         found: dict[str, float] = {}
         if self.shares is not None:
             found |= {f"{state}_share": float(self.shares[state]) for state in STATES}
-            whole, vain = _parts(self.computing)
-            found |= {"compute_s": whole, "wasted_compute_s": vain}
-            found["wasted_compute_share"] = vain / whole if whole > 0 else np.nan
+            total, wasted = _parts(self.computing)
+            found |= {"compute_s": total, "wasted_compute_s": wasted}
+            found["wasted_compute_share"] = wasted / total if total > 0 else np.nan
             sent, lost = self.traffic
             found["wasted_bytes"] = lost
             found["wasted_bytes_share"] = lost / sent if sent > 0 else np.nan
@@ -293,12 +293,12 @@ def _traffic(usage: Usage) -> tuple[float, float]:
     left = down * counts["unfinished"] + up * counts["replied"]
     single = counts["asked"] == counts["rounds"] or len(usage.staleness)  # one Ask in each round
     if "bytes_wasted" in rounds and rounds["bytes_wasted"].notna().all():
-        vain = float(rounds["bytes_wasted"].sum())
+        wasted = float(rounds["bytes_wasted"].sum())
     elif single:
-        vain = down * (counts["late"] + counts["dropped"]) + up * counts["late"]
+        wasted = down * (counts["late"] + counts["dropped"]) + up * counts["late"]
     else:
         return all_down + all_up, np.nan
-    return all_down + all_up, float(vain + left)
+    return all_down + all_up, float(wasted + left)
 
 
 def by_speed(clients: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:

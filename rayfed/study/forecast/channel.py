@@ -97,25 +97,27 @@ def _undeclared(run: Run, ask: Ask) -> str:
     )
     vectors = any(n > 1 for n in ask.up.values())
     if vectors and declares > min(keeps) and algorithm.client_state(run.training.x0):
-        text = f"'{run.label}' keeps client state, and does not say which uploads may be changed"
+        text = (
+            f"'{run.label}' keeps client state, and does not declare which uploads may be changed"
+        )
         return f"{text}; declare `coded` in its class, or switch the uplink off for it"
     return ""
 
 
 def _order(stages: Sequence[Stage]) -> str:
-    """Return which stage does not go behind another; each is there once."""
+    """Return the error of stages in a wrong order; each occurs once."""
     for before, after in pairwise(stages):
         if isinstance(before, SecureSum):
             return (
-                f"found '{after.name}' behind 'secure-sum', where nothing can be seen; put it first"
+                f"found '{after.name}' after 'secure-sum', which hides single vectors; put it first"
             )
         if isinstance(before, Clip) and not isinstance(after, SecureSum):
-            return f"found '{after.name}' behind 'clip', whose norm it would change; put it first"
+            return f"found '{after.name}' after 'clip', changing its norm; put it first"
     if any(isinstance(stage, Clip) for stage in stages):
         for stage in stages:
             if isinstance(stage, Codec) and stage.memory is not None:
                 return (
-                    f"'{stage.memory.name}' notes what is sent, which 'clip' changes; leave one out"
+                    f"'{stage.memory.name}' remembers uploads, which 'clip' changes; leave one out"
                 )
     return ""
 
@@ -136,7 +138,7 @@ def _secure_rule(run: Run, rule: Aggregator) -> str:
     participation = run.participation
     assert rule.before is not None
     if participation.retry == "other" and participation.retries:
-        return "buckets of secure sums are known before anybody fails; give retry: same"
+        return "buckets of secure sums are fixed before clients fail; use retry: same"
     asked = run.asked
     if asked % rule.before.together(asked) == 1:
         return f"of {asked} clients one is in a bucket of its own; give another size or cohort"
@@ -166,7 +168,7 @@ def with_noise(run: Run) -> Run:
     Raises
     ------
     ScenarioError
-        If its epsilon would not be that of the accountant; the message says why.
+        If the accountant's epsilon would not apply; the message gives the reason.
     """
     privacy, algorithm = run.channel.privacy, run.training.algorithm
     if privacy is None or algorithm.centralised:
@@ -205,10 +207,10 @@ def _drawn(run: Run, privacy: Privacy) -> dict[str, object]:
         "the expected cohort is not known; give participation.cohort": (
             (privacy.sampled or select.own_cohort) and rule.cohort is None
         ),
-        f"'{select.name}' goes by data or draws clients twice; give select: uniform": (
+        f"'{select.name}' depends on data or draws clients twice; use select: uniform": (
             not privacy.sampled and (data or select.own_cohort)
         ),
-        "every client is drawn anew; a tree is for cohorts that nobody draws": (
+        "cohorts are drawn independently; a tree needs a selection without sampling": (
             tree and select.may_be_empty
         ),
         "the noise level reveals the cohort size, which Poisson sampling must hide; use "
@@ -279,9 +281,9 @@ def _uncounted(run: Run, ask: Ask | None) -> str:
     """Return client data that leave without clip or noise; empty if there are none."""
     label = run.label
     if ask is None:
-        return f"'{label}' does not ask its clients at first; what it asks is not counted"
+        return f"'{label}' starts without a request; its uploads cannot be accounted for"
     coded = run.coded(ask)
     bare = [name for name, n in ask.up.items() if n == 1 or name not in coded]
     if bare:
-        return f"'{label}' uploads '{bare[0]}' beside the clipped vectors, in the clear"
+        return f"'{label}' uploads '{bare[0]}' unclipped next to the clipped vectors"
     return ""

@@ -22,7 +22,7 @@ from rayfed.study.forecast.parts import parts
 MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
 MOST_LOOKS = 10**6
-"""Looks at the clients that a round may need until enough are there, on average."""
+"""Largest mean number of availability changes before a round has enough clients."""
 _RARE = 1e-3
 _CLIENTS, _CHANGES = 4, 16  # that are looked at to know how long clients stay
 
@@ -47,7 +47,7 @@ def check_run(run: Run) -> None:
 def _refusals(run: Run) -> Refusals:
     ask = run.first_ask()
     yield from clashes(parts(run, ask))
-    yield from _work(run)
+    yield from _local_steps(run)
     yield from _waiting(run)
     yield from _breaks(run)
     yield from of_channel(run, ask)
@@ -57,8 +57,8 @@ def _refusals(run: Run) -> Refusals:
         yield from _end(run, ask)
 
 
-def _work(run: Run) -> Refusals:
-    """Refuse local work that cannot be counted or is too much.
+def _local_steps(run: Run) -> Refusals:
+    """Refuse local steps that cannot be counted or are too many.
 
     Work for a time (``time_s``) is counted at the clients' mean speeds, and at those that they
     exceed in one round of a thousand: some delays are arbitrarily short now and then. A method's
@@ -72,11 +72,11 @@ def _work(run: Run) -> Refusals:
     sizes = run.federation.views.training.shards.sizes(ids)
     groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
-        mine, solver = groups == group, run.training.solvers[group]
-        yield from of_steps(solver, sizes[mine], pace[mine])
-        if (quick[mine] > 0).all():
+        members, solver = groups == group, run.training.solvers[group]
+        yield from of_steps(solver, sizes[members], pace[members])
+        if (quick[members] > 0).all():
             often = "in one round of a thousand"
-            yield from of_steps(solver, sizes[mine], quick[mine], often=often)
+            yield from of_steps(solver, sizes[members], quick[members], often=often)
     for field in fields(algorithm):
         solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":
@@ -120,30 +120,30 @@ def _waiting(run: Run) -> Refusals:
     if participation.patience_s is not None or not population.independent:
         return
     chances = population.chance(run.measuring.evaluated, 0.0, 1)
-    if chances is None or not chances.any():  # a round without anybody passes
+    if chances is None or not chances.any():  # an empty round passes
         return
     wanted = participation.minimum if participation.if_fewer == "wait" else 1
     likely = float(bdtrc(wanted - 1, population.count, float(chances.mean())))
     if likely * MOST_LOOKS < 1:
         looks = f"{1 / likely:.3g}" if likely else "more than 1e+300"
-        text = f"{wanted} of {population.count:,} clients are there at one look in {looks}"
-        remedy = "be there more often, lower participation.minimum, or set patience_s"
-        yield "clients.availability", f"{text}, and rounds wait for that; {remedy}"
+        text = f"{wanted} of {population.count:,} clients are available at one change in {looks}"
+        remedy = "increase availability, lower participation.minimum, or set patience_s"
+        yield "clients.availability", f"{text}, and rounds wait for them; {remedy}"
 
 
 def _breaks(run: Run) -> Refusals:
-    """Refuse work that stands still so often that even the quickest clients are given up."""
+    """Refuse tasks paused so often that even the fastest clients are dropped."""
     if run.participation.interrupted != "resume" or run.training.algorithm.centralised:
         return
     population, ids = run.federation.population, run.measuring.evaluated[:_CLIENTS]
     pace = population.mean_seconds_per_step(ids, StepCounter(run).rows(ids))
     sizes = run.federation.views.training.shards.sizes(ids)
-    work_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
+    task_s = float(np.min(run.training.solvers[0].step_counts(sizes, pace) * pace))
     stay_s = _stay_s(population, ids)
-    if work_s > MOST_BREAKS * stay_s:
-        text = f"found resume; clients stay {stay_s:.3g} s and work {work_s:.3g} s"
-        remedy = "use drop, shorter work or longer stays"
-        reason = f"after {MOST_BREAKS:,} breaks they are given up"
+    if task_s > MOST_BREAKS * stay_s:
+        text = f"found resume; clients stay {stay_s:.3g} s and tasks take {task_s:.3g} s"
+        remedy = "use drop, fewer local steps or longer stays"
+        reason = f"after {MOST_BREAKS:,} interruptions they are dropped"
         yield "participation.interrupted", f"{text}, {reason}; {remedy}"
 
 

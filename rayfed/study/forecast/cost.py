@@ -35,7 +35,7 @@ _LIBRARY = 200 * _MIB
 OWN_BYTES = 450 * _MIB
 """Of Ray's own programs on this machine; shared pages count once, here as above."""
 ACTOR_BYTES = 80 * _MIB
-"""Of a client actor or combiner at work."""
+"""Of a busy client actor or combiner."""
 _PAGE, _FOLDER, _ROW, _EVENT = 6 * 2**20, 2**15, 150, 40
 """Bytes of a page, of a run's small files, and of a row of ``rounds`` and of ``events``."""
 _LOCAL_COPIES = 6
@@ -49,12 +49,12 @@ class Processes:
     Parameters
     ----------
     actors, combiners, runners : int
-        Client actors, combiners, and drivers or workers beside this process.
+        Client actors, combiners, and drivers or workers other than this process.
     hosts : int
         Processes that compute for the clients of a run: the actors, and its driver if that hosts
         clients; this process, or a worker.
     memory : int
-        Bytes, with room beside what was measured.
+        Bytes, with a margin above the measured values.
     """
 
     actors: int
@@ -90,7 +90,7 @@ class Processes:
         actors = hosts - executor.hosting_driver
         combiners, runners = _combiners(actors, nodes), min(cpus, len(runs))
         memory = here + (actors + combiners) * ACTOR_BYTES + runners * RUNNER_BYTES
-        memory += OWN_BYTES if executor.address is None else 0  # a cluster's are there anyway
+        memory += OWN_BYTES if executor.address is None else 0  # a cluster's run already
         memory += (actors + runners) * library
         return cls(actors, combiners, runners, hosts, memory)
 
@@ -114,16 +114,17 @@ class Cost:
     ----------
     processes : Processes
     data, state, copies : int
-        Bytes of memory beside that of the processes themselves: of the tables, and of the rows that
+        Bytes of memory in addition to the processes themselves: of the tables, and of the rows that
         are kept for computing; of client state at its most, with what a checkpoint reads; of the
         copies of the model that computing and averaging take.
     scratch, results, checkpoints : int
-        Bytes on the disk: of client state beside the clients, of the records, of the checkpoints.
+        Bytes on the disk: of client state in files, of the records, of the checkpoints.
     down, up : int
         Simulated bytes of all clients, rounds and runs, as ``rounds.parquet`` counts them, if every
         round asks its cohort once.
     rounds_known : bool
-        Whether the number of rounds is known; if not, what grows with it is of a single round.
+        Whether the number of rounds is known; if not, amounts that grow with it are of a single
+        round.
     """
 
     processes: Processes
@@ -165,16 +166,16 @@ class Cost:
         """
         each = [_RunCost(run) for run in runs]
         processes = Processes.of(executor, runs, cpus, nodes)
-        actors, beside = processes.actors, max(1, processes.runners)
-        state = beside * max(run.state for run in each)
+        actors, concurrent = processes.actors, max(1, processes.runners)
+        state = concurrent * max(run.state for run in each)
         room = state_bytes(executor.memory_gb)
-        pieces = beside * max(run.piece for run in each) * (4 if actors else 3)
+        pieces = concurrent * max(run.piece for run in each) * (4 if actors else 3)
         return cls(
             processes,
-            data=_rows_bytes(runs, tables, processes.hosts, beside),
+            data=_rows_bytes(runs, tables, processes.hosts, concurrent),
             # arrays grow by doubling
             state=min(2 * state, room) + pieces,
-            copies=beside * max(run.copies(processes.hosts, actors) for run in each),
+            copies=concurrent * max(run.copies(processes.hosts, actors) for run in each),
             scratch=state if 2 * state > room else 0,
             results=_PAGE + sum(run.records for run in each),
             checkpoints=sum(run.checkpoints for run in each),
@@ -256,7 +257,7 @@ class _RunCost:
     sent, uploads, kept : int
         Of what a client downloads, uploads and keeps; codecs do not change these arrays.
     flight : int
-        Tasks whose models the server keeps at most, where work may end in a later row: those under
+        Tasks whose models the server keeps at most, where tasks may end in a later row: those under
         way, and those that wait in a buffer.
     state : int
         Of the state of all clients that are touched.
@@ -272,15 +273,15 @@ class _RunCost:
         wanted, self.flight = run.participation.cohort or count, 0
         if isinstance(algorithm, Asynchronous):
             wanted = asked
-            ways = 2 if algorithm.overlap else 1  # at work, and sending
+            ways = 2 if algorithm.overlap else 1  # computing, and sending
             self.flight = ways * (algorithm.concurrency or count) + asked - 1
         elif run.participation.late == "stale":
             self.flight = asked
         self.model, self.server = max(1, x0.nbytes), _bytes(algorithm.init(x0))
         self.sent = 0 if ask is None else ask.bytes_down
         self.uploads = 0 if ask is None else ask.bytes_up(x0.itemsize)
-        self.kept = _bytes(run.initial)
-        self.state = self.kept * min(count, wanted * run.ending.rounds)
+        self.row = _bytes(run.initial)
+        self.state = self.row * min(count, wanted * run.ending.rounds)
         self.stack, self.iterates = min(run.block, count), algorithm.evaluate_last
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
         most = asked * (1 + run.participation.retries)
@@ -291,7 +292,7 @@ class _RunCost:
     @property
     def piece(self) -> int:
         """Bytes of client state that travel at once."""
-        return min(self.state, max(PIECE, self.kept))
+        return min(self.state, max(PIECE, self.row))
 
     @property
     def records(self) -> int:
@@ -301,7 +302,7 @@ class _RunCost:
     @property
     def checkpoints(self) -> int:
         """Bytes of the checkpoints: two of the server, and outdated client files."""
-        single = self.kept > PIECE // 2  # such rows are replaced one by one
+        single = self.row > PIECE // 2  # such rows are replaced one by one
         server = self.server + (self.iterates - 1) * self.model + self.flight * self.sent
         return 2 * server + self.state * (2 if single else 3)
 
@@ -315,7 +316,7 @@ class _RunCost:
         actors : int
             How many of them are client actors.
         """
-        local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.kept + self.uploads))
+        local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.row + self.uploads))
         served = 2 * (self.server + self.uploads) + (self.iterates + 2) * self.model
         stored = self.sent + actors * self.uploads if actors else 0  # in Ray's object store
         return hosts * local + served + self.flight * self.sent + stored
@@ -333,22 +334,22 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
     return int(np.max(sizes.down)), int(np.max(sizes.up))
 
 
-def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, beside: int) -> int:
+def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, concurrent: int) -> int:
     """Return the bytes of rows in the processes of a study.
 
-    A table is there twice while it is put where others can read it. Later each run keeps stacks of
-    rows that recur at its hosts, gathered or made on demand, and Gram matrices.
+    A table exists twice while it is put into shared memory. Later each run keeps stacks of rows
+    that recur at its hosts, gathered or made on demand, and Gram matrices.
 
     Parameters
     ----------
     hosts : int
         Processes that compute for the clients of a run.
-    beside : int
-        Runs that go on side by side.
+    concurrent : int
+        Concurrent runs.
     """
     each = [int(table.X.nbytes + table.y.nbytes) for table in tables.values()]
     recurring = 2 * max([sum(each), *map(_made_bytes, runs)])
-    stacks = beside * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
+    stacks = concurrent * min(recurring, hosts * (STACKS_BYTES + GRAMS_BYTES))
     return sum(each) + max([stacks, *each])
 
 
@@ -370,7 +371,7 @@ def _bytes(arrays: Mapping[str, Any]) -> int:
 def _existing(folder: Path) -> Path:
     """Return the folder, or the nearest one above it that exists.
 
-    A name that the file system refuses does not exist; who makes the folder says what is wrong.
+    A name that the file system refuses does not exist; the error is raised when the folder is made.
     """
     folder = folder.absolute()
     while not os.path.exists(folder) and folder != folder.parent:

@@ -179,7 +179,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
             SENT: ask is None or not coded_vectors(ask, run.coded(ask)),
         }
     )
-    if ask is None:  # the run reports it, whatever becomes of late task
+    if ask is None:  # the run reports it, whether late tasks are used or not
         return Part("", f"'{run.label}'", needs - {FRESH, ALL_STEPS}, removes)
     exact = any(n > 1 for n in ask.up.values()) and not run.coded(ask)
     needs |= where({REPLIED: ask.vectors, EXACT_UPLOADS: exact})

@@ -48,12 +48,12 @@ class Choice:
 
 
 def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> Choice:
-    """Return where clients are to live; a round of each algorithm is run, as far as that is short.
+    """Return the executor for clients; a round of each algorithm is timed, if it is short.
 
     Parameters
     ----------
     executor : Executor
-        What the scenario says beside "auto".
+        The scenario's executor settings, with name "auto".
     runs : sequence of Run
     tables : mapping of str to Rows
         The tables that their views lack.
@@ -68,15 +68,15 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         return _of(executor, "ray", "actors sleep under clock: wall")
     try:
         tasks = _measured(runs, tables)
-    except Exception:  # a client function may raise anything; its run says what
+    except Exception:  # a client function may raise anything; its run reports it
         return _of(executor, "serial", "a round ended with an error")
-    whole = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
+    single = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
     message_s = max(message_seconds(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
-    for name in whole.order(message_s):
+    for name in single.order(message_s):
         if name in able and _fits(_of(executor, name, "").executor, runs, tables, cpus):
-            return _of(executor, name, whole.numbers(message_s))
-    return _of(executor, "serial", whole.numbers(message_s))
+            return _of(executor, name, single.numbers(message_s))
+    return _of(executor, "serial", single.numbers(message_s))
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class OneProcess:
     @classmethod
     def of(cls, runs: Sequence[tuple[int, MeasuredRound]], cpus: int) -> OneProcess:
         """Add up the rounds of runs, each of which is like the one that was measured."""
-        seconds = sum(rounds * work.round_s for rounds, work in runs)
-        clients_s = sum(rounds * work.clients_s for rounds, work in runs)
-        return cls(len(runs), cpus, seconds, clients_s, sum(n * work.asks for n, work in runs))
+        seconds = sum(rounds * task.round_s for rounds, task in runs)
+        clients_s = sum(rounds * task.clients_s for rounds, task in runs)
+        return cls(len(runs), cpus, seconds, clients_s, sum(n * task.asks for n, task in runs))
 
     def order(self, message_s: float) -> list[Placement]:
         """Return the executors that are better than this process, the best first.
@@ -138,7 +138,7 @@ class OneProcess:
         runs = "1 run takes" if self.runs == 1 else f"{self.runs} runs take"
         return (
             f"{runs} {duration(self.seconds)} in one process, of which clients compute "
-            f"{duration(self.clients_s)} in {self.asks} Asks, whose messages take "
+            f"{duration(self.clients_s)} in {self.asks} requests, with messages of "
             f"{1e3 * message_s:.2g} ms each; {self.cpus} CPUs"
         )
 
@@ -167,7 +167,7 @@ def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, Measu
         for run in runs:
             if run.label not in tasks and (not tasks or time.monotonic() - begun < _MEASURED_S):
                 tasks[run.label] = measure(run, tables)
-    longest = max(tasks.values(), key=lambda work: work.round_s)
+    longest = max(tasks.values(), key=lambda task: task.round_s)
     return {run.label: tasks.get(run.label, longest) for run in runs}
 
 

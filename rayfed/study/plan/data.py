@@ -136,7 +136,7 @@ class SeedData:
         samples, mass = shards.totals
         return Objective(problem, shards.clients, samples, shards.features, mass=mass)
 
-    def whole(self, tables: dict[str, Any]) -> Shards:
+    def full(self, tables: dict[str, Any]) -> Shards:
         """Return the clients' rows with their table."""
         name = self.tables["clients"]
         return with_table(self.shards, tables[name]) if name else self.shards
@@ -157,15 +157,15 @@ class SeedData:
             If the algorithm needs all rows in one place and cannot have them.
         """
         objective = self.objective
-        training = whole = DataView(self.shards, objective, self.tables["clients"])
+        training = full = DataView(self.shards, objective, self.tables["clients"])
         if algorithm.centralised:
-            everyone = np.arange(self.shards.clients)
-            sizes, mass = self.shards.sizes(everyone), self.shards.mass(everyone)
+            all_ids = np.arange(self.shards.clients)
+            sizes, mass = self.shards.sizes(all_ids), self.shards.mass(all_ids)
             shards, table = self._centralised(algorithm, tables)
             training = DataView(shards, objective.centralised(sizes, mass), table)
         if self.server is None:
-            return DataViews(training, whole)
-        return DataViews(training, whole, DataView(self.server, objective, self.tables["server"]))
+            return DataViews(training, full)
+        return DataViews(training, full, DataView(self.server, objective, self.tables["server"]))
 
     def _centralised(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""
@@ -258,7 +258,7 @@ class Loader:
                 "partition", f"dataset '{dataset.name}' makes each client's rows; leave it out"
             )
         if wanted.clients is None:
-            raise ScenarioError("clients.count", "is missing; say how many clients there are")
+            raise ScenarioError("clients.count", "is missing; give the number of clients")
         if isinstance(wanted.test, str):
             raise ScenarioError("problem.test", "a generator takes a fraction, not a file")
         test = dataset.default_test if wanted.test is None else wanted.test
@@ -329,10 +329,10 @@ def _is_many(path: str) -> bool:
 def _with_tests(dataset: Tabular, wanted: Wanted, file: str, table: FileTable) -> FileTable:
     """Return a table with the rows of a test file: of its clients, or of the server.
 
-    They are of the clients if the file says which one has a row.
+    They belong to the clients if the file gives the client of each row.
     """
     if table.test is not None or table.given("test").any():
-        text = f"found '{file}', but the data say which rows are for tests; leave it out"
+        text = f"found '{file}', but the data mark test rows themselves; leave it out"
         raise ScenarioError("problem.test", text)
     test = dataset.read(wanted.source, wanted.target, wanted.problem.task, file, table)
     return replace(table, test=test) if test.client is None else table.with_tests(test)
@@ -367,8 +367,8 @@ def _load(dataset: Dataset, source: Source, seed: int) -> Table:
 
 def _of_users(dataset: Dataset) -> bool:
     """Whether the rows are the user's own; others are as their sources have them."""
-    ours = type(dataset).__module__.startswith("rayfed.")
-    return not ours or isinstance(dataset, (Arrays, Tabular))
+    bundled = type(dataset).__module__.startswith("rayfed.")
+    return not bundled or isinstance(dataset, (Arrays, Tabular))
 
 
 def _called(dataset: Dataset) -> str:
@@ -394,10 +394,10 @@ def _check_task(problem: Problem, classes: int, dataset: Dataset) -> None:
 
 def _misfit(problem: Problem, text: str, task: str, remedy: str) -> ScenarioError:
     """Return the refusal of a problem; where its loss is a setting, another loss is the remedy."""
-    fitting = [loss for loss, predicted in problem.named_losses.items() if predicted == task]
-    if not fitting:
+    suitable = [loss for loss, predicted in problem.named_losses.items() if predicted == task]
+    if not suitable:
         return ScenarioError("problem.name", f"{text}; {remedy}")
-    return ScenarioError("problem.loss", f"{text}; use {fitting[0]}")
+    return ScenarioError("problem.loss", f"{text}; use {suitable[0]}")
 
 
 def drifting(data: SeedData, drift: Drift, population: Population) -> SeedData:
@@ -413,12 +413,12 @@ def drifting(data: SeedData, drift: Drift, population: Population) -> SeedData:
         text = "the server's own test rows belong to no client and would not drift"
         raise ScenarioError("problem.test", f"{text}; give the fraction that clients hold out")
     with under("drift"):
-        who = _who(drift, population)
-        shards = DriftingShards.of(data.shards, drift, population.seed, who)
+        changing = _changing(drift, population)
+        shards = DriftingShards.of(data.shards, drift, population.seed, changing)
     return replace(data, shards=shards)
 
 
-def _who(drift: Drift, population: Population) -> Ints | float:
+def _changing(drift: Drift, population: Population) -> Ints | float:
     """Return the ids of the clients that drift, ascending, or the share of them."""
     if isinstance(drift.clients, tuple):
         with under("clients"):
@@ -466,14 +466,14 @@ def with_wrong_labels(
     return replace(view, shards=replace(shards, split=replace(shards.split, flipped=rows)))
 
 
-def looked_at(
-    whole: SeedData, evaluated: Ints, most: int | None, seed: int
+def evaluation_rows(
+    full: SeedData, evaluated: Ints, most: int | None, seed: int
 ) -> tuple[SeedData, Subsample | None, str]:
     """Return data of which evaluations look at some rows alone.
 
     Parameters
     ----------
-    whole : SeedData
+    full : SeedData
     evaluated : (K,) array of int
         The clients that are evaluated.
     most : int, optional
@@ -490,17 +490,17 @@ def looked_at(
         How many rows of how many; empty if all are.
     """
     if most is None:
-        return whole, None, ""
-    sizes = {part: whole.shards.sizes(evaluated, part) for part in PARTS}
+        return full, None, ""
+    sizes = {part: full.shards.sizes(evaluated, part) for part in PARTS}
     subsample = Subsample(seed, most, {part: int(sizes[part].sum()) for part in PARTS})
     counts = [
         (int(subsample.counts(sizes[part], part).sum()), subsample.totals[part], name)
         for part, name in _CALLED.items()
     ]
-    data = whole
-    if isinstance(whole.server, TableShards):
-        server = some_of(whole.server, most, Key(seed, "evaluate/server"))
-        data = replace(whole, server=server)
-        counts.append((server.total("test"), whole.server.total("test"), "test"))
+    data = full
+    if isinstance(full.server, TableShards):
+        server = some_of(full.server, most, Key(seed, "evaluate/server"))
+        data = replace(full, server=server)
+        counts.append((server.total("test"), full.server.total("test"), "test"))
     words = ", ".join(f"{some:,} of {n:,} {name} rows" for some, n, name in counts if some < n)
     return data, None if all(map(subsample.takes_all, PARTS)) else subsample, words

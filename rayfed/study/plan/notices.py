@@ -21,11 +21,11 @@ from rayfed.engine.run import Run
 from rayfed.problems.base import Batch, Problem
 
 _LARGE = 20.0
-"""Root mean square of a feature beyond which steps that suit others do not suit it."""
+"""Root mean square of a feature above which steps that suit others are too large for it."""
 SCALE = "scale them"
 """End of the line on large features."""
 _COMMON = 0.8
-"""Share of the rows of one class from which accuracy says little."""
+"""Share of the rows of one class above which accuracy is uninformative."""
 _RIGHT = 0.98
 """Share of the rows about which some model has to be right."""
 _NUMBERS = 4_000_000  # that are looked at
@@ -86,7 +86,7 @@ def _uneven(table: Table) -> Iterator[str]:
         if table.labels:
             label = clipped(str(table.labels[counts.argmax()]), 40)
         text = f"{100 * share:.3g} % of the rows are of class '{label}'"
-        yield f"{text}: to say so of every row is as accurate, so look at the loss, too"
+        yield f"{text}: predicting it for every row is as accurate, so check the loss, too"
 
 
 def _contradicting(X: Array, y: Array, classes: int) -> Iterator[str]:
@@ -187,8 +187,8 @@ def of_aim(run: Run) -> str:
     else:
         way = f"give problem.weighting: {'size' if power else 'uniform'} to make that F"
     return (
-        f"what is minimised is {_MEANS[power]}, not F: updates weigh clients {_COUNTS[power]}, F "
-        f"weighs them {_COUNTS[in_f]}; {way}"
+        f"the minimised objective is {_MEANS[power]}, not F: updates weigh clients "
+        f"{_COUNTS[power]}, F weighs them {_COUNTS[in_f]}; {way}"
     )
 
 
@@ -199,7 +199,7 @@ def _power(run: Run, weights: Weights) -> int | None:
         return None
     power = algorithm.power(weights, participation.select.size_weighted)
     if power is not None and participation.correct is not None:
-        return min(power, 1)  # what the draw prefers is taken away again
+        return min(power, 1)  # the correction cancels the weights of the draw
     return power
 
 

@@ -40,7 +40,7 @@ from rayfed.study.plan.data import (
     SeedData,
     Wanted,
     drifting,
-    looked_at,
+    evaluation_rows,
     with_wrong_labels,
 )
 from rayfed.study.plan.firstmodel import first_model
@@ -103,7 +103,7 @@ class Plan:
             If the scenario has no topology.
         """
         if self.study.topology is None:
-            text = "is missing; say who is linked with whom, for example topology: ring"
+            text = "is missing; give a graph of clients, for example topology: ring"
             raise ScenarioError("topology", text)
         names = self.runs[0].federation.clients.names
         return Graphs(self.study.topology.named(names), self.clients, self.study.seeds[0])
@@ -195,14 +195,14 @@ class _Seed:
             self.graphs.check()  # refused here, not in a run
         first = first_model(self.problem, self.data.shards, self.data.start, self._init_key)
         self.x0 = first.astype(self.dtype)
-        held = self.data.whole(self.tables)
+        held = self.data.full(self.tables)
         known = self.data.notices
         if getattr(self.problem, "integers", False):
             check_integers(self.problem, self.x0, held)
             known = tuple(line for line in known if not line.endswith(SCALE))  # ids have no scale
         self.notices = (*known, *of_module(self.problem, self.x0, held))
         self.evaluated = self._evaluated()
-        self.data, self.subsample, self.looked_at = looked_at(
+        self.data, self.subsample, self.evaluated_on = evaluation_rows(
             self.data, self.evaluated, study.evaluate.rows, seed
         )
 
@@ -245,7 +245,7 @@ class _Seed:
         groups = () if algorithm.centralised else study.group_solvers(index)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
-            algorithm = replace(algorithm, concurrency=self._at_work(algorithm, participation))
+            algorithm = replace(algorithm, concurrency=self._concurrency(algorithm, participation))
         solvers = (algorithm.local, *groups)
         run = Run(
             label=label,
@@ -307,7 +307,7 @@ class _Seed:
         cohort = None if everyone else part.cohort
         return replace(part, select=selection, cohort=cohort)
 
-    def _at_work(self, algorithm: Asynchronous, participation: Participation) -> int:
+    def _concurrency(self, algorithm: Asynchronous, participation: Participation) -> int:
         """Return the number of busy clients: all if all are selected, else the cohort."""
         if isinstance(participation.select, All):
             return self.count
@@ -339,7 +339,7 @@ class _Seed:
             text = "found label, but the targets are numbers; leave it out"
             raise ScenarioError(place, text)
         with under(place):
-            counts = label_counts(self.data.whole(self.tables))
+            counts = label_counts(self.data.full(self.tables))
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
 
     def _measures(self, label: str, algorithm: Algorithm) -> dict[str, Measure]:
@@ -373,12 +373,12 @@ class _Seed:
             return measure
         data, clients, objective = self.data, self.clients, self.data.objective
         key = identity((measure, data.shards, data.tables["clients"], objective, clients))
-        whole = data.whole(self.tables)
+        whole = data.full(self.tables)
         return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
 
     def _bound(self, algorithm: Algorithm, selection: Selection, weights: Weights) -> Algorithm:
         """Return an algorithm that has met clients and problem."""
-        whole = self.data.whole(self.tables)
+        whole = self.data.full(self.tables)
         with under("algorithm"):
             bound = algorithm.bound(whole, self.clients, self.data.objective)
             bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
@@ -423,7 +423,7 @@ class _Seed:
             "scenario": self.scenario,
             "clients": self.count,
             "scored": self.data.scored,
-            "evaluated_on": self.looked_at,
+            "evaluated_on": self.evaluated_on,
             "dtype": str(self.dtype),
             "data": {
                 "shape": list(self.data.shards.shape),

@@ -43,9 +43,9 @@ def expand(given: Study | Mapping[str, Any], root: Path | str = "") -> list[tupl
         return _expand_cases(study)
     if any(algorithm.grid for algorithm in study.algorithms):
         return _expand_own(study)
-    base, said = study.given() | {"grid": {}}, {key: f"grid.{key}" for key in study.grid}
+    base, origins = study.given() | {"grid": {}}, {key: f"grid.{key}" for key in study.grid}
     grid = [
-        (setting_name(values), values, changed(base, values, said))
+        (setting_name(values), values, changed(base, values, origins))
         for values in combinations(study.grid)
     ]
     names = distinct_settings((name, values, made.to_dict()) for name, values, made in grid)
@@ -58,8 +58,8 @@ def _expand_cases(study: Study) -> list[tuple[str, Study]]:
     made: list[tuple[str, Study]] = []
     first: dict[str, str] = {}
     for case, values in study.cases.items():
-        said = {key: f"cases.{case}.{key}" for key in values}
-        for setting, one in expand(changed(base, values, said)):
+        origins = {key: f"cases.{case}.{key}" for key in values}
+        for setting, one in expand(changed(base, values, origins)):
             name = case_setting(case, setting)
             same = first.setdefault(canonical(one.to_dict()), name)
             if same != name:
@@ -79,19 +79,19 @@ def _expand_own(study: Study) -> list[tuple[str, Study]]:
     A setting holds the algorithms that have one of its name.
     """
     base: dict[str, Any] = study.given() | {"grid": {}}
-    said = {}
+    origins = {}
     for index, algorithm in enumerate(study.algorithms):
         base = put(base, f"algorithms.{index}.grid", {})
         for key in algorithm.grid:
-            said[f"algorithms.{index}.{key}"] = f"algorithms.{index}.grid.{key}"
-    said |= {key: f"grid.{key}" for key in study.grid}
+            origins[f"algorithms.{index}.{key}"] = f"algorithms.{index}.grid.{key}"
+    origins |= {key: f"grid.{key}" for key in study.grid}
     members: dict[str, dict[int, dict[str, Any]]] = {}
     for shared in combinations(study.grid):
         for index, algorithm in enumerate(study.algorithms):
             made = []
             for own in combinations(algorithm.grid):
                 values = shared | {f"algorithms.{index}.{key}": own[key] for key in own}
-                whole = changed(base, values, said, [index])
+                whole = changed(base, values, origins, [index])
                 made.append((setting_name(shared | own), values, whole.to_dict()))
             try:
                 names = distinct_settings(made)
@@ -102,14 +102,14 @@ def _expand_own(study: Study) -> list[tuple[str, Study]]:
     settings = []
     for name, versions in members.items():
         values = {key: value for own in versions.values() for key, value in own.items()}
-        settings.append((name, changed(base, values, said, list(versions))))
+        settings.append((name, changed(base, values, origins, list(versions))))
     return settings
 
 
 def changed(
     base: Mapping[str, Any],
     values: Mapping[str, Any],
-    said: Mapping[str, str],
+    origins: Mapping[str, str],
     only: Sequence[int] | None = None,
 ) -> Study:
     """Return the study of one setting: a scenario with values for dotted keys.
@@ -120,9 +120,9 @@ def changed(
         The scenario, without what the values come from.
     values : mapping
         Values for dotted keys.
-    said : mapping of str to str
-        Where the scenario says the values of keys, by key. What is wrong is blamed on the first of
-        them that it can come from.
+    origins : mapping of str to str
+        Places of the values in the scenario, by key. An error is reported at the first place it can
+        come from.
     only : sequence of int, optional
         Indices of the algorithms that it is of; all if None.
 
@@ -139,13 +139,13 @@ def changed(
             raw["algorithms"] = [raw["algorithms"][index] for index in only]
         return Study.parse(raw)
     except ScenarioError as error:
-        raise together(_blamed(each, base, said, only) for each in errors_of(error)) from None
+        raise together(_blamed(each, base, origins, only) for each in errors_of(error)) from None
 
 
 def _blamed(
     error: ScenarioError,
     base: Mapping[str, Any],
-    said: Mapping[str, str],
+    origins: Mapping[str, str],
     only: Sequence[int] | None,
 ) -> ScenarioError:
     """Return an error at its origin, else with the index of its algorithm in the study."""
@@ -154,6 +154,6 @@ def _blamed(
     index, dot, key = rest.partition(".")
     if only is not None and head == "algorithms" and index in map(str, range(len(only))):
         place = f"algorithms.{only[int(index)]}{dot}{key}"
-    origin = (said[key] for key in said if matches(resolved(base, key), place))
+    origin = (origins[key] for key in origins if matches(resolved(base, key), place))
     place = next(origin, place)
     return error if place == error.place else ScenarioError(place, error.problem)

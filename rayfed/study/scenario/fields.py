@@ -49,7 +49,7 @@ LARGEST_SEED = 2**53 - 1
 LONGEST_S = 1e12
 """Seconds, about 30,000 years: a float64 clock still resolves 0.1 ms there."""
 
-Whole = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
+Integer = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Interval(ge=1, le=LARGEST)]
 Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 Seconds = Annotated[float, Le(LONGEST_S)]
@@ -242,7 +242,7 @@ def _model_of(cls: Any) -> type[Settings]:
 def schema_of(
     cls: type[Any], beside: Mapping[str, JsonSchemaValue] | None = None
 ) -> JsonSchemaValue:
-    """Return the JSON schema of a dataclass's settings with its name, and with keys beside them."""
+    """Return the JSON schema of a dataclass's settings with its name and additional keys."""
     schema = model_of(cls).model_json_schema()
     properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **(beside or {})}
     return {**schema, "properties": properties, "required": ["name", *schema.get("required", [])]}

@@ -22,12 +22,12 @@ from rayfed.study.scenario.names import canonical
 from rayfed.study.scenario.schema import BASE
 from rayfed.study.scenario.study import Study
 
-_ABOUT = ("name", "description")  # what a study says of itself is not that of its base
+_ABOUT = ("name", "description")  # a study does not inherit these from its base
 _DEEPEST = 20
 _OWN = (*_ABOUT, "sweep")
 """Keys that may differ without making a run another one."""
-_WHOLE = ("grid", "algorithms", "seeds")
-"""Keys whose values stay in one piece."""
+_ATOMIC = ("grid", "algorithms", "seeds")
+"""Keys with values that are replaced as a whole, not merged."""
 
 
 def load(path: Path | str, overrides: Overrides = (), *, recorded: bool = False) -> Study:
@@ -236,7 +236,7 @@ def _differing(values: Sequence[Any], place: str = "") -> Iterator[str]:
     if len(set(map(canonical, values))) == 1:
         return
     mappings = all(isinstance(value, Mapping) for value in values)
-    if not mappings or place in _WHOLE:
+    if not mappings or place in _ATOMIC:
         yield place
         return
     named = {canonical(value.get("name")) for value in values}

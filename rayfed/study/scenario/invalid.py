@@ -14,7 +14,7 @@ from rayfed.core.errors import ScenarioError, clipped
 Error = Mapping[str, Any]
 
 _OUTSIDE = ("_type", "literal_error", "too_short")
-"""What pydantic also says of a value in which something is wrong, though that is all."""
+"""Types of pydantic errors that only repeat an error inside the value."""
 MOST_LINES = 20
 """Mistakes that are printed; the others are counted."""
 MISSING = "is missing; give it"
@@ -44,7 +44,7 @@ _WANTED = {
 
 @dataclasses.dataclass(frozen=True)
 class Refused:
-    """Replaces a value that is wrong where it stands, so that validation goes on with the rest."""
+    """Placeholder of an invalid value, so that validation continues with the rest."""
 
     text: str
 
@@ -91,7 +91,7 @@ def together(errors: Iterable[ScenarioError]) -> ScenarioError:
 
 
 def errors_of(error: ScenarioError) -> tuple[ScenarioError, ...]:
-    """Return the single errors that an error stands for."""
+    """Return the single errors contained in an error."""
     return error.errors if isinstance(error, Mistakes) else (error,)
 
 
@@ -102,7 +102,7 @@ def complaint(error: ValidationError, raw: Any) -> ScenarioError:
     ----------
     error : ValidationError
     raw : mapping
-        What was validated: it tells which parts of pydantic's path are places of the scenario.
+        The validated scenario, which separates its keys from other parts of pydantic's path.
 
     Returns
     -------

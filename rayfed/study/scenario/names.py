@@ -63,7 +63,7 @@ def run_folder(label: str, setting: str, seed: int) -> str:
 
 
 def digest(text: str) -> str:
-    """Return eight hexadecimal digits that stand for a text."""
+    """Return a digest of a text in eight hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]
 
 
@@ -140,7 +140,7 @@ def _size(text: str) -> int:
 
 
 def canonical(value: Any) -> str:
-    """Return a text that is the same for two values only if they say the same."""
+    """Return a text that is equal for two values only if they mean the same."""
     return json.dumps(plain(value), sort_keys=True, default=str)
 
 

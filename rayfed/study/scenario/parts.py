@@ -37,7 +37,7 @@ from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
 from rayfed.problems.base import Problem
 from rayfed.study.scenario import fields
-from rayfed.study.scenario.fields import LARGEST, Count, Plugin, Seconds, SettingsOf, Whole
+from rayfed.study.scenario.fields import LARGEST, Count, Integer, Plugin, Seconds, SettingsOf
 from rayfed.study.scenario.invalid import complaint, errors_of
 from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse
 
@@ -48,9 +48,9 @@ ADAPTIVE = get_args(Adaptive)
 _INHERITED = {"delay": "delays", "availability": "availability"}
 """Keys of groups that change what the population has, with the kinds of their plug-ins."""
 _OF_TABLES = ("client", "categorical", "missing", "standardise")
-"""Settings of a user's table, which some look for beside `dataset`."""
+"""Settings of a user's table, which some users give next to `dataset`."""
 _PLACES = {f.name: f.metadata[PLACE] for f in all_fields(Dataset) if PLACE in f.metadata}
-"""Settings of data sets that files hold beside `dataset`, with their places there."""
+"""Settings of data sets at the level of `dataset` in files, with their places there."""
 _TABLE = re.compile(r"\.((csv|parquet)(\.gz)?|libsvm|svm)$", re.IGNORECASE)
 
 
@@ -90,7 +90,7 @@ class Evaluate(Settings):
         return {f"evaluate.measures.{k}": value for k, value in enumerate(self.measures)}
 
     @classmethod
-    def beside(cls) -> dict[str, str]:
+    def key_places(cls) -> dict[str, str]:
         """Return the places of measures, some of which were keys of their own."""
         return {name: f"measures: [{name}]" for name in plugins.declared("measures")}
 
@@ -131,7 +131,7 @@ class Checkpoint(Settings):
 
 
 class Named(Settings):
-    """Base of parts that a bare name may stand for."""
+    """Base of parts that may be given as a bare name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -164,14 +164,14 @@ class Clock(Named):
 
 
 class Executor(Named):
-    """Where the clients live.
+    """Processes of the clients.
 
     Parameters
     ----------
     name : "auto", "serial", "workers" or "ray"
         "serial" (one run after the other in this process), "workers" (whole runs in processes of
-        their own on this machine, for studies of many runs), "ray" (actors), or "auto" for what is
-        fastest by a measured round. Settings of one of them alone stand for its name.
+        their own on this machine, for studies of many runs), "ray" (actors), or "auto" for the
+        fastest by a timed round. Settings that only one of them has imply its name.
     workers : "auto" or int
         Processes of "workers": a number, or "auto" for one per CPU.
     clients_per_actor : "auto" or int
@@ -254,7 +254,7 @@ class ClientGroup(Settings):
     """
 
     name: str | None = None
-    ids: Annotated[tuple[Whole | str, ...], Len(1)] | None = None
+    ids: Annotated[tuple[Integer | str, ...], Len(1)] | None = None
     count: Count | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     delay: Annotated[Delay | dict[str, Any], Plugin("delays", some=True)] | None = None
@@ -345,7 +345,7 @@ class Clients(Settings):
     groups : list of mappings
         Clients that differ.
     faults : list of names or mappings
-        Clients that send something else than they should; nobody has two faults.
+        Clients with corrupted uploads; a client has at most one fault.
     """
 
     count: Annotated[int, Interval(ge=1, lt=2**32)] | None = None
@@ -414,7 +414,7 @@ class Clients(Settings):
         try:
             self.population(0)
         except Missing:
-            return self  # the plan says so: the scenario itself is valid
+            return self  # the plan reports it: the scenario itself is valid
         except ScenarioError as error:
             fail(error.problem, self, *error.place.split(".")[1:])
         return self
@@ -423,7 +423,7 @@ class Clients(Settings):
 class DataKeys(Settings):
     """The data set of a study, and its test rows.
 
-    In a file these keys stand in ``problem``, beside the settings of the problem.
+    In a file these keys are part of ``problem``, with the settings of the problem.
 
     Parameters
     ----------
@@ -434,8 +434,7 @@ class DataKeys(Settings):
     test : float or path, optional
         Fraction of each client's rows that is held out, or the path of a test file.
     validation : float, optional
-        Fraction of each client's rows that is held out besides, to choose settings by; none if
-        null.
+        Fraction of each client's rows that is also held out, to choose settings; none if null.
     """
 
     dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
@@ -452,8 +451,8 @@ class DataKeys(Settings):
         if isinstance(given, str) and _TABLE.search(given):
             return Tabular(path=fields.absolute(given, info))
         if isinstance(given, Mapping):
-            said = {k: v for k, v in given.items() if k not in _PLACES or v is not None}
-            given = mark_unknown(said, said.keys() - _PLACES.keys(), _PLACES)
+            present = {k: v for k, v in given.items() if k not in _PLACES or v is not None}
+            given = mark_unknown(present, present.keys() - _PLACES.keys(), _PLACES)
         made: Dataset = fields.build("datasets", given, context=info.context)
         return made
 
@@ -491,7 +490,7 @@ def data_keys(data: Dataset) -> dict[str, Any]:
     return {"dataset": dataset} | {key: getattr(data, key) for key in _PLACES}
 
 
-def told_apart(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def split_problem(given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the settings of the problem and the keys of the data, which stand together in files.
 
     Parameters
@@ -516,7 +515,7 @@ def problem_of(given: Mapping[str, Any]) -> Problem:
         If its settings are wrong.
     """
     try:
-        made: Problem = fields.build("problems", told_apart(given)[0])
+        made: Problem = fields.build("problems", split_problem(given)[0])
     except ValidationError as error:
         raise complaint(error, given).under("problem") from None
     return made
@@ -537,12 +536,12 @@ class Sweep(Settings):
     batch : int
         Settings of each algorithm that are chosen together where others depend on what they
         reached, which is so with samplers of Optuna and with `prune`. Results depend on it, but not
-        on how many runs go on at a time.
+        on the number of concurrent runs.
     prune : bool
-        Whether runs end that are behind the median of earlier batches at the same simulated time.
+        Whether to stop runs below the median of earlier batches at the same simulated time.
     by : str, optional
-        The column of `rounds` that is to become best at the end; `validation_loss` if null and rows
-        are held out to choose by, else `loss`.
+        The column of `rounds` to optimise at the end of a run; `validation_loss` if null and rows
+        are held out for it, else `loss`.
     """
 
     trials: Count = 20

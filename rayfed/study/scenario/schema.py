@@ -17,7 +17,7 @@ _OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.mo
 
 
 def whole(
-    schema: JsonSchemaValue, beside: Mapping[str, Mapping[str, JsonSchemaValue]]
+    schema: JsonSchemaValue, extra: Mapping[str, Mapping[str, JsonSchemaValue]]
 ) -> JsonSchemaValue:
     """Return the schema of a scenario with the schemas of all plug-ins in place of their marks.
 
@@ -25,12 +25,12 @@ def whole(
     ----------
     schema : mapping
         As pydantic makes it; `Plugin` fields are marked with their kind.
-    beside : mapping
-        Schemas of the keys that stand beside the settings of all plug-ins of a kind.
+    extra : mapping
+        Schemas of the keys allowed next to the settings of all plug-ins of a kind.
     """
     parts: dict[str, JsonSchemaValue] = schema.pop("$defs", {})
     for kind in plugins.KINDS:  # those too that only a user's own class has a setting for
-        parts.update(_schemas(kind, beside.get(kind, {})))
+        parts.update(_schemas(kind, extra.get(kind, {})))
     path: JsonSchemaValue = {"type": "string"}
     either = {"anyOf": [path, {"type": "array", "items": path}]}
     schema["properties"][BASE] = {
@@ -44,15 +44,15 @@ def whole(
     return linked
 
 
-def _schemas(kind: str, beside: Mapping[str, JsonSchemaValue]) -> dict[str, JsonSchemaValue]:
+def _schemas(kind: str, extra: Mapping[str, JsonSchemaValue]) -> dict[str, JsonSchemaValue]:
     """Return the schemas of a kind and of each of its plug-ins, by name.
 
-    ``beside`` holds the schemas of keys that stand beside the settings of every plug-in.
+    ``extra`` holds the schemas of keys allowed next to the settings of every plug-in.
     """
     each: dict[str, JsonSchemaValue] = {}
     alone: list[str] = []  # names that need no settings
     for name, cls in plugins.find(kind).items():
-        named = schema_of(cls, beside)
+        named = schema_of(cls, extra)
         required = named["required"][1:]
         each[f"{kind}.{name}"] = named
         each[f"{kind}.{name}.unnamed"] = {**named, "required": required}

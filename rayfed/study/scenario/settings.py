@@ -38,7 +38,7 @@ OTHER_KEYS = {
     "toofew": "if_fewer",
     "weightdecay": "weight_decay",
 }
-"""What other tools call a key, in letters and digits alone, and what it is called here."""
+"""Keys of other tools, in letters and digits only, and their names here."""
 _SOLVER = "the local solver is chosen by local.name, see rayfed list solvers"
 _INSTEAD = {
     "lrdecay": "write it as lr: {name: exponential, start: ..., factor: ...}",
@@ -107,16 +107,16 @@ class Settings(_Made):
     def _keys(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        marked = mark_unknown(given, cls.model_fields, cls.beside())
+        marked = mark_unknown(given, cls.model_fields, cls.key_places())
         for key, value in marked.items():
             if isinstance(value, bool) and not _takes_bool(cls.model_fields[key].annotation):
                 marked[key] = Refused(f"found {short(value)}; give a value, not yes or no")
         return marked
 
     @classmethod
-    def beside(cls) -> dict[str, str]:
+    def key_places(cls) -> dict[str, str]:
         """Return the settings of parts of this part, and their places: ``{"mu": "local.mu"}``."""
-        return _beside(cls)
+        return _key_places(cls)
 
     def given(self) -> dict[str, Any]:
         """Return the keys as a scenario gives them, with plug-ins as values."""
@@ -188,16 +188,20 @@ def mark_unknown(
 def _hint_at(name: str, names: list[str], places: Mapping[str, str]) -> str:
     """Return the place of an unknown key, or its name here."""
     plain_name = "".join(filter(str.isalnum, name.lower()))
-    here = OTHER_KEYS.get(plain_name, name)
-    if here in names:
-        return f"it is '{here}' here"
+    spelling = OTHER_KEYS.get(plain_name, name)
+    if spelling in names:
+        return f"it is '{spelling}' here"
     if plain_name in _INSTEAD:
         return _INSTEAD[plain_name]
-    return f"write it as {clipped(places[here], 60)}" if here in places else nearest(name, names)
+    return (
+        f"write it as {clipped(places[spelling], 60)}"
+        if spelling in places
+        else nearest(name, names)
+    )
 
 
 @cache
-def _beside(cls: type[Settings]) -> dict[str, str]:
+def _key_places(cls: type[Settings]) -> dict[str, str]:
     places: dict[str, str] = {}
     for name, field in cls.model_fields.items():
         held = field.get_default(call_default_factory=False)

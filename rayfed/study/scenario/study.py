@@ -45,7 +45,7 @@ from rayfed.study.scenario.parts import (
     Sweep,
     data_keys,
     data_of,
-    told_apart,
+    split_problem,
 )
 from rayfed.study.scenario.schema import whole
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
@@ -54,7 +54,7 @@ from rayfed.topology.base import Topology
 MOST_RUNS = 10_000
 """Runs of a study: settings of the grid times algorithms times seeds."""
 OF_CHANNEL = ("uplink", "downlink", "aggregate", "privacy")
-"""What vectors go through on their way, unless an algorithm says it in place of the study."""
+"""Keys of the channel, which an algorithm may override."""
 _NOT_SEARCHED = (
     "grid",
     "cases",
@@ -98,11 +98,11 @@ class Study(Settings):
     dtype : "float32" or "float64", optional
         Type of the numbers; the default of the problem if null.
     problem : name or mapping
-        What is learnt; in a file also from which data.
+        The learning problem; in a file also its data.
     data : Dataset, optional
         The data set, with its test rows. In a file its keys stand in `problem`.
     partition : name or mapping, optional
-        How the rows go to clients; as the data say, or at random, if null.
+        Partition of the rows over clients; as the data define it, or at random, if null.
     drift : name or mapping, optional
         How the rows of clients change from round to round; they stay as they are if null.
     clients : mapping
@@ -112,17 +112,17 @@ class Study(Settings):
     participation : mapping
         Who takes part in a round.
     uplink : list of names or mappings
-        What vectors go through at clients before they are sent: a codec, and other stages.
+        Stages of uploaded vectors at clients: a codec, and others.
     downlink : list of names or mappings
-        A codec of what the server sends, once for all who download.
+        A codec of the server's messages, applied once for all receivers.
     privacy : mapping, optional
         Noise that makes means private, with Poisson cohorts and clipped uploads.
     aggregate : name or mapping, optional
         The robust rule that takes the place of means of vectors.
     topology : name or mapping, optional
-        Who is linked with whom, for methods that walk from client to client.
+        The graph of clients, for methods that walk from client to client.
     algorithms : list
-        What is compared.
+        The compared algorithms.
     grid : mapping
         Values for dotted keys; every combination of them is a setting that is run.
     cases : mapping
@@ -165,12 +165,14 @@ class Study(Settings):
     sweep: Sweep = Sweep()
 
     @classmethod
-    def beside(cls) -> dict[str, str]:
-        """Return where keys stand, those of an algorithm's local work, too."""
-        places, under = super().beside(), "in an algorithm"
-        work = {key: f"local: {{{key}: ...}} {under}" for key in fields.model_of(SGD).model_fields}
+    def key_places(cls) -> dict[str, str]:
+        """Return the places of keys, those of an algorithm's local solver included."""
+        places, under = super().key_places(), "in an algorithm"
+        local_keys = {
+            key: f"local: {{{key}: ...}} {under}" for key in fields.model_of(SGD).model_fields
+        }
         found = {key: place for key, place in places.items() if not place.startswith("sweep.")}
-        return places | work | {"local": f"local: {{...}} {under}"} | found
+        return places | local_keys | {"local": f"local: {{...}} {under}"} | found
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any], root: Path | str = "") -> Self:
@@ -216,8 +218,8 @@ class Study(Settings):
     def participation_of(self, index: int) -> Participation:
         """Return the participation of the algorithm of an index: its keys over the study's.
 
-        A cohort of the study's is not that of a selection of the algorithm's which takes all, or
-        says itself who takes part.
+        A cohort of the study does not apply to a selection of the algorithm that takes all clients
+        or defines the cohort itself.
         """
         algorithm = self.algorithms[index]
         own = dict(algorithm.participation)
@@ -226,10 +228,10 @@ class Study(Settings):
         return replace(self.participation, **own)
 
     def blamed(self, index: int, error: ScenarioError) -> ScenarioError:
-        """Return an error of a run at the key of the algorithm of that index, if that says so.
+        """Return an error of a run at the key of the algorithm of that index, if it sets that key.
 
-        Keys below ``algorithm`` are the algorithm's. It may say who takes part, and what vectors go
-        through, in place of the study.
+        Keys below ``algorithm`` are the algorithm's. It may override participation and the channel
+        of the study.
         """
         head, _, rest = error.place.partition(".")
         algorithm, key = self.algorithms[index], rest.partition(".")[0]
@@ -270,21 +272,21 @@ class Study(Settings):
         for index, algorithm in enumerate(self.algorithms):
             select = self.participation_of(index).select
             if algorithm.needs_walk and "position" not in names(select.diagnostics):
-                text = f"'{algorithm.name}' asks whom its server visits; found '{select.name}'"
+                text = f"'{algorithm.name}' asks visited clients; found '{select.name}'"
                 place = f"algorithms.{index}"
-                raise ScenarioError(place, f"{text}, which visits nobody; give select: walk")
+                raise ScenarioError(place, f"{text}, which visits no client; use select: walk")
 
     def _check_selection(self, part: Participation, count: int) -> None:
         select, cohort = part.select, part.cohort
         if select.needs_graphs and self.topology is None:
-            text = f"found '{select.name}' and no topology; say who is linked with whom"
+            text = f"found '{select.name}' and no topology; give a graph of clients"
             raise ScenarioError("participation.select", f"{text}, for example topology: ring")
         if cohort is None and not select.own_cohort:
             return
         with under("participation.select"):
             select.check(part.asked(count), count)
         if cohort is not None and select.own_cohort:
-            text = f"found {cohort}, but '{select.name}' says itself who takes part"
+            text = f"found {cohort}, but '{select.name}' defines the cohort itself"
             raise ScenarioError("participation.cohort", f"{text}; leave it out")
 
     def given(self) -> dict[str, Any]:
@@ -318,14 +320,14 @@ class Study(Settings):
         if not isinstance(given, Mapping) or not isinstance(given.get("problem"), Mapping):
             return given
         try:
-            problem, keys = told_apart(given["problem"])
+            problem, keys = split_problem(given["problem"])
         except ValidationError:
-            return given  # the field says what is wrong
+            return given  # the field's own validation reports it
         data: dict[str, Any] = {"data": {"dataset": None} | keys}
         if all(value is None for value in keys.values()):
             data = {}
         elif given.get("data") is not None:
-            data = {"data": Refused("found problem.dataset beside it; give one of them")}
+            data = {"data": Refused("found problem.dataset as well; give one of them")}
         return {**given, "problem": problem} | data
 
     @model_validator(mode="after")
@@ -384,10 +386,10 @@ class Study(Settings):
         if not self.search:
             return
         if self.grid or any(algorithm.grid for algorithm in self.algorithms):
-            text = "found a grid beside it; leave one out, choice: [...] tries given values"
+            text = "found a grid as well; leave one out, choice: [...] tries given values"
             yield ScenarioError("search", text)
         if self.cases:
-            text = "found cases beside it; sweep each by itself, with --set"
+            text = "found cases as well; sweep each separately, with --set"
             yield ScenarioError("search", text)
         for key, given in self.search.items():
             if key.partition(".")[0] in _NOT_SEARCHED:

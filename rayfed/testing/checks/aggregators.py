@@ -18,11 +18,14 @@ def check_outcome(rule: Aggregator) -> None:
         kept = frozen_copies({**state, "vectors": vectors, "weights": weights})
         found, after = rule.robust(vectors, weights, state)
         require(found.shape == (_P,), f"{rule}: {found.shape} comes of {vectors.shape}")
-        require(found.dtype == dtype, f"{rule}: {vectors.dtype} becomes {found.dtype}")
+        require(found.dtype == dtype, f"{rule}: {vectors.dtype} returns {found.dtype}")
         require_equal(vectors, before, f"{rule} changes the vectors")
         for name, rows in state.items():
             require_equal(rows, kept[name], f"{rule} changes its state '{name}' in place")
-        require(set(after) == set(state), f"{rule}: other state than `init` says: {set(after)}")
+        require(
+            set(after) == set(state),
+            f"{rule}: state keys differ from those of `init`: {set(after)}",
+        )
         again, _ = rule.robust(vectors, weights, state)
         require_equal(again, found, f"{rule} twice")
 
@@ -35,7 +38,7 @@ def check_agreement(rule: Aggregator) -> None:
         for _ in range(100):
             found, state = rule.robust(np.tile(vector, (count, 1)), np.ones(count), state)
         close = np.allclose(found, vector, rtol=1e-6, atol=1e-9)
-        require(close, f"{rule}: {count} times {vector} becomes {found}")
+        require(close, f"{rule}: {count} times {vector} returns {found}")
 
 
 def check_not_finite(rule: Aggregator) -> None:

@@ -49,8 +49,8 @@ def check_bits(cls: type[Algorithm], folder: Path) -> None:
 
 def check_learns(cls: type[Algorithm], folder: Path) -> None:
     """Check that it lowers the loss and records its diagnostics in every round."""
-    everyone = {"select": "uniform", "cohort": 13}  # without the noise of small cohorts
-    scenario = mixed_for(cls, rounds=20, participation=everyone, checkpoint=_SELDOM)
+    large_cohort = {"select": "uniform", "cohort": 13}  # without the noise of small cohorts
+    scenario = mixed_for(cls, rounds=20, participation=large_cohort, checkpoint=_SELDOM)
     scenario["clients"] |= {"availability": "always"}
     if cls.asynchronous:  # a reply alone, of a client that differs from others, is a long step
         scenario["algorithms"][0]["local"]["lr"] = 0.02

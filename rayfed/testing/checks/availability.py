@@ -50,7 +50,7 @@ def check_pure(availability: Availability, questions: Sequence[Question] = QUEST
 def check_next_change(availability: Availability) -> None:
     """Check that nothing changes before `next_change`, and that something does then."""
     for time_s, round in QUESTIONS[:-1]:
-        changes_when_it_says(availability, time_s, round)
+        require_announced_changes(availability, time_s, round)
 
 
 def check_own_times(availability: Availability) -> None:
@@ -77,10 +77,10 @@ def check_chance(availability: Availability) -> None:
         few = availability.chance(IDS[:3], time_s, round, POPULATION)
         require_equal(few, chance[:3], f"{availability}: the other clients matter")
         there = availability.available(IDS, time_s, round, POPULATION)
-        require(chance[there] > 0, f"{availability}: somebody is there with chance 0")
+        require(chance[there] > 0, f"{availability}: a client is available with chance 0")
 
 
-def check_somebody(availability: Availability) -> None:
+def check_reachable(availability: Availability) -> None:
     """Check that everybody is available at some time: rounds and a week of hours are tried."""
     seen = np.zeros(COUNT, dtype=bool)
     for k in range(1, 200):
@@ -89,7 +89,7 @@ def check_somebody(availability: Availability) -> None:
     require(seen, f"{availability}: clients {IDS[~seen].tolist()} are never available")
 
 
-def changes_when_it_says(availability: Availability, time_s: float, round: int) -> None:
+def require_announced_changes(availability: Availability, time_s: float, round: int) -> None:
     """Refuse a `next_change` before which an answer changes, or at which none does."""
     now = availability.available(IDS, time_s, round, POPULATION)
     changes = availability.next_change(IDS, time_s, POPULATION)

@@ -63,7 +63,7 @@ def frozen_copies(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_unchanged(
-    plan: Plan, who: str, states: Callable[[RunState], Sequence[Mapping[str, Any]]]
+    plan: Plan, owner: str, states: Callable[[RunState], Sequence[Mapping[str, Any]]]
 ) -> None:
     """Raise an AssertionError if a round changes states in place that it was begun with.
 
@@ -71,7 +71,7 @@ def require_unchanged(
     ----------
     plan : Plan
         Of a single run.
-    who : str
+    owner : str
         Whose mistake it would be.
     states : callable
         Returns the states, as named arrays, of what a run is between two rounds.
@@ -83,7 +83,7 @@ def require_unchanged(
         after, *_ = loop.step(now)
         for state, copies in zip(states(now), kept, strict=True):
             for name, array in copies.items():
-                require_equal(state[name], array, f"{who} changed '{name}' in place")
+                require_equal(state[name], array, f"{owner} changed '{name}' in place")
         now = after
 
 

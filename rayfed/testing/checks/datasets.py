@@ -66,13 +66,13 @@ def check_on_demand(cls: type[Dataset], folder: Path) -> None:
     if not issubclass(cls, OnDemand):
         return
     dataset = example(cls, folder)
-    everybody = np.arange(COUNT)
+    all_ids = np.arange(COUNT)
     shards = _shards(dataset, seed=0)
     for part in _PARTS:
-        sizes = shards.sizes(everybody, part)
-        require(sizes >= (part == "train"), f"{dataset}: somebody has no rows to {part} on")
+        sizes = shards.sizes(all_ids, part)
+        require(sizes >= (part == "train"), f"{dataset}: a client has no {part} rows")
         width = int(sizes.max())
-        X, y = shards.rows(everybody, width, part)
+        X, y = shards.rows(all_ids, width, part)
         few_X, few_y = _shards(dataset, seed=0).rows(_SOME, width, part)
         require_equal(few_X, X[_SOME], f"{dataset}: neighbours change features")
         require_equal(few_y, y[_SOME], f"{dataset}: neighbours change targets")
@@ -80,10 +80,10 @@ def check_on_demand(cls: type[Dataset], folder: Path) -> None:
         require(X[padding] == 0, f"{dataset}: padded rows are not zero")
     last = shards.sizes(_SOME)[:, None] - 1
     X, y = shards.take(_SOME, last)
-    whole_X, whole_y = shards.rows(_SOME, int(last.max()) + 1)
+    full_X, full_y = shards.rows(_SOME, int(last.max()) + 1)
     place = np.arange(len(_SOME))
-    require_equal(X[:, 0], whole_X[place, last[:, 0]], f"{dataset}: `take` gives other features")
-    require_equal(y[:, 0], whole_y[place, last[:, 0]], f"{dataset}: `take` gives other targets")
+    require_equal(X[:, 0], full_X[place, last[:, 0]], f"{dataset}: `take` gives other features")
+    require_equal(y[:, 0], full_y[place, last[:, 0]], f"{dataset}: `take` gives other targets")
 
 
 def _shards(dataset: OnDemand, seed: int) -> Shards:

@@ -41,7 +41,7 @@ def check_quantile(delay: Delay) -> None:
     require(np.isfinite(seconds), f"{delay}: a quantile is not finite")
     require(seconds >= 0, f"{delay}: a quantile is below 0 s")
     require(np.diff(seconds) >= 0, f"{delay}: the quantile falls somewhere")
-    require(delay.random or np.ptp(seconds) == 0, f"{delay} is random but says it is not")
+    require(delay.random or np.ptp(seconds) == 0, f"{delay} is random but declares random = False")
 
 
 def _integral(delay: Delay) -> float:

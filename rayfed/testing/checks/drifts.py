@@ -19,7 +19,7 @@ from rayfed.testing.examples import COUNT, examples
 
 ROUNDS = (0, 1, 2, 9, 2, 400)
 _SOME = np.array([5, 0, 11])
-_EVERYBODY = np.arange(COUNT)
+_ALL = np.arange(COUNT)
 _PARTS = ("train", "test")
 _ROWS = 220  # so that sizes differ
 
@@ -29,8 +29,8 @@ def check_pure(drift: Drift, rounds: Sequence[int] = ROUNDS) -> None:
     shards = changed(drift)
     for round in rounds:
         for part in _PARTS:
-            now = _rows(shards.at(round), _EVERYBODY, part)
-            fresh = _rows(changed(drift).at(round), _EVERYBODY, part)
+            now = _rows(shards.at(round), _ALL, part)
+            fresh = _rows(changed(drift).at(round), _ALL, part)
             text = f"{drift} in round {round}: earlier questions matter"
             require_equal(now[0], fresh[0], text)
             require_equal(now[1], fresh[1], text)
@@ -41,15 +41,15 @@ def check_neighbours(drift: Drift) -> None:
     for round in ROUNDS:
         shards = changed(drift).at(round)
         for part in _PARTS:
-            X, y = _rows(shards, _EVERYBODY, part)
+            X, y = _rows(shards, _ALL, part)
             few_X, few_y = _rows(changed(drift).at(round), _SOME, part)
             require_equal(few_X, X[_SOME], f"{drift}: neighbours change features")
             require_equal(few_y, y[_SOME], f"{drift}: neighbours change targets")
-            sizes = shards.sizes(_EVERYBODY, part)
+            sizes = shards.sizes(_ALL, part)
             padding = np.arange(X.shape[1]) >= sizes[:, None]
             require(X[padding] == 0, f"{drift}: padded rows are not zero")
             require(y[padding] == 0, f"{drift}: padded targets are not zero")
-            require(sizes >= (part == "train"), f"{drift}: somebody has no rows to {part} on")
+            require(sizes >= (part == "train"), f"{drift}: a client has no {part} rows")
 
 
 def check_take(drift: Drift) -> None:
@@ -64,20 +64,20 @@ def check_take(drift: Drift) -> None:
         require_equal(y, all_y[place, index], f"{drift}: `take` gives other targets")
 
 
-def check_nobody(drift: Drift) -> None:
+def check_empty_selection(drift: Drift) -> None:
     """Check that clients that do not drift keep their rows, to the byte."""
     shards = changed(replace(drift, clients=0.0)).at(400)
     for part in _PARTS:
-        kept, before = (_rows(which, _EVERYBODY, part) for which in (shards, _base()))
+        after, before = (_rows(state, _ALL, part) for state in (shards, _base()))
         text = f"{drift}: rows of clients change that do not drift"
-        require_equal(kept[0], before[0], text)
-        require_equal(kept[1], before[1], text)
+        require_equal(after[0], before[0], text)
+        require_equal(after[1], before[1], text)
 
 
 def changed(drift: Drift, seed: int = 3) -> DriftingShards:
     """Return twelve clients with small images of three classes, unequally many, that drift."""
-    who = 0.5 if isinstance(drift.clients, str) else drift.clients
-    ids = np.array(who) if isinstance(who, tuple) else who
+    changing = 0.5 if isinstance(drift.clients, str) else drift.clients
+    ids = np.array(changing) if isinstance(changing, tuple) else changing
     return DriftingShards.of(_base(), drift, seed, ids)
 
 
@@ -99,4 +99,4 @@ def variants(cls: type[Drift], folder: Path) -> list[Drift]:
 
 
 def _rows(shards: TableShards | DriftingShards, ids: Ints, part: str) -> tuple[Array, Array]:
-    return shards.rows(ids, int(shards.widths(_EVERYBODY, part).max()), part)
+    return shards.rows(ids, int(shards.widths(_ALL, part).max()), part)

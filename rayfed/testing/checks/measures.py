@@ -23,7 +23,7 @@ def check_columns(cls: type[Measure], folder: Path) -> None:
     for column in cls.columns:
         require(isinstance(column, Column), f"{column!r} is not a Column")
         require(column.dtype == "float64", f"'{column.name}' is {column.dtype}; use float64")
-        require(column.about.strip(), f"'{column.name}' does not say what it is; give about")
+        require(column.about.strip(), f"'{column.name}' has no description; give about")
         require(column.name not in TAKEN, f"'{column.name}' is a column of rayfed's own; rename it")
 
 

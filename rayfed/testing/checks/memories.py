@@ -18,7 +18,7 @@ def check_rows(memory: Memory) -> None:
     v, kept = rng.standard_normal((2, _K, _P)).astype(np.float32)
     whole = memory.sent(v, kept, _halved, first)
     for rows in whole:
-        require(rows.dtype == v.dtype, f"{memory}: {v.dtype} becomes {rows.dtype}")
+        require(rows.dtype == v.dtype, f"{memory}: {v.dtype} returns {rows.dtype}")
     for k in range(_K):
         one = slice(k, k + 1)
         alone = memory.sent(v[one], kept[one], _halved, first[one])

@@ -18,7 +18,7 @@ def check_mixed(mixer: Mixer) -> None:
     vectors.flags.writeable = False
     mixed = mixer.mixed(vectors)
     require(mixed.ndim == 2 and mixed.shape[1] == _P, f"{mixer}: {mixed.shape} comes out")
-    require(mixed.dtype == vectors.dtype, f"{mixer}: {vectors.dtype} becomes {mixed.dtype}")
+    require(mixed.dtype == vectors.dtype, f"{mixer}: {vectors.dtype} returns {mixed.dtype}")
     require_equal(vectors, before, f"{mixer} changes the vectors")
 
 

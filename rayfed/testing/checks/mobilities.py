@@ -31,12 +31,12 @@ def check_area(mobility: Mobility) -> None:
         where = many(time_s)
         text = f"{mobility} at {time_s:g} s"
         require(where.shape == (COUNT, 2), f"{text}: positions {where.shape}, not (N, 2)")
-        require((where >= 0) & (where <= AREA), f"{text}: somebody left the area")
+        require((where >= 0) & (where <= AREA), f"{text}: a client left the area")
         require_equal(few(time_s), where[:2], f"{text}: the number of clients matters")
 
 
 def check_moving(mobility: Mobility) -> None:
-    """Check that clients move if and only if the class says that they do."""
+    """Check that clients move if and only if the class declares it."""
     tracks = mobility.tracks(COUNT, AREA, Key(0, "ways"))
     moved = bool((tracks(0.0) != tracks(1000.0)).any())
     require(moved == mobility.moving, f"{mobility}: moving is {mobility.moving}")

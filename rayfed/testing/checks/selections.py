@@ -22,7 +22,7 @@ def check_bits(cls: type[Selection], folder: Path) -> None:
 
 
 def check_cohorts(cls: type[Selection], folder: Path) -> None:
-    """Check that it names clients that are there, each once, and in time more than one cohort."""
+    """Check that it selects available clients, each once, and more than one cohort over time."""
     ((run, loop),) = loops(_plan(cls))
     now, _ = loop.start()
     seen: list[int] = []
@@ -33,7 +33,7 @@ def check_cohorts(cls: type[Selection], folder: Path) -> None:
         there = run.federation.population.available(ids, start, number)
         require(there, f"{cls.__qualname__}: clients {ids[~there].tolist()} are not available")
         require(np.diff(ids) > 0, f"{cls.__qualname__}: the events do not hold each client once")
-        require(len(ids) >= 1, f"{cls.__qualname__} names nobody")
+        require(len(ids) >= 1, f"{cls.__qualname__} selects no client")
         require(cls.own_cohort or len(ids) <= 6, f"{cls.__qualname__}: {len(ids)} clients of 6")
         seen += ids.tolist()
     require(len(set(seen)) > 6, f"{cls.__qualname__} names {sorted(set(seen))} for ever")
@@ -57,7 +57,7 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
         for _ in range(2):
             now, row, _ = loop.step(now)
         require(np.isfinite(row["loss"]), f"{run.label}: the loss is {row['loss']}")
-        require(row["participants"] > 0, f"{run.label}: nobody takes part")
+        require(row["participants"] > 0, f"{run.label}: no client takes part")
 
 
 def _plan(cls: type[Selection], **changes: object) -> Plan:

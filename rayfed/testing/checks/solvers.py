@@ -24,7 +24,7 @@ def check_budget(solver: Solver) -> None:
     ids = np.arange(len(SIZES))
     steps = solver.step_counts(SIZES, np.ones(7), ids=ids, seed=2, draw=3)
     require(steps.dtype.kind == "i" and steps.shape == (7,), f"{solver}: steps are {steps}")
-    require(steps >= 1, f"{solver}: somebody gets {steps.min()} steps")
+    require(steps >= 1, f"{solver}: a client gets {steps.min()} steps")
     alone = [
         solver.step_counts(SIZES[k : k + 1], np.ones(1), ids=ids[k : k + 1], seed=2, draw=3)[0]
         for k in range(7)
@@ -67,13 +67,13 @@ def check_descent(solver: Solver) -> None:
 def check_wide(solver: Solver) -> None:
     """Check that wide linear models end where steps on all their columns end.
 
-    Some solvers may work by the Gram matrix of linear models there; asked to show the model
-    after every step, none does.
+    Some solvers may use the Gram matrix of linear models there; asked to show the model after every
+    step, none does.
     """
     clients = _wide(solver)
     x = _start(clients)
     local = clients.solve(x)
-    shown = clients.solve(x, after_step=lambda now, who: None)
+    shown = clients.solve(x, after_step=lambda now, members: None)
     off = np.abs(local.x - shown.x).max() / np.abs(shown.x).max()
     require(off < _ROUNDING, f"{solver}: {clients.p} numbers end elsewhere, {off:.1e} off")
     np.testing.assert_allclose(local.loss, shown.loss, rtol=_ROUNDING)

@@ -11,7 +11,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import require, require_equal
 
-_MANY = 4000  # clients, each of whom draws anew
+_MANY = 4000  # clients with independent draws
 _SIGMAS = 6
 
 
@@ -22,8 +22,8 @@ def check_rows(codec: Codec) -> None:
         before = v.copy()
         whole = codec.coded(v, _draws(ids))
         require_equal(v, before, f"{codec}: changes what it codes")
-        require(whole.shape == v.shape, f"{codec}: {v.shape} becomes {whole.shape}")
-        require(whole.dtype == v.dtype, f"{codec}: {v.dtype} becomes {whole.dtype}")
+        require(whole.shape == v.shape, f"{codec}: {v.shape} returns {whole.shape}")
+        require(whole.dtype == v.dtype, f"{codec}: {v.dtype} returns {whole.dtype}")
         for k in range(len(v)):
             alone = codec.coded(v[k : k + 1], _draws(ids[k : k + 1]))
             require_equal(alone[0], whole[k], f"{codec}: row {k} alone and with others")
@@ -35,8 +35,8 @@ def check_applied(stage: Stage) -> None:
     vectors = {name: rng.standard_normal((3, 4)).astype(np.float32) for name in ("a", "b")}
     whole = stage.applied(vectors)
     for name, rows in whole.items():
-        require(rows.shape == (3, 4), f"{stage}: (3, 4) becomes {rows.shape}")
-        require(rows.dtype == np.float32, f"{stage}: float32 becomes {rows.dtype}")
+        require(rows.shape == (3, 4), f"{stage}: (3, 4) returns {rows.shape}")
+        require(rows.dtype == np.float32, f"{stage}: float32 returns {rows.dtype}")
         for k in range(3):
             alone = stage.applied({key: v[k : k + 1] for key, v in vectors.items()})
             require_equal(alone[name][0], rows[k], f"{stage}: row {k} alone and with others")
@@ -65,14 +65,16 @@ def check_error(codec: Codec) -> None:
     if codec.unbiased:
         spread = _SIGMAS * decoded.std(axis=0) / math.sqrt(_MANY) + 1e-9
         off = np.abs(decoded.mean(axis=0) - one[0])
-        require(off <= spread, f"{codec}: says that it is unbiased; the mean is {off.max()} off")
+        require(
+            off <= spread, f"{codec}: declares that it is unbiased; the mean is {off.max()} off"
+        )
 
 
 def check_odd(codec: Codec) -> None:
     """Check that zeros stay zeros, and that non-finite values are not hidden."""
     v = _vectors(codec, 2)
     zeros = codec.coded(np.zeros_like(v), _draws(np.arange(2)))
-    require(zeros == 0, f"{codec}: zeros become {zeros}")
+    require(zeros == 0, f"{codec}: zeros are coded as {zeros}")
     with np.errstate(all="ignore"):
         lost = codec.coded(np.full_like(v, np.nan), _draws(np.arange(2)))
     require(~np.isfinite(lost).all(), f"{codec}: hides what is no number: {lost}")

@@ -18,7 +18,7 @@ def check_numbers(length: StepCount) -> None:
         text = f"{length} in round {round}"
         require(drawn.shape == IDS.shape, f"{text}: {drawn.shape} numbers for {IDS.shape}")
         require(drawn.dtype.kind == "i", f"{text}: {drawn.dtype} numbers, not int")
-        require(drawn >= 1, f"{text}: somebody works for {drawn.min()}")
+        require(drawn >= 1, f"{text}: a client takes {drawn.min()} steps")
 
 
 def check_pure(length: StepCount) -> None:

@@ -1,4 +1,4 @@
-"""Checks of walks, on the graph for which each has an example: a ring unless it says."""
+"""Checks of walks, on the graph for which each has an example: a ring by default."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def variants(cls: type[Walk], folder: Path) -> Iterator[Walk]:
         try:
             yield walk.resolved(GRAPHS)
         except ScenarioError:
-            if number == 0:  # a variant may ask for what a ring is not; the example may not
+            if number == 0:  # only a variant may need another graph than a ring
                 raise

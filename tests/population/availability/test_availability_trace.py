@@ -11,7 +11,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.population import AvailabilityTrace, PopulationInfo
 from rayfed.population.availability.trace import alternating
-from rayfed.testing.checks.availability import changes_when_it_says
+from rayfed.testing.checks.availability import require_announced_changes
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 19), st.integers(1, 9)), min_size=1, max_size=8
@@ -113,7 +113,7 @@ def test_phones_of_flash(traces):
 @given(st.floats(0, 1e6))
 def test_changes_are_exact_where_the_trace_repeats_and_is_shifted(tmp_path_factory, time_s):
     file = written(tmp_path_factory.mktemp("trace"), "device,start_s,end_s\na,1.1,3.3\nb,0,5.7\n")
-    changes_when_it_says(AvailabilityTrace(file=file, repeat_s=7.7), time_s, 1)
+    require_announced_changes(AvailabilityTrace(file=file, repeat_s=7.7), time_s, 1)
 
 
 def test_milliseconds(tmp_path):

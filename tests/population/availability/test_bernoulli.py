@@ -12,7 +12,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.population import Always, Bernoulli, PopulationInfo
 from rayfed.population.availability.bernoulli import Chance
-from rayfed.testing.checks.availability import POPULATION, changes_when_it_says, check_pure
+from rayfed.testing.checks.availability import POPULATION, check_pure, require_announced_changes
 
 SIX = PopulationInfo(count=6, seed=0)
 IDS = np.arange(6)
@@ -164,7 +164,7 @@ def test_pure_and_exact_as_every_availability(chance, questions):
     check_pure(Bernoulli(p=chance), questions)
     # one who is there in one of 10^6 periods changes long after `next_change` has searched enough
     if chance.by != "lognormal" or chance.bias < 0.9:
-        changes_when_it_says(bernoulli, *questions[0])
+        require_announced_changes(bernoulli, *questions[0])
 
 
 def test_who_is_certain_to_be_there_never_changes():

@@ -10,7 +10,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.population import Markov, Outages, PopulationInfo
 from rayfed.population.availability.points import Points
-from rayfed.testing.checks.availability import changes_when_it_says, check_pure
+from rayfed.testing.checks.availability import check_pure, require_announced_changes
 
 MANY = PopulationInfo(count=4000, seed=1)
 IDS = np.arange(4000)
@@ -74,7 +74,7 @@ def test_any_order_of_questions_gets_the_same_answers(questions, mean_on_s):
 @settings(max_examples=4, deadline=None)
 @given(TIMES, st.floats(0.5, 3000))
 def test_a_change_comes_when_it_is_said_to(time_s, mean_off_s):
-    changes_when_it_says(Markov(mean_on_s=10.0, mean_off_s=mean_off_s), time_s, 1)
+    require_announced_changes(Markov(mean_on_s=10.0, mean_off_s=mean_off_s), time_s, 1)
 
 
 @pytest.mark.parametrize("t", [1e12, 1e15])

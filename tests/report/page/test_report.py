@@ -204,7 +204,7 @@ def test_a_hundred_thousand_clients(tmp_path, run_writer, rows):
 def test_it_is_told_what_is_done_for_the_page(tmp_path, study_writer):
     said = []
     folder = study_writer(tmp_path, seeds=1, rounds=5)
-    report.write(folder, tell=lambda *step: said.append(step))
+    report.write(folder, progress=lambda *step: said.append(step))
     assert said[:4] == [(k, 4, "reading runs") for k in range(1, 5)]
     drawn = said[4:]
     assert [done for done, _, _ in drawn] == list(range(len(drawn)))

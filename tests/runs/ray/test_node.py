@@ -235,7 +235,7 @@ def test_a_signal_during_the_start_ends_with_the_way_to_go_on(long, number, seen
     child.send_signal(number)
     _, said = child.communicate(timeout=180)
     assert child.returncode == 130
-    assert said.splitlines()[-1].endswith("go on with it by: rayfed resume out")
+    assert said.splitlines()[-1].endswith("resume with: rayfed resume out")
     assert psutil.wait_procs(born, timeout=5)[1] == []
 
 

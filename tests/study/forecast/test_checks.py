@@ -103,11 +103,15 @@ def bernoulli(p):
 @pytest.mark.parametrize(
     ("availability", "participation", "found"),
     [
-        (bernoulli(1e-300), {}, "1 of 100 clients are there at one look in 1e+298"),
+        (bernoulli(1e-300), {}, "1 of 100 clients are available at one change in 1e+298"),
         # (1 - p)^100 with p = 5e-9: somebody is there at one look in 2e6
-        (bernoulli(5e-9), {}, "1 of 100 clients are there at one look in 2e+06"),
+        (bernoulli(5e-9), {}, "1 of 100 clients are available at one change in 2e+06"),
         # 0.1^100
-        (bernoulli(0.1), {"minimum": 100}, "100 of 100 clients are there at one look in 1e+100"),
+        (
+            bernoulli(0.1),
+            {"minimum": 100},
+            "100 of 100 clients are available at one change in 1e+100",
+        ),
         (NOW_AND_THEN | {"mean_off_s": 1e9}, {"minimum": 50}, "50 of 100 .* more than 1e+300"),
     ],
 )
@@ -137,11 +141,13 @@ def test_work_that_stands_still_a_thousand_times_is_refused():
     with pytest.raises(ScenarioError) as refused:
         waiting(NOW_AND_THEN, participation={"interrupted": "resume"})
     assert refused.value.place == "participation.interrupted"
-    assert "and work 10 s, after 1,000 breaks they are given up; use drop" in str(refused.value)
-    with pytest.raises(ScenarioError, match="breaks they are given up"):
+    assert "and tasks take 10 s, after 1,000 interruptions they are dropped; use drop" in str(
+        refused.value
+    )
+    with pytest.raises(ScenarioError, match="interruptions they are dropped"):
         waiting(bernoulli(0.5), participation={"interrupted": "resume"})
     asynchronous = {"name": "fedasync", "concurrency": 2, "local": {"steps": 1, "lr": 0.1}}
-    with pytest.raises(ScenarioError, match="breaks they are given up"):
+    with pytest.raises(ScenarioError, match="interruptions they are dropped"):
         waiting(NOW_AND_THEN, participation={"interrupted": "resume"}, algorithms=[asynchronous])
 
 

@@ -68,8 +68,8 @@ def test_short_runs_stay_in_this_process(takes, plan):
     choice = takes(1e-3, 1e-3)
     assert choice.executor.name == "serial"
     assert choice.why == (
-        "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 Asks, "
-        "whose messages take 0.3 ms each; 2 CPUs"
+        "2 runs take 200 ms in one process, of which clients compute 200 ms in 400 requests, "
+        "with messages of 0.3 ms each; 2 CPUs"
     )
 
 
@@ -126,7 +126,7 @@ def test_the_longest_message_of_a_study_counts(takes):
         runs = api.prepare(api.read(SCENARIO | {"algorithms": algorithms})).runs
         longest = max(1e3 * placing.message_seconds(run) for run in runs)
         assert longest >= 0.6
-        assert f"whose messages take {longest:.2g} ms each" in takes(1e-3, 1e-3, runs=runs).why
+        assert f"with messages of {longest:.2g} ms each" in takes(1e-3, 1e-3, runs=runs).why
 
 
 def test_small_asynchronous_updates_stay_in_this_process():

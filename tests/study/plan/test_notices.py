@@ -116,13 +116,13 @@ def test_means_by_size_aim_at_another_point_where_f_weighs_alike(weighting):
         "fedavg", "mifa", "scaffold", "feddyn", {"name": "fedavg", "label": "w", "weights": "size"},
         weighting=weighting,
     )  # fmt: skip
-    assert set(found) == {f"what is minimised is {BY_SIZE} weights: uniform to minimise F"}
+    assert set(found) == {f"the minimised objective is {BY_SIZE} weights: uniform to minimise F"}
 
 
 def test_plain_means_aim_at_another_point_where_f_weighs_by_size():
     found = aims({"name": "fedavg", "weights": "uniform"}, "fedbuff", "fedasync", "rwsadmm")
     way, other = "weights: size to minimise F", "problem.weighting: uniform to make that F"
-    assert found == [f"what is minimised is {PLAIN} {w}" for w in (way, way, other, other)]
+    assert found == [f"the minimised objective is {PLAIN} {w}" for w in (way, way, other, other)]
 
 
 def test_draws_by_size_are_weights():
@@ -130,11 +130,11 @@ def test_draws_by_size_are_weights():
     twice = {"name": "fedavg", "weights": "size"}
     assert aims("fedavg", "fedvarp", **weighted) == ["", ""]
     (found,) = aims("fedavg", weighting="uniform", **weighted)
-    assert found == f"what is minimised is {BY_SIZE} problem.weighting: size to make that F"
+    assert found == f"the minimised objective is {BY_SIZE} problem.weighting: size to make that F"
     (found,) = aims(twice, **weighted)
     assert found == (
-        f"what is minimised is sum_i n_i^2 F_i, {WEIGHS} by size squared (by size in the draw "
-        "and in the mean), F weighs them by size; give weights: uniform to minimise F"
+        f"the minimised objective is sum_i n_i^2 F_i, {WEIGHS} by size squared (by size in the "
+        "draw and in the mean), F weighs them by size; give weights: uniform to minimise F"
     )
     corrected = {"cohort": 3, "select": "weighted", "correct": "known"}
     assert aims(twice, participation=corrected) == [""]
