@@ -120,7 +120,7 @@ def test_regression_has_no_accuracy(tmp_path, study_writer):
     page = report.write(study_writer(tmp_path, seeds=1, rounds=10, accuracy=False))
     text = visible(page.read_text(encoding="utf-8"))
     assert "final accuracy" not in text
-    assert "has loss" in text
+    assert "final loss" in text
 
 
 def test_only_baselines_are_compared_with_each_other(tmp_path, run_writer, rows):
