@@ -102,10 +102,11 @@ def bars(
     """Add bars without a frame, with a pattern of the background's colour if `shape` names one."""
     marker: dict[str, Any] = {"color": colour, "line": NO_LINE}
     if shape:
-        # Plotly finds no contrast to colours of each bar, which "overlay" asks for.
+        # Without one ground Plotly warns of a list of colours; it then draws each bar on its own.
         marker["pattern"] = {
-            "shape": shape, "fillmode": "replace", "size": 6, "solidity": 0.25,
-            "bgcolor": colour, "fgcolor": LIGHT["background"], "fgopacity": 0.5,
+            "shape": shape, "fillmode": "overlay", "size": 6, "solidity": 0.25,
+            "bgcolor": colour if isinstance(colour, str) else colour[0],
+            "fgcolor": LIGHT["background"],
         }  # fmt: skip
     mark(figure, "bar", part, hover, **{"x": x, "y": y, "marker": marker, **is_})
 

@@ -143,6 +143,8 @@ def _add_states(figure: go.Figure, shares: pd.DataFrame, colours: Any, of: str =
     lengths = 100 * shares.fillna(0.0)
     hover = f"{client}{{part}}: %{{x:.3~g}} %"
     charts.parts(figure, np.arange(len(shares)), lengths, fills, hover, states)
+    finer = {"pattern_size": 4, "pattern_solidity": 0.5}
+    figure.update_traces(marker=finer, selector=_part("communicating"))
     rim = {"line": {"width": 1, "color": LIGHT["waiting"]}}
     figure.update_traces(marker=rim, selector=_part("away"))
     figure.update_xaxes(title_text="share of the simulated time (%)", range=[0, 100])

@@ -33,9 +33,10 @@ def test_bars_have_no_frame_and_a_pattern_where_one_is_named():
         "/",
         LIGHT["background"],
     )
-    # In mode "overlay" Plotly warns of each list of colours.
-    pattern = patterned.marker.pattern
-    assert (pattern.fillmode, pattern.bgcolor) == ("replace", patterned.marker.color)
+    marks.bars(figure, "late", [1, 2], [0, 1], ["#0072b2", "#c25600"], "late", "/")
+    pattern = figure.data[2].marker.pattern
+    # Plotly warns where the ground is a list.
+    assert (pattern.fillmode, pattern.bgcolor) == ("overlay", "#0072b2")
 
 
 def test_rows_are_named_from_the_top():
