@@ -303,8 +303,8 @@ class TestBest:
         status, out, err = shell("best", "out")
         assert status == 0
         assert err == (
-            f"warning: this study is unfinished: 1 run unfinished ({folder.name}); go on "
-            "by: rayfed resume out\n"
+            f"warning: this study is unfinished: 1 run unfinished ({folder.name}); resume "
+            "with: rayfed resume out\n"
         )
         assert re.search(r"^gradient-descent +lr=0\.0625 +1 ", out, re.M)  # of one seed
 

@@ -369,7 +369,7 @@ def test_best_says_which_runs_have_not_ended(sent, here, tmp_path):
     run = unended(sent)
     (sent / run.name).mkdir()
     _, _, told = here("best", sent, state=tmp_path / "state")
-    assert f"1 run not ended ({run.name})" in told
+    assert f"1 run unfinished ({run.name})" in told
 
 
 def test_best_of_somebody_else_says_what_its_scenario_would_run(sent, made, here, tmp_path):

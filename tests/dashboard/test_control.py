@@ -20,7 +20,7 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
 
     told = control.do("extend", {"study": "results/deep/second", "rounds": "12", "seeds": "3,4"})
     assert told == f"extend of results/deep/second has started; its output is in {LOG}"
-    with pytest.raises(ScenarioError, match="being gone on with already"):
+    with pytest.raises(ScenarioError, match="is running already"):
         control.do("resume", {"study": "results/deep/second"})
     assert control.started["results/deep/second"].wait(120) == 0
     assert "asked to" not in (folder / "deep" / "second" / LOG).read_text()
@@ -33,7 +33,7 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
     [
         ("resume", {"study": "../elsewhere"}, "no study"),
         ("resume", {}, "no study"),
-        ("delete", {"study": "results/first"}, "is nothing that can be done"),
+        ("delete", {"study": "results/first"}, "is no action; use stop"),
         ("stop", {"study": "results/first"}, "nobody runs this study"),
         ("extend", {"study": "results/first", "rounds": "--out=x"}, "give numbers"),
         ("extend", {"study": "results/first", "seeds": "3;rm"}, "give numbers"),

@@ -335,7 +335,7 @@ def test_check_says_what_a_server_gets():
 def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
     cycles = {"name": "cyclic", "groups": 3, "rounds": 2}
     run = loop_of(clients={"count": 8, "availability": cycles}).run
-    most = f"{epsilon(0.5, 0.5, 18, 1e-5, 'rdp'):.4g} at most"
+    most = f"{epsilon(0.5, 0.5, 18, 1e-5, 'rdp'):.4g}"
     assert spent(run).endswith(
         f"every client is available in at most 18 of them, and spends at most {most}"
     )
@@ -581,7 +581,7 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
                   "clients": {"count": 40}}, "wraps around"),
         (FEDAVG, {"uplink": [{"name": "clip", "norm": {"start": 1.0, "quantile": 2}}]}, "quantile"),
         (FEDAVG, {"privacy": {**PRIVACY, "name": "three"}}, "found 'three'; give tree, or no name"),
-        (FEDAVG, {"privacy": TREE}, "a tree is for cohorts that nobody draws"),
+        (FEDAVG, {"privacy": TREE}, "a tree needs a selection without sampling"),
         (FEDAVG, {"privacy": TREE, "uplink": [ADAPTIVE], "participation": {}},
          "the noise of a tree is on sums over rounds; give a norm that does not change"),
         (FEDAVG, {"privacy": TREE, "participation": POWER},

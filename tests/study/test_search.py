@@ -123,7 +123,7 @@ def test_what_was_tried_is_not_tried_again():
          r"^search: algorithms.0.local.lr.log: found \[0, 1\]"),
         ({"seeds": {"choice": [[1], [2]]}}, {}, "^search: found 'seeds', which is no setting"),
         ({"sweep.trials": {"int": [1, 2]}}, {}, "^search: found 'sweep.trials'"),
-        ({"rounds": {"int": [1, 2]}}, {"grid": {"rounds": [1]}}, "^search: found a grid beside it"),
+        ({"rounds": {"int": [1, 2]}}, {"grid": {"rounds": [1]}}, "^search: found a grid as well"),
         ({"rounds": {"int": [1, 2]}}, {"sweep": {"trials": 2000}}, "^sweep.trials: found 2,000"),
         ({"rounds": {"int": [1, 2]}}, {"sweep": {"sampler": "grid"}}, "^sweep.sampler: "),
         ({"rounds": {"beta": [1, 2]}}, {}, "^search"),

@@ -164,7 +164,7 @@ MISTAKES = [
     ("availability", "check_reachable", Never, r"clients \[11\] are never available"),
     ("problems", "check_gradient", WrongGradient, "gradient is off by"),
     ("problems", "check_stacks", Averaging, "value of client 0"),
-    ("solvers", "check_budget", Impatient, "somebody gets 0 steps"),
+    ("solvers", "check_budget", Impatient, "a client gets 0 steps"),
     ("solvers", "check_descent", Uphill, "the objectives went from"),
     ("solvers", "check_wide", Signs, "610 numbers end elsewhere"),
     ("algorithms", "check_state", InPlace, "read-only"),

@@ -158,5 +158,5 @@ def _advice(folder: Path, outcome: Mapping[str, str]) -> str:
     return (
         f"{folder}: the disk is full ({free} free); {finished} of {len(outcome)} runs have finished"
         " and are safe, and so is what the others had recorded at their last checkpoints. Make "
-        f"room, then go on by: rayfed resume {name}"
+        f"room, then resume with: rayfed resume {name}"
     )

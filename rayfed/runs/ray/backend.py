@@ -230,7 +230,7 @@ class RayStudy(Backend):
         if server is not None:
             raise RayfedError(
                 f"Ray's {server} has ended; was it killed, or is the memory exhausted? What was "
-                f"recorded is kept, go on with it by: rayfed resume {shlex.quote(shown(self.out))}"
+                f"recorded is kept, resume with: rayfed resume {shlex.quote(shown(self.out))}"
             )
 
     def follow(self) -> list[str]:

@@ -240,11 +240,11 @@ def _model_of(cls: Any) -> type[Settings]:
 
 
 def schema_of(
-    cls: type[Any], beside: Mapping[str, JsonSchemaValue] | None = None
+    cls: type[Any], extra: Mapping[str, JsonSchemaValue] | None = None
 ) -> JsonSchemaValue:
     """Return the JSON schema of a dataclass's settings with its name and additional keys."""
     schema = model_of(cls).model_json_schema()
-    properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **(beside or {})}
+    properties = {"name": {"const": cls.name}, **schema.get("properties", {}), **(extra or {})}
     return {**schema, "properties": properties, "required": ["name", *schema.get("required", [])]}
 
 
@@ -268,12 +268,12 @@ def absolute(path: str, info: ValidationInfo) -> str:
         made = filled(path)
     except ScenarioError as error:
         fail(error.problem, path)
-    beside = os.path.abspath(os.path.join(root, os.path.expanduser(made)))
+    relative = os.path.abspath(os.path.join(root, os.path.expanduser(made)))
     home = os.environ.get("RAYFED_DATA")
-    if home is not None and not _names_files(beside):
+    if home is not None and not _names_files(relative):
         stored = os.path.abspath(os.path.join(home, made))
-        return stored if _names_files(stored) else beside
-    return beside
+        return stored if _names_files(stored) else relative
+    return relative
 
 
 def _names_files(path: str) -> bool:

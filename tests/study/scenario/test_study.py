@@ -209,7 +209,7 @@ class TestObjects:
     def test_parts_may_be_mappings(self):
         made = self.made(problem=MADE_OF["problem"], data=None, algorithms=MADE_OF["algorithms"])
         assert made == self.made()
-        with pytest.raises(ScenarioError, match=r"^data: found problem.dataset beside it"):
+        with pytest.raises(ScenarioError, match=r"^data: found problem.dataset as well"):
             self.made(problem=MADE_OF["problem"])
         assert self.made(data="mushroom").data == Mushroom()
         assert self.made(data={"name": "linear", "features": 3}).data.features == 3
