@@ -650,7 +650,7 @@ def test_after_a_ctrl_c_it_is_said_how_to_go_on(small, tmp_path, plain):
         rayfed.run(small, out=out, watch=Pressed())
     (line,) = stopped.value.__notes__
     assert line == (f"interrupted; the records are kept, resume with: rayfed.resume({str(out)!r})")
-    assert set(eval(line.partition("by: ")[2]).outcome.values()) == {"finished"}
+    assert set(eval(line.partition("with: ")[2]).outcome.values()) == {"finished"}
 
 
 class TestDisplay:

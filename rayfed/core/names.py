@@ -23,7 +23,7 @@ def canonical(name: str) -> str:
 
     Examples
     --------
-    >>> whole("1.0"), whole("01"), whole("1.50"), whole("v1.0")
+    >>> canonical("1.0"), canonical("01"), canonical("1.50"), canonical("v1.0")
     ('1', '01', '1.50', 'v1.0')
     """
     found = _WHOLE.fullmatch(name)

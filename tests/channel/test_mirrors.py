@@ -315,7 +315,7 @@ def study_of(cls, uplink, **changes):
 @pytest.mark.parametrize("uplink", [[TOP], [CLIP], [{"name": "rand-k", "k": 2}]])
 @pytest.mark.parametrize("cls", [Recalls, Adds, Below, Trains])
 def test_client_state_without_a_declaration_is_refused(cls, uplink):
-    with pytest.raises(ScenarioError, match=r"uplink: .* does not say which uploads may"):
+    with pytest.raises(ScenarioError, match=r"uplink: .* does not declare which uploads may"):
         api.prepare(api.read(study_of(cls, uplink)))
 
 

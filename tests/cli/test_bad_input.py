@@ -234,7 +234,7 @@ WRONG = {
     ),
     "pooling rows that weigh differently": (
         ["problem.weighting=uniform", "algorithms=[centralised]"],
-        "problem.weighting: 'uniform' with divide_by 'samples' makes the rows of some clients",
+        "problem.weighting: 'uniform' with divide_by 'samples' weights the rows of clients",
     ),
     "gap to an unknown optimum": (
         [*SHARED, "clients.count=2", "problem.name=mlp", "evaluate.gap=true"],

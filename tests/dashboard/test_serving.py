@@ -83,7 +83,7 @@ def test_without_a_token_nobody_steers(folder):
     _, listening, address = serving._made([folder], "127.0.0.1", 0, False, (), token=False)
     listening.close()
     assert "token" not in address
-    with pytest.raises(RayfedError, match="--no-token: with --control anybody could steer"):
+    with pytest.raises(RayfedError, match="--no-token: found --control, which needs a token"):
         serving.serve([folder], control=True, token=False)
 
 

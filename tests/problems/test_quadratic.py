@@ -81,5 +81,5 @@ def test_without_masses_a_client_counts_for_its_rows(mixed):
 
 
 def test_clients_that_count_for_different_amounts_cannot_be_pooled():
-    with pytest.raises(ScenarioError, match="rows of some clients weigh more"):
+    with pytest.raises(ScenarioError, match="weights the rows of clients unequally"):
         api.prepare(api.read(STUDY | {"algorithms": ["centralised"]}))

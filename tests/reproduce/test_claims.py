@@ -56,12 +56,12 @@ def test_a_file_is_read(tmp_path):
         ({"value": LOSS, "below": 1, "above": 0}, "check.above: found below, above; give one"),
         ({"value": LOSS, "belwo": 1}, "check.belwo: unknown key 'belwo'; did you mean 'below'?"),
         ({"value": LOSS, "below": "much"}, "check.below: found 'much'"),
-        ({"value": LOSS, "below": 1, "within": 0.1}, "check.within: says nothing here"),
+        ({"value": LOSS, "below": 1, "within": 0.1}, "check.within: has no effect here"),
         (
             {"value": LOSS, "equals": 1, "within": 0.1, "factor": 2},
             "check.within: give one of within, absolute, factor",
         ),
-        ({"descending": [LOSS, LOSS], "below": 1}, "check.below: says nothing here"),
+        ({"descending": [LOSS, LOSS], "below": 1}, "check.below: has no effect here"),
         ({"value": {"of": "A"}, "below": 1}, "check.value: found none; give one of column"),
         ({"value": {"column": "loss"}, "below": 1}, "check.value.at: give at (a round, a list"),
         (
@@ -87,7 +87,7 @@ def test_a_file_is_read(tmp_path):
         ({"value": {"ratio": [LOSS]}, "below": 1}, "check.value.ratio"),
         ({"value": LOSS | {"part": "man"}, "below": 1}, "check.value.part: unknown part 'man'"),
         ({"descending": [LOSS, LOSS | {"part": "no"}]}, "check.descending.1.part: unknown part"),
-        ({"diverges": [{"of": "A"}], "by": 2}, "check.by: says nothing here"),
+        ({"diverges": [{"of": "A"}], "by": 2}, "check.by: has no effect here"),
     ],
 )
 def test_a_wrong_check_is_one_line(refused, check, line):

@@ -176,7 +176,7 @@ def test_rows_of_different_weight_cannot_be_pooled(file, divide_by, l2_per, weig
     if poolable(divide_by, weighting):
         assert len(api.prepare(api.read(given)).runs) == 1
     else:
-        with pytest.raises(ScenarioError, match="the rows of some clients weigh more"):
+        with pytest.raises(ScenarioError, match="weights the rows of clients unequally"):
             api.prepare(api.read(given))
 
 

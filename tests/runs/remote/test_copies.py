@@ -298,7 +298,7 @@ def test_no_link_in_a_folder_of_this_machine_is_followed(tmp_path, name):
     (out / name).symlink_to(mine)
     url = out.as_uri()
     for call in (lambda: copies.bring(url, print), lambda: rayfed.resume(url)):
-        with pytest.raises(ScenarioError, match=f"{name}: is a link, which is not followed"):
+        with pytest.raises(ScenarioError, match=f"{name}: is a link, not followed"):
             call()
     with pytest.raises(RayfedError, match="is a link"):
         Objects(url).write(name, b"theirs")

@@ -223,6 +223,6 @@ def test_the_scenario_stays_as_it_was(tmp_path, monkeypatch, assert_same):
 def test_sweeps_take_workers():
     search = SCENARIO | {"search": {"algorithms.*.local.lr": {"log": [0.01, 1]}}}
     for executor in ({}, {"executor": "auto"}, {"executor": {"memory_gb": 2.0}}):
-        study = api.searched(api.read(search | executor))
+        study = api.with_search(api.read(search | executor))
         assert study.executor.name == "workers"
     assert study.executor.memory_gb == 2.0
