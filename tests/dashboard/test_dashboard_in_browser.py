@@ -219,7 +219,7 @@ def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
         read_well(page, view)
 
 
-FIT = "JSON.stringify(document.getElementById('fit').data.map(trace => trace.y))"
+FIT = "JSON.stringify(document.getElementById('fit').data.map(({x, y, z}) => [x, y, z]))"
 
 
 def test_a_view_of_single_runs_lets_one_be_chosen(page, served):
