@@ -18,7 +18,16 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
-from rayfed.core.needs import FRESH, MEAN, MODEL, ONE_ASK, SOLVER, Terms, refuse_flags
+from rayfed.core.needs import (
+    FRESH,
+    MEAN,
+    MODEL,
+    ONE_ASK,
+    SOLVER,
+    Terms,
+    refuse_flags,
+    refuse_renamed,
+)
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State
@@ -142,6 +151,7 @@ class Algorithm:
 
     def __init_subclass__(cls) -> None:
         refuse_flags(cls, OLD_FLAGS)
+        refuse_renamed(cls, {"beside": "evaluation_state"})
 
     def __post_init__(self) -> None:
         self.check_solver(self.local)

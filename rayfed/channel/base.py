@@ -15,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.needs import EXACT_UPLOADS, MEAN, MEMORYLESS, NOTHING, ONE_MEAN, SENT, Terms
+from rayfed.core.needs import (
+    EXACT_UPLOADS,
+    MEAN,
+    MEMORYLESS,
+    NOTHING,
+    ONE_MEAN,
+    SENT,
+    Terms,
+    refuse_renamed,
+)
 from rayfed.core.rng import Draw, Key, Permutation, part_of
 
 Shape: TypeAlias = tuple[int, ...]
@@ -150,6 +159,9 @@ class Memory:
     at_server: ClassVar[bool] = False
     estimates: ClassVar[bool] = False
     bits: ClassVar[int] = 0
+
+    def __init_subclass__(cls) -> None:
+        refuse_renamed(cls, {"whole_first": "exact_first"})
 
     @property
     def exact_first(self) -> bool:

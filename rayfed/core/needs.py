@@ -180,3 +180,21 @@ def refuse_flags(cls: type[object], instead: Mapping[str, str]) -> None:
         if isinstance(vars(cls).get(flag), bool):
             text = f"declares '{flag}', which is replaced; write {declaration}"
             raise ScenarioError(cls.__qualname__, f"{text} (from rayfed.core.needs)")
+
+
+def refuse_renamed(cls: type[object], names: Mapping[str, str]) -> None:
+    """Refuse hooks that a class of a user still defines under their old names.
+
+    Parameters
+    ----------
+    cls : type
+    names : mapping of str to str
+        The new name of each hook.
+
+    Raises
+    ------
+    ScenarioError
+        With the class as the place.
+    """
+    for old in names.keys() & vars(cls).keys():
+        raise ScenarioError(cls.__qualname__, f"defines '{old}'; rename it to '{names[old]}'")

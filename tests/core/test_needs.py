@@ -7,6 +7,7 @@ import pytest
 
 from rayfed.algorithms import Algorithm
 from rayfed.algorithms.base import OLD_FLAGS
+from rayfed.channel import Memory
 from rayfed.core import needs
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import FRESH, MEAN, TERMS, Part, clashes, where
@@ -66,3 +67,13 @@ def test_a_setting_with_the_name_of_a_flag_that_is_no_flag_is_taken():
         personal: float = 0.5
 
     assert Mine().personal == 0.5
+
+
+@pytest.mark.parametrize(
+    ("base", "old", "new"),
+    [(Algorithm, "beside", "evaluation_state"), (Memory, "whole_first", "exact_first")],
+)
+def test_hooks_under_their_old_names_are_refused(base, old, new):
+    assert hasattr(base, new)
+    with pytest.raises(ScenarioError, match=f"Mine: defines '{old}'; rename it to '{new}'"):
+        type("Mine", (base,), {old: lambda self: None})
