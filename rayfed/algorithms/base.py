@@ -114,6 +114,8 @@ class Algorithm:
         One machine holds all rows; there are no clients.
     asynchronous : bool
         It has no rounds; see `rayfed.algorithms.asynchronous.Asynchronous`.
+    gossip : bool
+        It has no server; see `rayfed.algorithms.gossip.Gossip`.
     aim : "mean", "plain" or "own"
         Whose minimum it heads for: that of a mean of the F_i, weighted as the mean over
         participants or plain; or of F, or of a function of its own. See `power`.
@@ -133,6 +135,7 @@ class Algorithm:
     baseline: ClassVar[bool] = False
     centralised: ClassVar[bool] = False
     asynchronous: ClassVar[bool] = False
+    gossip: ClassVar[bool] = False
     aim: ClassVar[Aim] = "mean"
     coded: ClassVar[Coded | None] = None
 

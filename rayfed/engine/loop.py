@@ -23,6 +23,7 @@ from rayfed.engine.measuring import Measures
 from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
+from rayfed.engine.steps import StepPolicy
 from rayfed.engine.stopping import LastEvaluation, distance
 from rayfed.engine.tasks import CountedTasks
 from rayfed.executors.base import Executor
@@ -121,7 +122,7 @@ def _finite(x: Array) -> bool:
 
 
 class Loop:
-    """Runs one run, row by row: by rounds, or for an asynchronous algorithm by arrivals.
+    """Runs one run, row by row: by rounds, arrivals (asynchronous), or steps (gossip).
 
     Parameters
     ----------
@@ -136,9 +137,11 @@ class Loop:
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
-        self.policy: RoundPolicy | ArrivalPolicy
+        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy
         if run.training.algorithm.asynchronous:
             self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
+        elif run.training.algorithm.gossip:
+            self.policy = StepPolicy(run, self.exchange)
         else:
             self.policy = RoundPolicy(run, self.exchange, self.server_function, self.measures)
 

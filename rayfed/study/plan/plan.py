@@ -284,7 +284,7 @@ class _Seed:
         if not algorithm.centralised:
             wrong = with_wrong_labels(views.training, self.faults, self.tables)
             views = replace(views, training=wrong)
-        graphs = self.graphs if selection.needs_graphs else None
+        graphs = self.graphs if selection.needs_graphs or algorithm.gossip else None
         server = Server() if algorithm.centralised else self.study.server
         return Federation(population, self.clients, views, graphs, server)
 

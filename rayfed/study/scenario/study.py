@@ -275,6 +275,9 @@ class Study(Settings):
                 text = f"'{algorithm.name}' asks visited clients; found '{select.name}'"
                 place = f"algorithms.{index}"
                 raise ScenarioError(place, f"{text}, which visits no client; use select: walk")
+            if algorithm.gossip and self.topology is None:
+                text = f"'{algorithm.name}' sends along the links of a graph; found none"
+                raise ScenarioError("topology", f"{text}; give one, for example topology: ring")
 
     def _check_selection(self, part: Participation, count: int) -> None:
         select, cohort = part.select, part.cohort
