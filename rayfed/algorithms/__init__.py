@@ -13,8 +13,13 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.ca2fl import CA2FL as CA2FL
     from rayfed.algorithms.clusterfedvarp.clusterfedvarp import ClusterFedVARP as ClusterFedVARP
     from rayfed.algorithms.dasha import Dasha as Dasha
+    from rayfed.algorithms.dfedavg import DFedAvg as DFedAvg
+    from rayfed.algorithms.diging import DIGing as DIGing
     from rayfed.algorithms.disco.disco import DiSCO as DiSCO
     from rayfed.algorithms.ditto import Ditto as Ditto
+    from rayfed.algorithms.dpsgd import DPSGD as DPSGD
+    from rayfed.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
+    from rayfed.algorithms.extra import Extra as Extra
     from rayfed.algorithms.fedasync import FedAsync as FedAsync
     from rayfed.algorithms.fedat import FedAT as FedAT
     from rayfed.algorithms.fedavg import FedAvg as FedAvg

@@ -29,7 +29,7 @@ class Gossip(Algorithm):
     In step k node i computes, sends a message v_i (`step`), and takes near(v)_i = sum_j w_ij v_j
     over its neighbours and itself (`mix`). The matrix W follows from the ``topology``; on a graph
     that changes over rounds each step has its own. A node waits for its own neighbours alone. The
-    model of a row is the plain mean of the nodes' models, and every node has a model of its own.
+    model of a row is the mean of the nodes' models by mass; every node has a model of its own.
 
     Parameters
     ----------

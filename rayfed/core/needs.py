@@ -69,6 +69,7 @@ OWN_STATISTICS = Term(
     "averages them",
 )
 OWN_STEPS = Term("own_steps", "step counts of the method's own", "takes those of the solver")
+SERVER = Term("server", "a server", "learns without one")
 ROUNDS = Term("rounds", "rounds", "is asynchronous and has no rounds")
 
 # What follows from the first Ask of an algorithm.

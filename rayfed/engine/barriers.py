@@ -29,9 +29,7 @@ class Arcs(NamedTuple):
     seconds: Floats
 
 
-def arcs(
-    graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: float
-) -> Arcs:
+def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: float) -> Arcs:
     """Return the arcs of a graph with the times of messages.
 
     The sender's upload is shared evenly by all that it sends, the receiver's download by all that

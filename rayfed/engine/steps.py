@@ -44,7 +44,8 @@ class StepPolicy:
 
     def __init__(self, run: Run, exchange: Exchange) -> None:
         algorithm, graphs = run.training.algorithm, run.federation.graphs
-        assert isinstance(algorithm, Gossip) and graphs is not None  # the plan has checked
+        assert isinstance(algorithm, Gossip)  # the plan has checked this, and that there are graphs
+        assert graphs is not None
         self.run, self.exchange, self.algorithm, self.graphs = run, exchange, algorithm, graphs
         self.ids = np.arange(run.federation.population.count)
         self.ask = algorithm.ask(run.training.x0.size)
@@ -97,21 +98,22 @@ class StepPolicy:
         serial = version * len(ids) + ids + 1
         return Tasks(
             over_s, ids, serial, none + USED, none + stats.round, version, none, none, none + 1,
-            steps, moved, moved, np.ones(len(ids)), ready_s, compute_s, over_s, over_s, ever, ever,
+            steps, moved, moved, self.exchange.weights(ids), ready_s, compute_s, over_s, over_s,
+            ever, ever,
         )  # fmt: skip
 
     def _mixed(self, tasks: Tasks, w: csr_array[Any], stats: RoundStats) -> tuple[Array, Floats]:
         """Return the mean (p,) of the nodes' next models, and the losses (N,) of their steps."""
         asked = self.exchange.sent(self.ask, "algorithm", stats)
-        step = self.exchange.request(asked, tasks, stats.round, np.ones(len(self.ids)))
+        step = self.exchange.request(asked, tasks, stats.round, tasks.weight)
         sent = self.exchange.compute(
             replace(step, vectors=True, sums=False), self.ask.send, stats.when
         ).each
         near = {name: w @ sent[name] for name in self.ask.up}
         mix = replace(
-            step, function="mix", up={"x": self.run.training.x0.size}, ask=1, plain=("x",),
-            rows=self.ids, sleep_s=None,
+            step, function="mix", up={"x": self.run.training.x0.size}, ask=1, rows=self.ids,
+            sleep_s=None,
         )  # fmt: skip
         total = self.exchange.compute(mix, near, stats.when).sums["x"]
         losses = sent.get("loss", np.full(len(self.ids), np.nan))
-        return total / total.dtype.type(len(self.ids)), losses
+        return total / total.dtype.type(tasks.weight.sum()), losses

@@ -72,6 +72,8 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
     if EVERYONE in cls.needs:
         scenario["clients"] |= {"availability": "always", "groups": []}
         scenario["participation"] = {"select": {"name": "uniform"}}
+    if cls.gossip:
+        scenario["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
     if OWN_STEPS in cls.gives:
         del scenario["algorithms"][0]["local"]["steps"]
     if OWN_STATISTICS in cls.gives:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from rayfed.core.needs import (
     RESTARTS,
     ROUNDS,
     SENT,
+    SERVER,
     SEVERAL,
     SIZES,
     SUMS,
@@ -53,6 +54,7 @@ from rayfed.core.needs import (
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
+from rayfed.selection.simple import All, UniformSelection
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
     yield from _participation(run)
     yield from _federation(run)
     if not run.training.algorithm.centralised:
-        yield from _channel(run)
+        for part in _channel(run):
+            yield replace(part, needs=part.needs | {SERVER})
 
 
 def may_fail(run: Run) -> bool:
@@ -171,6 +174,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
     removes |= where(
         {
             ROUNDS: algorithm.asynchronous,
+            SERVER: algorithm.gossip,
             SEVERAL: run.asked < FEWEST,
             RESTARTS: isinstance(algorithm, Asynchronous) and algorithm.redispatch == "update",
             MEMORYLESS: privacy is not None
@@ -199,11 +203,13 @@ def _participation(run: Run) -> Iterator[Part]:
     rule, select = run.participation, run.participation.select
     drawn = select.removes - where({VECTORS_ALIKE: run.training.algorithm.asynchronous})
     name = f"'{select.name}'"
-    yield Part("participation.select", name, select.needs, drawn, "give select: uniform")
+    needs = select.needs | where({SERVER: not isinstance(select, (All, UniformSelection))})
+    yield Part("participation.select", name, needs, drawn, "give select: uniform")
     for each in SETTINGS:
         if each.holds(run):
             place, shown = f"participation.{each.key}", f"{each.key}: {getattr(rule, each.key)}"
-            yield Part(place, shown, frozenset(each.needs), frozenset(each.removes), each.instead)
+            needs = frozenset({*each.needs, SERVER})
+            yield Part(place, shown, needs, frozenset(each.removes), each.instead)
 
 
 def _federation(run: Run) -> Iterator[Part]:
@@ -216,7 +222,8 @@ def _federation(run: Run) -> Iterator[Part]:
         name, instead = f"weights: {run.training.weights}", f"give '{run.label}' weights: uniform"
         yield Part("algorithm.weights", name, NOTHING, frozenset({COUNT_ONCE}), instead)
     if any(solver.varying and solver.varying.listens for solver in run.training.solvers):
-        yield Part("algorithm.local", "a number of steps that follows losses", frozenset({ROUNDS}))
+        needs = frozenset({ROUNDS, SERVER})
+        yield Part("algorithm.local", "a number of steps that follows losses", needs)
     if isinstance(algorithm, Asynchronous) and algorithm.overlap:
         needs, removes = frozenset({TIMES, RESTARTS}), frozenset({IN_TURN})
         yield Part("algorithm.overlap", "overlap: true", needs, removes, "leave it out")
@@ -237,7 +244,8 @@ def _federation(run: Run) -> Iterator[Part]:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited:
         waits = rule.deadline_s is not None or rule.timeout_s is not None
-        yield Part("server", "the server", NOTHING, where({TIMES: True, UNAFFECTED: waits}))
+        removes = where({TIMES: True, UNAFFECTED: waits})
+        yield Part("server", "the server", frozenset({SERVER}), removes)
     if run.federation.views.training.shards.moves_sizes:
         yield Part("drift", "drift", NOTHING, frozenset({SIZES}))
 

@@ -356,9 +356,9 @@ class _Seed:
         measures: dict[str, Measure] = {}
         taken = {*names(algorithm.diagnostics), *TAKEN}
         for name, (place, measure) in asked.items():
-            if algorithm.asynchronous and "cohort" in measure.needs:
+            if (algorithm.asynchronous or algorithm.gossip) and "cohort" in measure.needs:
                 text = "is of the cohorts of rounds; leave it out, but"
-                raise ScenarioError(place, f"{text} '{label}' is asynchronous and has no rounds")
+                raise ScenarioError(place, f"{text} '{label}' has no cohorts")
             for column in names(measure.columns):
                 if column in taken:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")

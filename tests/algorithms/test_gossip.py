@@ -1,0 +1,205 @@
+"""Gossip methods against numbers of independent programs: six nodes with 2 to 8 rows of three
+features, whose values are multiples of 1/8."""
+
+import numpy as np
+import pytest
+
+from rayfed.core.errors import ScenarioError
+from rayfed.testing import loop
+
+ROWS = """0 -8 4 -1 -12  0 5 3 1 6
+1 4 -1 -6 2  1 0 -8 1 -2  1 -4 2 8 -6
+2 -8 4 -1 16  2 5 8 -6 16  2 1 -5 6 16  2 -3 -1 1 16
+3 7 2 -3 4  3 3 0 -3 8  3 -1 -2 -3 12  3 -5 -4 -3 16  3 8 -6 -3 20
+4 -2 -7 5 18  4 -6 2 -7 26  4 7 -6 -2 8  4 3 3 3 16  4 -1 -5 8 24  4 -5 4 -4 6
+5 -1 -6 6 32  5 -5 -3 -1 18  5 8 0 -8 30  5 4 3 2 16  5 0 6 -5 28  5 -4 -8 5 14  5 -8 -5 -2 26
+5 5 -2 8 12"""
+"""Client, three features and the target of each row, in eighths."""
+PLAIN = np.array([0.194523937076, -0.965785319374, -0.588809216503])
+"""The minimiser of the plain mean of the F_i."""
+BY_SIZE = np.array([-0.0142906109104, -1.33286857442, -0.783830743899])
+LOCAL = {"steps": 1, "batch": "full", "lr": 0.5}
+RING, COMPLETE = {"name": "ring"}, {"name": "complete"}
+UNIFORM = {"weights": "uniform"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    numbers = np.array(ROWS.split(), float).reshape(-1, 5)
+    numbers[:, 1:] /= 8
+    file = tmp_path_factory.mktemp("rows") / "rows.csv"
+    lines = [",".join([str(int(row[0])), *map(repr, row[1:].tolist())]) for row in numbers]
+    file.write_text("\n".join(["client,a0,a1,a2,y", *lines]))
+    return {"name": "table", "path": str(file), "client": "client"}
+
+
+def scenario(data, algorithm, topology, **more):
+    problem = {"name": "least-squares", "dataset": data, "target": "y", "intercept": False}
+    return {
+        "name": "gossip", "rounds": 10_000, "evaluate": {"every": 10_000}, "problem": problem,
+        "algorithms": [algorithm], "executor": "serial", "participation": {"select": "all"},
+    } | ({"topology": topology} if topology else {}) | more  # fmt: skip
+
+
+def after(data, algorithm, topology, steps, **more):
+    """Return the model of a row, and the nodes' own models (6, 3)."""
+    engine = loop(scenario(data, algorithm, topology, **more))
+    state, _ = engine.start()
+    for _ in range(steps):
+        state, _, _ = engine.step(state)
+    nodes = np.empty((6, 3))
+    for rows in engine.exchange.executor.snapshot(engine.run.folder):
+        nodes[rows["ids"]] = rows.get("x", np.nan)
+    return state.state["x"], nodes
+
+
+def consensus(nodes, mean):
+    return np.sqrt(((nodes - mean) ** 2).sum(axis=1).mean())
+
+
+def close(found, *expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=0)
+
+
+def test_mix_first_on_a_ring(data):
+    x, nodes = after(data, {"name": "d-psgd", "local": LOCAL} | UNIFORM, RING, 400)
+    close(x, 0.127825695567, -1.00679784575, -0.663689919953)
+    close([consensus(nodes, x)], 0.437082527998)
+    np.testing.assert_allclose(nodes.mean(axis=0), x, atol=1e-15)
+
+
+def test_step_first_on_a_ring(data):
+    x, nodes = after(data, {"name": "dfedavg", "local": LOCAL} | UNIFORM, RING, 400)
+    close(x, 0.17422859219, -1.00318419829, -0.651037620131)
+    close([consensus(nodes, x)], 0.308532466335)
+
+
+def test_mix_first_by_size_on_a_geometric_graph(data, tmp_path):
+    """Positions are in tenths, and links reach 0.5."""
+    places = np.array([(1, 1), (4, 2), (3, 6), (7, 5), (9, 8), (6, 9)]) / 10
+    far = np.hypot(*(places[:, None] - places).transpose(2, 0, 1))
+    u, v = np.nonzero(np.triu(far <= 0.5, 1))
+    file = tmp_path / "links.csv"
+    file.write_text("\n".join(["round,u,v", *(f"1,{i},{j}" for i, j in zip(u, v, strict=True))]))
+    topology = {"name": "trace", "path": str(file)}
+    x, nodes = after(data, {"name": "d-psgd", "local": LOCAL, "weights": "size"}, topology, 1000)
+    close([consensus(nodes, x)], 0.579093399606)
+    close(x, -0.0648618363484, -1.34545558364, -0.832172334785)
+
+
+def test_matchings_in_turn(data, tmp_path):
+    pairs = [[(0, 1), (2, 3), (4, 5)], [(1, 2), (3, 4), (0, 5)]]
+    rows = [f"{k},{u},{v}" for k in range(1, 403) for u, v in pairs[(k - 1) % 2]]
+    (tmp_path / "links.csv").write_text("\n".join(["round,u,v", *rows]))
+    topology = {"name": "trace", "path": str(tmp_path / "links.csv"), "disconnected": "allow"}
+    x, nodes = after(data, {"name": "d-psgd", "local": LOCAL} | UNIFORM, topology, 400)
+    close(x, 0.127993888364, -0.994401269516, -0.651799575556)
+    close([consensus(nodes, x)], 0.446495487306)
+
+
+def test_diging(data):
+    algorithm = {"name": "diging", "lr": 0.2} | UNIFORM
+    _, nodes = after(data, algorithm, RING, 25)
+    close(nodes[0], 0.233386374865, -0.686004763989, -0.349175574463)
+    assert _first_within(data, algorithm) == 568
+
+
+def test_extra(data):
+    algorithm = {"name": "extra", "lr": 0.5} | UNIFORM
+    _, nodes = after(data, algorithm, RING, 25)
+    close(nodes[0], 0.209858634903, -0.923256081084, -0.543950464416)
+    assert _first_within(data, algorithm) == 214
+
+
+def _first_within(data, algorithm):
+    """Return the first step at which all nodes are within 1e-10 of the minimiser."""
+    engine = loop(scenario(data, algorithm, RING))
+    state, _ = engine.start()
+    for step in range(1, 700):
+        state, _, _ = engine.step(state)
+        (rows,) = engine.exchange.executor.snapshot(engine.run.folder)
+        if np.linalg.norm(rows["x"] - PLAIN, axis=1).max() < 1e-10:
+            return step
+    return None
+
+
+@pytest.mark.parametrize("name", ["diging", "extra"])
+def test_exact_methods_by_size(data, name):
+    _, nodes = after(data, {"name": name, "lr": 0.2, "weights": "size"}, RING, 1000)
+    np.testing.assert_allclose(nodes, np.tile(BY_SIZE, (6, 1)), atol=1e-10)
+
+
+def test_exact_diffusion_against_a_plain_loop(data):
+    """The update as Yuan et al. print it, with (I + W) / 2 of the ring."""
+    _, nodes = after(data, {"name": "exact-diffusion", "lr": 0.5} | UNIFORM, RING, 12)
+    numbers = np.array(ROWS.split(), float).reshape(-1, 5)
+    ring = sum(np.roll(np.eye(6), shift, axis=1) for shift in (-1, 0, 1)) / 3
+    lazy, x, psi = (np.eye(6) + ring) / 2, np.zeros((6, 3)), np.zeros((6, 3))
+    for _ in range(12):
+        g = np.empty((6, 3))
+        for i in range(6):
+            a, y = np.hsplit(numbers[numbers[:, 0] == i, 1:] / 8, [3])
+            g[i] = (a.T @ (a @ x[i] - y[:, 0])) / len(y)
+        now = x - 0.5 * g
+        x, psi = lazy @ (now + x - psi), now
+    np.testing.assert_allclose(nodes, x, atol=1e-13)
+    x, _ = after(data, {"name": "exact-diffusion", "lr": 0.5} | UNIFORM, RING, 400)
+    close(x, *PLAIN)
+
+
+def test_step_first_on_the_complete_graph_is_fedavg(data):
+    local = {"name": "dfedavg", "local": LOCAL, "weights": "size"}
+    x, _ = after(data, local, COMPLETE, 20)
+    close(x, 0.00522700761983, -1.20576893502, -0.664271670039)
+    fedavg, _ = after(data, local | {"name": "fedavg"}, None, 20)
+    np.testing.assert_allclose(x, fedavg, rtol=0, atol=1e-15)
+
+
+def test_momentum_begins_at_zero_in_every_step(data):
+    """On the complete graph DFedAvgM is FedAvg with the same local momentum."""
+    local = LOCAL | {"steps": 3, "momentum": 0.9, "lr": 0.1}
+    algorithm = {"name": "dfedavg", "local": local, "weights": "size"}
+    x, _ = after(data, algorithm, COMPLETE, 5)
+    fedavg, _ = after(data, algorithm | {"name": "fedavg"}, None, 5)
+    np.testing.assert_allclose(x, fedavg, rtol=0, atol=1e-14)
+
+
+def test_nodes_that_are_alone_train_alone(data, tmp_path):
+    (tmp_path / "links.csv").write_text("round,u,v\n1,0,1\n1,1,2")
+    topology = {"name": "trace", "path": str(tmp_path / "links.csv"), "disconnected": "allow"}
+    _, nodes = after(data, {"name": "d-psgd", "local": LOCAL} | UNIFORM, topology, 60)
+    numbers = np.array(ROWS.split(), float).reshape(-1, 5)
+    rows = numbers[numbers[:, 0] == 5, 1:] / 8
+    x = np.zeros(3)
+    for _ in range(60):
+        x -= 0.5 * rows[:, :3].T @ (rows[:, :3] @ x - rows[:, 3]) / len(rows)
+    np.testing.assert_allclose(nodes[5], x, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        ("participation.cohort", {"participation": {"cohort": 3}}),
+        ("participation.over_select", {"participation": {"over_select": 1.5}}),
+        ("participation.late", {"participation": {"late": "stale"}}),
+        ("participation.retries", {"participation": {"retries": 2}}),
+        ("participation.interrupted", {"participation": {"interrupted": "resume"}}),
+        ("participation.select", {"participation": {"select": "poisson", "cohort": 3}}),
+        ("uplink", {"uplink": [{"name": "top-k", "k": 1}]}),
+        ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
+        ("downlink", {"downlink": ["natural"]}),
+        ("aggregate", {"aggregate": "median"}),
+        ("server", {"server": {"uploads_mbps": 3}}),
+        ("clients", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}}),
+        ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
+    ],
+)
+def test_parts_of_a_server_are_refused(data, place, more):
+    with pytest.raises(ScenarioError, match=r"needs a server|leaves clients out") as refused:
+        loop(scenario(data, {"name": "d-psgd", "local": LOCAL} | UNIFORM, RING, **more))
+    assert refused.value.place.startswith(place)
+
+
+def test_a_graph_is_needed(data):
+    with pytest.raises(ScenarioError, match="give one, for example topology: ring"):
+        loop(scenario(data, {"name": "d-psgd", "local": LOCAL}, None))

@@ -1,0 +1,60 @@
+"""Mixing matrices: exact weights, invariants, and the bits of a product."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from rayfed.topology import Complete, EdgeList, Graphs, Random, Ring
+from rayfed.topology.mixing import mixing
+
+MASS = np.array([2.0, 3, 4, 5, 6, 8])
+
+
+def test_equal_masses_give_metropolis_weights():
+    graph = EdgeList(4, [[0, 1], [1, 2], [1, 3]])
+    third = 1 / 4  # 1 / (1 + the larger degree)
+    expected = [[3 / 4, third, 0, 0], [third] * 4, [0, third, 3 / 4, 0], [0, third, 0, 3 / 4]]
+    np.testing.assert_allclose(mixing(graph, np.ones(4)).toarray(), expected, atol=1e-16)
+
+
+def test_the_complete_graph_takes_the_mean_by_mass():
+    w = mixing(Graphs(Complete(), 6, 0).at(1), MASS).toarray()
+    np.testing.assert_allclose(w, np.tile(MASS / MASS.sum(), (6, 1)), atol=1e-15)
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "lazy", "uniform"])
+def test_rows_add_up_to_one_and_the_mean_by_mass_is_kept(rule):
+    graph = Graphs(Random(p=0.5, disconnected="repair"), 6, 1).at(1)
+    w = mixing(graph, MASS, rule).toarray()
+    np.testing.assert_allclose(w.sum(axis=1), 1, atol=1e-15)
+    assert (w >= 0).all()
+    around = np.array([MASS[[i, *graph.neighbours(i)]].sum() for i in range(6)])
+    kept = MASS * around if rule == "uniform" else MASS
+    np.testing.assert_allclose(kept @ w, kept, rtol=1e-15)
+
+
+def test_uniform_weights_are_the_share_of_the_neighbourhood():
+    w = mixing(Graphs(Ring(), 6, 0).at(1), MASS, "uniform").toarray()
+    np.testing.assert_allclose(w[1, [0, 1, 2]], np.array([2, 3, 4]) / 9, rtol=1e-15)
+
+
+def test_a_node_without_links_keeps_its_own():
+    w = mixing(EdgeList(3, [[0, 1]]), np.ones(3)).toarray()
+    assert w[2].tolist() == [0, 0, 1]
+    assert mixing(EdgeList(1, np.empty((0, 2))), np.ones(1)).toarray().tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sparse_product_has_the_bits_of_a_plain_loop(dtype):
+    """Sums are in the order of ids, and do not depend on which other rows are computed."""
+    graph = EdgeList(40, np.array(nx.random_regular_graph(6, 40, seed=1).edges))
+    w = mixing(graph, np.arange(1.0, 41)).astype(dtype)
+    x = np.random.default_rng(0).normal(size=(40, 33)).astype(dtype)
+    dense = w.toarray()
+    expected = np.zeros_like(x)
+    for i in range(40):
+        for j in range(40):
+            if dense[i, j]:
+                expected[i] += dense[i, j] * x[j]
+    np.testing.assert_array_equal(w @ x, expected)
+    np.testing.assert_array_equal(w[[3, 17]] @ x, expected[[3, 17]])
