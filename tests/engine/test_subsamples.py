@@ -12,7 +12,7 @@ from rayfed.cli.plans import estimates
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.report.panels.told import facts
+from rayfed.report.panels.settings import facts
 from rayfed.report.read.results import Results
 
 SIZES = (1, 8, 30, 61)

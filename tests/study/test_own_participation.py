@@ -7,7 +7,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.settings import Participation
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.told import SettingsPanel
+from rayfed.report.panels.settings import SettingsPanel
 from rayfed.report.read.results import Results
 from rayfed.selection import All, PowerOfD, UniformSelection
 from rayfed.study import Study, expand

@@ -20,12 +20,14 @@ from markupsafe import Markup
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.report.best import Searched
+from rayfed.report.figures import charts
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
+from rayfed.report.panels.phrases import named
 from rayfed.report.ranking import unfinished
 from rayfed.report.read.curves import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.personal import without_global
@@ -267,6 +269,8 @@ class Panel:
         Whether it compares algorithms by the best of many swept settings alone.
     draws : tuple of functions
         What draws its figures from results, which `Result.figure` knows by their names.
+    brief : str
+        A sentence that stands for the panel until the reader opens it; empty if it is open.
     """
 
     name: ClassVar[str]
@@ -293,10 +297,21 @@ class Panel:
         """Data of the script as JSON values; None if there are none."""
         return None
 
+    @property
+    def brief(self) -> str:
+        """The sentence of a panel that has nothing to see; empty if it has."""
+        return ""
+
     def render(self) -> str:
         """Return its HTML as `markupsafe.Markup`; another text is escaped."""
-        template = panel_template(self.name)
-        return Markup(template.render(panel=self, source=self.source, cases=()))
+        return self._rendered(panel=self, source=self.source, cases=())
+
+    def _rendered(self, **values: Any) -> Markup:
+        """Return the HTML of its template, behind its `brief` sentence if it has one."""
+        html = Markup(panel_template(self.name).render(values))
+        if brief := self.brief:
+            html = Markup("<details><summary>{}</summary>\n{}\n</details>").format(brief, html)
+        return html
 
 
 def _unwritten(*_: Any) -> Any:
@@ -361,6 +376,27 @@ class FigurePanel(TemplatedFigure):
         """Return the figure; raise `NothingToDraw` where the results do not have it."""
         return self.draws[0](*self.subject)
 
+    @cached_property
+    def chart(self) -> go.Figure:
+        """The `figure`, drawn once."""
+        return self.figure()
+
+    @property
+    def coincides(self) -> bool:
+        """Whether the algorithms cannot be told apart in the figure, see `charts.coincide`.
+
+        Never where the reader may choose another column.
+        """
+        return not self.of_column and charts.coincide(self.chart)
+
+    @property
+    def brief(self) -> str:
+        """The sentence of a figure in which all algorithms look the same, in every case."""
+        if not all(part.coincides for part in self.parts.values()):
+            return ""
+        names = [name for part in self.parts.values() for name in charts.compared(part.chart)]
+        return f"{self.title()}: no visible difference between {named(dict.fromkeys(names))}."
+
     @property
     def subject(self) -> tuple[Any, ...]:
         """The arguments of the figure."""
@@ -376,7 +412,7 @@ class FigurePanel(TemplatedFigure):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The title and the figure, of one case or where there are none."""
-        figure = figure_json(self.figure())  # first: it knows whether there is anything to show
+        figure = figure_json(self.chart)  # first: it knows whether there is anything to show
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
 
     @cached_property
@@ -402,8 +438,7 @@ class FigurePanel(TemplatedFigure):
         """Return the HTML, of the first case with a choice of the others."""
         first = next(iter(self.parts.values()))
         cases = [] if "" in self.parts else [*self.source.cases]
-        template = panel_template(self.name)
-        return Markup(template.render(panel=first, source=first.source, cases=cases))
+        return self._rendered(panel=first, source=first.source, cases=cases)
 
 
 class RunPanel(TemplatedFigure):

@@ -1,9 +1,11 @@
-"""Charts shared by panels: bars with parts, and distributions as steps."""
+"""Charts shared by panels: bars with parts, lines and steps, dots, and whether they coincide."""
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from rayfed.report.figures import charts
+from rayfed.report.figures import charts, marks
+from rayfed.report.figures.style import canvas
 from rayfed.report.read.results import Results
 
 
@@ -32,3 +34,56 @@ def test_steps_rise_from_the_least_value_and_the_axis_leaves_out_the_ends(
     assert (line.x[0], line.y[0], line.y[-1]) == (0, 0, 100)
     assert figure.layout.xaxis.range[1] < 2000
     assert figure.layout.yaxis.title.text == "share of rounds (%)"
+
+
+def test_dots_have_the_columns_of_their_hover_in_short():
+    table = pd.DataFrame({"x": [0.1], "y": [2], "name": ["a"], "share": [1 / 3], "loss": [np.nan]})
+    figure = canvas(200)
+    charts.dots(figure, "clients", table, {}, "%{customdata[0]}", ["name", "share", "loss"])
+    assert [list(about) for about in figure.data[0].customdata] == [["a", 0.33333, None]]
+
+
+def drawn(other, axis="linear", kind=marks.lines):
+    """Return a figure of two algorithms."""
+    figure = canvas(200).update_yaxes(type=axis)
+    kind(figure, "mean", [0, 2, 4], [1, 5, 10], {}, of="a")
+    kind(figure, "mean", [0, 2, 4], other, {}, of="b")
+    return figure
+
+
+@pytest.mark.parametrize("kind", [marks.lines, marks.dots])
+@pytest.mark.parametrize(("off", "alike"), [(0.0, True), (0.04, True), (0.06, False)])
+def test_lines_coincide_to_within_half_a_percent_of_their_extent(kind, off, alike):
+    assert charts.coincide(drawn([1, 5, 10 - off], kind=kind)) == alike
+
+
+def test_on_a_log_axis_factors_count():
+    assert not charts.coincide(drawn([0.98, 5, 10], "log"))
+    assert charts.coincide(drawn([0.98, 5, 10]))
+
+
+def test_lines_without_points_or_of_one_algorithm_do_not_coincide():
+    assert not charts.coincide(drawn([np.nan] * 3))
+    figure = canvas(200)
+    marks.lines(figure, "mean", [0, 1], [0, 1], {}, of="a")
+    assert not charts.coincide(figure)
+    assert not charts.coincide(canvas(200).add_bar(x=[1, 1], y=["a", "b"]))  # a user's own
+
+
+def test_dots_in_rows_coincide_row_by_row(tmp_path, run_writer, rows):
+    for label in ("fedavg", "fedexp"):
+        run_writer(tmp_path, label, 0, rows([2, 1], label))
+    results = Results.read(tmp_path)
+    for other, alike in (([1.0, 2.0], True), ([2.0, 1.0], False)):
+        values = pd.DataFrame({"fedavg": [1.0, 2.0], "fedexp": other}, index=["body", "head"])
+        figure = charts.dotted_rows(results, values, "%{x}")
+        assert charts.coincide(figure) == alike
+
+
+@pytest.mark.parametrize(("late", "alike"), [(1.0, True), (1.04, True), (1.06, False)])
+def test_bars_coincide_where_all_their_parts_do(late, alike):
+    figure = charts.rows(["a", "b"], 30).update_xaxes(range=[0, 10])
+    lengths = pd.DataFrame({"used": [3.0, 3.0], "late": [1.0, late]})
+    charts.parts(figure, [0, 1], lengths, {"used": "#0072b2", "late": "#eea21a"}, "{part}")
+    assert charts.compared(figure) == ["a", "b"]
+    assert charts.coincide(figure) == alike

@@ -88,6 +88,16 @@ def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
     assert runs[0]["figure"]["layout"]["meta"]["note"] == "fedavg"
 
 
+@pytest.mark.parametrize(("other", "folded"), [([2, 1], True), ([2, 0.5], False)])
+def test_a_figure_of_equal_lines_is_one_sentence(tmp_path, run_writer, rows, other, folded):
+    for label, losses in (("a", [2, 1]), ("b", [2, 1]), ("c", [2, 1]), ("d", [2, 1]), ("e", other)):
+        run_writer(tmp_path, label, 0, rows(losses, label, left_out=losses))
+    body, panels = page_of(Results.read(tmp_path), *find())
+    sentence = "Error memories of the codecs: no visible difference between a, b, c and 2 others."
+    assert (f"<details><summary>{sentence}</summary>" in body) == folded
+    assert panels["left-out"]["figure"]["data"]  # it can be opened
+
+
 def test_a_section_of_ones_own_stands_before_what_was_run(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([2, 1]))
     body, panels = page_of(Results.read(tmp_path), Words)

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.problems.picture import Picture
 from rayfed.report.page.report import page
-from rayfed.report.panels.learned import fit
+from rayfed.report.panels.predictions import fit
 from rayfed.report.read.results import Results
 
 POINTS = np.array([[0.0, 1.0], [1.0, 2.5], [2.0, 5.0]])

@@ -118,6 +118,8 @@ const figures = (() => {
     for (const query of [night, narrow]) query.addEventListener("change", redraw);
     window.addEventListener("beforeprint", () => ((printing = true), redraw()));
     window.addEventListener("afterprint", () => ((printing = false), redraw()));
+    const refit = ({ target }) => target.querySelectorAll(".js-plotly-plot").forEach(Plotly.Plots.resize);
+    document.addEventListener("toggle", refit, true); // this event does not bubble
   }
 
   function listenSaves() {
