@@ -209,47 +209,53 @@ def _most(values: Floats, log: bool) -> Floats:
     return np.array([low, np.quantile(shown, 1 - _OUTSIDE, method="higher")])
 
 
-def compared(figure: go.Figure) -> list[str]:
-    """Return the algorithms that a figure compares, by rows of bars or by named lines and dots."""
-    rows = (figure.layout.meta or {}).get("rows")
-    return list(rows or dict.fromkeys(filter(None, map(_name, figure.data))))
+def alike(figure: go.Figure) -> list[list[str]]:
+    """Return the algorithms that a figure compares, grouped where they look the same.
 
-
-def _name(trace: Any) -> str | None:
-    return trace.meta.get("name") if isinstance(trace.meta, dict) else None
-
-
-def coincide(figure: go.Figure) -> bool:
-    """Return whether a figure shows no difference between the algorithms that it compares.
-
-    That is so where the parts of all bars are equally long, or the points of all algorithms lie on
-    each other, to within half a percent of their extent.
+    In a group the parts of all bars, or the points of all lines, are equal to within half a percent
+    of their extent.
     """
-    names = compared(figure)
-    if "rows" in (figure.layout.meta or {}):
-        low, high = figure.layout.xaxis.range
-        lengths = [np.asarray(trace.x, float) for trace in figure.data if trace.type == "bar"]
-        return len(names) > 1 and all(np.ptp(bar) <= _ALIKE * (high - low) for bar in lengths)
     from scipy.spatial.distance import directed_hausdorff  # imported late: few need it
 
-    points = [_points(figure, name) for name in names]
-    if len(names) < 2 or not all(map(len, points)):
-        return False
-    spans = np.ptp(np.concatenate(points), axis=0)
-    first, *others = (each / np.where(spans > 0, spans, 1.0) for each in points)
-    pairs = [pair for other in others for pair in ((first, other), (other, first))]
-    return all(directed_hausdorff(*pair)[0] <= _ALIKE for pair in pairs)
+    points = _bars(figure) if "rows" in (figure.layout.meta or {}) else _curves(figure)
+    groups: list[list[str]] = []
+    for name, own in points.items():
+        for group in groups:
+            first = points[group[0]]
+            if max(directed_hausdorff(*pair)[0] for pair in ((first, own), (own, first))) <= _ALIKE:
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return groups
 
 
-def _points(figure: go.Figure, name: str) -> Floats:
-    """Return the finite points of an algorithm (n, 2), as they lie along the axes."""
-    found = [np.empty((0, 2))]
+def _bars(figure: go.Figure) -> dict[str, Floats]:
+    """Return the part and the length, as a share of the axis, of each bar of an algorithm."""
+    low, high = figure.layout.xaxis.range
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    found = np.concatenate([
+        np.column_stack([np.full(len(bar.y), part), np.asarray(bar.x, float) / (high - low), bar.y])
+        for part, bar in enumerate(bars)
+    ])  # fmt: skip
+    names = figure.layout.meta["rows"]
+    return {name: found[found[:, 2].round() == row, :2] for row, name in enumerate(names)}
+
+
+def _curves(figure: go.Figure) -> dict[str, Floats]:
+    """Return the finite points (n, 2) of each algorithm, as shares of their extent."""
+    found: dict[str, list[Floats]] = {}
     for trace in figure.data:
-        if _name(trace) == name and trace.type == "scatter":
+        if trace.type == "scatter" and isinstance(trace.meta, dict) and "name" in trace.meta:
             places = [_along(figure, trace[f"{key}axis"] or key, trace[key]) for key in "xy"]
-            found.append(np.column_stack(places))
-    points = np.concatenate(found)
-    return points[np.isfinite(points).all(axis=1)]
+            found.setdefault(trace.meta["name"], []).append(np.column_stack(places))
+    points = {name: np.concatenate(each) for name, each in found.items()}
+    points = {name: each[np.isfinite(each).all(axis=1)] for name, each in points.items()}
+    points = {name: each for name, each in points.items() if len(each)}
+    if not points:
+        return {}
+    spans = np.ptp(np.concatenate(list(points.values())), axis=0)
+    return {name: each / np.where(spans > 0, spans, 1.0) for name, each in points.items()}
 
 
 def _along(figure: go.Figure, name: str, values: Any) -> Floats:

@@ -144,9 +144,9 @@ class AgainstPanel(FigurePanel):
         return len(y_columns(self.results)) > 1 and super().applies  # over a clock it is above
 
     @property
-    def coincides(self) -> bool:
-        """False: the reader may choose other columns."""
-        return False
+    def alike(self) -> list[list[str]]:
+        """None: the reader may choose other columns."""
+        return []
 
     @cached_property
     def content(self) -> dict[str, Any]:

@@ -321,6 +321,8 @@ def _unwritten(*_: Any) -> Any:
 class TemplatedFigure(Panel):
     """Data of a panel for ``templates/figure.html``; see its two kinds below.
 
+    A sentence in ``layout.meta["note"]`` of a figure stands under it.
+
     Attributes
     ----------
     heading : str
@@ -331,15 +333,12 @@ class TemplatedFigure(Panel):
         lines stand for the key where there is room.
     clickable : bool
         Whether a click shows the history of a client, the first value of a point's ``customdata``.
-    notes : bool
-        Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
     """
 
     heading: ClassVar[str] = ""
     draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
     clickable: ClassVar[bool] = False
-    notes: ClassVar[bool] = False
 
     @property
     def how(self) -> str:
@@ -381,21 +380,22 @@ class FigurePanel(TemplatedFigure):
         """The `figure`, drawn once."""
         return self.figure()
 
-    @property
-    def coincides(self) -> bool:
-        """Whether the algorithms cannot be told apart in the figure, see `charts.coincide`.
-
-        Never where the reader may choose another column.
-        """
-        return not self.of_column and charts.coincide(self.chart)
+    @cached_property
+    def alike(self) -> list[list[str]]:
+        """The algorithms of the figure, in groups that it draws alike; see `charts.alike`."""
+        return charts.alike(self.chart)
 
     @property
     def brief(self) -> str:
-        """The sentence of a figure in which all algorithms look the same, in every case."""
-        if not all(part.coincides for part in self.parts.values()):
+        """The sentence of a figure that draws all algorithms alike, in every case.
+
+        Empty where the reader may choose another column.
+        """
+        groups = [part.alike for part in self.parts.values()]
+        if self.of_column or any(len(found) != 1 or len(found[0]) < 2 for found in groups):
             return ""
-        names = [name for part in self.parts.values() for name in charts.compared(part.chart)]
-        return f"{self.title()}: no visible difference between {named(dict.fromkeys(names))}."
+        names = dict.fromkeys(name for found in groups for name in found[0])
+        return f"{self.title()}: no visible difference between {named(names)}."
 
     @property
     def subject(self) -> tuple[Any, ...]:
@@ -413,6 +413,9 @@ class FigurePanel(TemplatedFigure):
     def content(self) -> dict[str, Any]:
         """The title and the figure, of one case or where there are none."""
         figure = figure_json(self.chart)  # first: it knows whether there is anything to show
+        hidden = [f"{named(group)} coincide." for group in self.alike if len(group) > 1]
+        if hidden:
+            figure["layout"].setdefault("meta", {})["note"] = " ".join(hidden)
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
 
     @cached_property
@@ -443,8 +446,6 @@ class FigurePanel(TemplatedFigure):
 
 class RunPanel(TemplatedFigure):
     """A figure for each run, of which the reader chooses one: a `heading`, and a `figure`."""
-
-    notes: ClassVar[bool] = True
 
     def title(self, run: RunRecord) -> str:
         """Return the title of a run's figure; by default the `heading`."""

@@ -140,7 +140,7 @@ def convergence(
     _set_x(figure, x, scale, end)
     spread = [part for c in scaled for part in (c.low, c.high)]
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
-    _add_target(figure, target)
+    _add_target(figure, target, results.column(y))
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=figure.layout.meta | {"others": OTHERS})
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
@@ -249,11 +249,12 @@ def _level(values: Curve, end: float) -> Curve:
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
-def _add_target(figure: go.Figure, target: float | None) -> None:
+def _add_target(figure: go.Figure, target: float | None, column: Column) -> None:
+    # At the end curves are mostly better than the target: its name is on the other side.
     label: dict[str, Any] = {
         "texttemplate": "target %{y0:.6~g}",
-        "textposition": "start",
-        "yanchor": "bottom",
+        "textposition": "end",
+        "yanchor": "top" if column.better == "higher" else "bottom",
     }
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}

@@ -1,4 +1,4 @@
-"""Charts shared by panels: bars with parts, lines and steps, dots, and whether they coincide."""
+"""Charts shared by panels: bars with parts, lines and steps, dots, and equal ones."""
 
 import numpy as np
 import pandas as pd
@@ -51,39 +51,44 @@ def drawn(other, axis="linear", kind=marks.lines):
     return figure
 
 
+ALIKE, APART = [["a", "b"]], [["a"], ["b"]]
+
+
 @pytest.mark.parametrize("kind", [marks.lines, marks.dots])
-@pytest.mark.parametrize(("off", "alike"), [(0.0, True), (0.04, True), (0.06, False)])
-def test_lines_coincide_to_within_half_a_percent_of_their_extent(kind, off, alike):
-    assert charts.coincide(drawn([1, 5, 10 - off], kind=kind)) == alike
+@pytest.mark.parametrize(("off", "groups"), [(0.0, ALIKE), (0.04, ALIKE), (0.06, APART)])
+def test_lines_are_alike_to_within_half_a_percent_of_their_extent(kind, off, groups):
+    assert charts.alike(drawn([1, 5, 10 - off], kind=kind)) == groups
 
 
 def test_on_a_log_axis_factors_count():
-    assert not charts.coincide(drawn([0.98, 5, 10], "log"))
-    assert charts.coincide(drawn([0.98, 5, 10]))
+    assert charts.alike(drawn([0.98, 5, 10], "log")) == APART
+    assert charts.alike(drawn([0.98, 5, 10])) == ALIKE
 
 
-def test_lines_without_points_or_of_one_algorithm_do_not_coincide():
-    assert not charts.coincide(drawn([np.nan] * 3))
-    figure = canvas(200)
-    marks.lines(figure, "mean", [0, 1], [0, 1], {}, of="a")
-    assert not charts.coincide(figure)
-    assert not charts.coincide(canvas(200).add_bar(x=[1, 1], y=["a", "b"]))  # a user's own
+def test_of_several_lines_those_on_each_other_are_a_group():
+    figure = drawn([1, 6, 10])
+    marks.lines(figure, "mean", [0, 2, 4], [1, 6, 10], {}, of="c")
+    assert charts.alike(figure) == [["a"], ["b", "c"]]
 
 
-def test_dots_in_rows_coincide_row_by_row(tmp_path, run_writer, rows):
-    for label in ("fedavg", "fedexp"):
+def test_lines_without_points_are_not_compared():
+    assert charts.alike(drawn([np.nan] * 3)) == [["a"]]
+    assert charts.alike(canvas(200).add_bar(x=[1, 1], y=["a", "b"])) == []  # a user's own
+
+
+def test_dots_in_rows_are_compared_row_by_row(tmp_path, run_writer, rows):
+    for label in ("a", "b"):
         run_writer(tmp_path, label, 0, rows([2, 1], label))
     results = Results.read(tmp_path)
-    for other, alike in (([1.0, 2.0], True), ([2.0, 1.0], False)):
-        values = pd.DataFrame({"fedavg": [1.0, 2.0], "fedexp": other}, index=["body", "head"])
-        figure = charts.dotted_rows(results, values, "%{x}")
-        assert charts.coincide(figure) == alike
+    for other, groups in (([1.0, 2.0], ALIKE), ([2.0, 1.0], APART)):
+        values = pd.DataFrame({"a": [1.0, 2.0], "b": other}, index=["body", "head"])
+        assert charts.alike(charts.dotted_rows(results, values, "%{x}")) == groups
 
 
-@pytest.mark.parametrize(("late", "alike"), [(1.0, True), (1.04, True), (1.06, False)])
-def test_bars_coincide_where_all_their_parts_do(late, alike):
+@pytest.mark.parametrize(("late", "groups"), [(1.0, ALIKE), (1.04, ALIKE), (1.06, APART)])
+def test_bars_are_alike_where_all_their_parts_are(late, groups):
     figure = charts.rows(["a", "b"], 30).update_xaxes(range=[0, 10])
     lengths = pd.DataFrame({"used": [3.0, 3.0], "late": [1.0, late]})
-    charts.parts(figure, [0, 1], lengths, {"used": "#0072b2", "late": "#eea21a"}, "{part}")
-    assert charts.compared(figure) == ["a", "b"]
-    assert charts.coincide(figure) == alike
+    fills = {"used": "#0072b2", "late": "#eea21a"}
+    charts.parts(figure, np.array([0.2, 1.2]), lengths, fills, "{part}")
+    assert charts.alike(figure) == groups

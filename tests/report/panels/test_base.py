@@ -96,6 +96,9 @@ def test_a_figure_of_equal_lines_is_one_sentence(tmp_path, run_writer, rows, oth
     sentence = "Error memories of the codecs: no visible difference between a, b, c and 2 others."
     assert (f"<details><summary>{sentence}</summary>" in body) == folded
     assert panels["left-out"]["figure"]["data"]  # it can be opened
+    note = "a, b, c and 1 other coincide." if not folded else "a, b, c and 2 others coincide."
+    assert panels["left-out"]["figure"]["layout"]["meta"]["note"] == note
+    assert f'id="left-out-note">{note}</p>' in body
 
 
 def test_a_section_of_ones_own_stands_before_what_was_run(tmp_path, run_writer, rows):
