@@ -414,8 +414,10 @@ class FigurePanel(TemplatedFigure):
         """The title and the figure, of one case or where there are none."""
         figure = figure_json(self.chart)  # first: it knows whether there is anything to show
         hidden = [f"{named(group)} coincide." for group in self.alike if len(group) > 1]
-        if hidden:
-            figure["layout"].setdefault("meta", {})["note"] = " ".join(hidden)
+        about = figure["layout"].get("meta") or {}
+        if hidden and "rows" not in about:  # lines hide each other, rows of bars do not
+            note = " ".join([about.get("note", ""), *hidden]).strip()
+            figure["layout"]["meta"] = about | {"note": note}
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
 
     @cached_property

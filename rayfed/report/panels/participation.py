@@ -216,22 +216,18 @@ def _by_client(run: RunRecord, shares: pd.DataFrame, colour: str) -> go.Figure:
     figure = canvas(HEIGHT, hovermode="closest", meta={"note": ""})
     dashed = {"color": LIGHT["muted"], "width": 1, "dash": "3px,3px"}
     marks.lines(figure, "diagonal", [0, top], [0, top], dashed)
-    table = shares.assign(x=100 * shares["data"], y=100 * shares["updates"])
     slow = np.arange(len(shares)) >= len(shares) - fifth(len(shares))
     faulty = shares.index.isin(list(run.faults))
+    symbols = np.select([faulty, slow], [FAULTY, "circle-open"], "circle").tolist()
+    rim = {"width": np.where(slow | faulty, 2, 0).tolist(), "color": colour}
+    marker = {"symbol": symbols, "size": 9, "color": colour, "opacity": 0.85, "line": rim}
     hover = (
         "client %{customdata[0]}<br>%{customdata[1]:.0f} samples, %{customdata[2]:.3~g} s a step"
         "<br>asked %{customdata[3]:.0f} times, used %{customdata[4]:.0f} times"
     )
-    for part, symbol, rim, chosen in (
-        ("others", "circle", 0, ~slow & ~faulty),
-        ("slowest", "circle-open", 2, slow & ~faulty),
-        ("faulty", FAULTY, 2, faulty),
-    ):
-        marker = {"symbol": symbol, "size": 9, "color": colour, "opacity": 0.85}
-        marker["line"] = {"width": rim, "color": colour}
-        about = ("name", "samples", "speed_s", "selected", "used")
-        charts.dots(figure, part, table[chosen], marker, hover, about)
+    table = shares.assign(x=100 * shares["data"], y=100 * shares["updates"])
+    about = ("name", "samples", "speed_s", "selected", "used")
+    charts.dots(figure, "clients", table, marker, hover, about)
     figure.update_xaxes(title_text="share of the data (%)", range=[0, top])
     return figure.update_yaxes(title_text="share of the updates (%)", range=[0, top])
 

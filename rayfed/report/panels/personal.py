@@ -183,25 +183,17 @@ def _run_with_models(results: Results, name: str, seed: int) -> RunRecord:
 
 def personal_how(run: RunRecord) -> str:
     """Return the caption of the figure of last values."""
-    measure, many = own_models.measure(run), len(own_models.ends(run)) > SINGLE
-    if own_models.distances(run) is None:
-        text = f"The {measure} of each client's own model; there is no shared model."
-    elif many:
-        text = (
-            f"The line shows the {measure} of the clients' own models. The dotted line shows that "
-            "of the shared model for the same clients; its band reaches from the 10th to the 90th "
-            "percentile."
-        )
-    else:
-        text = (
-            f"Filled dots show the {measure} of a client's own model, hollow dots that of the "
-            "shared model on the same rows."
-        )
+    measure, own, shared = own_models.measure(run), "Filled dots show", "hollow dots"
+    if len(own_models.ends(run)) > SINGLE:
+        own, shared = "The line shows", "the dotted line, in a band from 10th to 90th percentile,"
+    text = f"{own} the {measure} of the clients' own models"
+    none = own_models.distances(run) is None
+    text += "; there is no shared model." if none else f", {shared} that of the shared model."
     level = own_models.whole(run)
     on_server = measure == "accuracy" and run.info.get("scored") == "server"
     text += " Accuracies are on the clients' training rows." * on_server
     if level is not None:
-        scored = " on the server's rows" if on_server else ""
+        scored = " on the server's rows" * on_server
         text += f" Dashed is the global model's {measure}{scored}, {units.number(level)}."
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -18,12 +19,9 @@ def facts(results: Results) -> dict[str, str]:
     def every(key: str) -> list[str]:
         return list(dict.fromkeys(str(info[key]) for info in infos if info.get(key)))
 
-    versions = dict.fromkeys(
-        f"{name} {version}"
-        for info in infos
-        for name, version in (info.get("versions") or {}).items()
-    )
+    versions = [" ".join(v) for info in infos for v in (info.get("versions") or {}).items()]
     wall = sum(float(info.get("wall_s") or 0) for info in infos)
+    computing = f"{units.duration(wall)} of wall-clock time, all runs together" if wall else ""
     has = "accuracy" in results.rounds and results.rounds["accuracy"].notna().any()
     scored, some, started = every("scored") if has else [], every("evaluated_on"), every("started")
     counts = {int(info["clients"]) for info in infos if isinstance(info.get("clients"), int)}
@@ -32,11 +30,9 @@ def facts(results: Results) -> dict[str, str]:
         "accuracy": f"on {' or '.join(sorted(scored))} rows" if scored else "",
         "estimates": f"losses and accuracies are those of {' or '.join(some)}" if some else "",
         "started": min(started)[:16].replace("T", " ") if started else "",
-        "computing": f"{units.duration(wall)} of wall-clock time, all runs together"
-        if wall
-        else "",
+        "computing": computing,
         "host": ", ".join(every("host")),
-        "versions": ", ".join(versions),
+        "versions": ", ".join(dict.fromkeys(versions)),
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -48,15 +44,15 @@ def _flat(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _row(run: RunRecord) -> list[str]:
-    last = run.rounds.iloc[-1] if len(run.rounds) else None
+    last = run.rounds.iloc[-1] if len(run.rounds) else {"round": math.nan, "time_s": math.nan}
     return [
         run.name,
         str(run.seed),
         run.state,
         str(run.info.get("stopped_by") or ""),
-        units.count(float(last["round"])) if last is not None else units.MISSING,
-        units.duration(float(last["time_s"])) if last is not None else units.MISSING,
-        units.duration(float(run.info.get("wall_s") or float("nan"))),
+        units.count(float(last["round"])),
+        units.duration(float(last["time_s"])),
+        units.duration(float(run.info.get("wall_s") or math.nan)),
     ]
 
 
