@@ -363,12 +363,10 @@ def round_times(results: Results) -> go.Figure:
     scaled = scale(X_AXES["time_s"], max(float(times.max()) for times in values.values()))
     values = {name: times / scaled["worth"] for name, times in values.items()}
     log = spans_decades([times[times > 0] for times in values.values()])
-    one, all_ = "round", "rounds"
-    if results.asynchronous:
-        one, all_ = "round or update", "rounds and updates"
-    title = f"time of a {one} ({scaled['unit']})"
+    what = "round or update" if results.asynchronous else "round"
+    title = f"time of a {what} ({scaled['unit']})"
     hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
-    return charts.steps(results, values, log, hover, title, all_)
+    return charts.steps(results, values, log, hover, title, "them")
 
 
 def staleness(results: Results) -> go.Figure:
