@@ -11,7 +11,6 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.report.figures import charts, marks
-from rayfed.report.figures.facets import axis_names
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis, fitted, x_scales
@@ -32,7 +31,7 @@ HEIGHT = 400
 _MOST = 600  # points of a line
 _ALIKE = 1.05  # costs within this factor are equal
 COSTS = ("bytes_up", "time_s", EPSILON)
-_ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
+_ROW, _GAP, _HEAD = 230, 62, 10  # pixels: of axes with their ticks, of these, above the first
 _CODED = 1.2  # bytes an update that differ by more are shown
 LEFT_OUT_HEIGHT = 320
 _LEFT_OUT = "left_out"
@@ -197,38 +196,37 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
     if not len(ends):
         raise marks.NothingToDraw(f"no costs of {column} differ")
     costs = ends["cost"].unique()
-    height, scales = _ROW * len(costs) + _HEAD, x_scales(results)
-    figure = canvas(height, hovermode="closest", margin={"l": 64, "r": 16, "t": 10, "b": 10})
-    like = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
-    for place, cost in enumerate(costs):
-        x, y = axis_names(place)
+    height, scales = _ROW * len(costs), x_scales(results)
+    figure = canvas(height, hovermode="closest", margin={"l": 64, "r": 16, "t": _HEAD, "b": _GAP})
+    like, room = figure.layout.xaxis.to_plotly_json(), height - _HEAD - _GAP
+    figure.set_subplots(rows=len(costs), cols=1, vertical_spacing=_GAP / room)
+    figure.update_xaxes(like).update_yaxes(like)
+    for row, cost in enumerate(costs, 1):
+        at: dict[str, Any] = {"row": row, "col": 1}
         seeds = ends[ends["cost"] == cost]
         seeds = seeds.assign(x=seeds["x"] / scales[cost]["worth"])
-        _add_settings(figure, seeds, results, column, {"xaxis": x, "yaxis": y})
-        top = 1 - (place * _ROW + _HEAD) / height
-        across = fitted(scales[cost]["title"], [seeds["x"].to_numpy()]) | {"anchor": y}
+        _add_settings(figure, seeds, results, column, at)
+        figure.update_xaxes(fitted(scales[cost]["title"], [seeds["x"].to_numpy()]), **at)
         up = column_axis(results.column(column), [seeds["y"].to_numpy()], "final ")
-        up |= {"anchor": x, "domain": [top - (_ROW - _GAP) / height, top]}
-        for key, own, axis in zip("xy", like, (across, up), strict=True):
-            figure.layout[f"{key}axis{x[1:]}"] = own | axis
+        figure.update_yaxes(up, **at)
     return figure
 
 
 def _add_settings(
-    figure: go.Figure, seeds: pd.DataFrame, results: Results, column: str, axes: dict[str, str]
+    figure: go.Figure, seeds: pd.DataFrame, results: Results, column: str, at: dict[str, Any]
 ) -> None:
     """Draw the front, and a large dot at the means and small ones at the seeds of each setting."""
     styles = algorithm_styles(results)
     means = seeds.groupby("name", sort=False, as_index=False)[["x", "y"]].mean()
     front = _front(means, results.column(column).better)
     grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
-    marks.lines(figure, "front", front["x"].to_numpy(), front["y"].to_numpy(), grey, **axes)
+    marks.lines(figure, "front", front["x"].to_numpy(), front["y"].to_numpy(), grey, **at)
     rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
     for name, rows in charts.by_name(seeds):
         dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
-        charts.dots(figure, "seeds", rows, dot | {"size": 5, "opacity": 0.45}, "", of=name, **axes)
+        charts.dots(figure, "seeds", rows, dot | {"size": 5, "opacity": 0.45}, "", of=name, **at)
         hover, mean = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}", means[means["name"] == name]
-        charts.dots(figure, "mean", mean, dot | rim, hover, of=name, **axes)
+        charts.dots(figure, "mean", mean, dot | rim, hover, of=name, **at)
 
 
 def _ends(results: Results, column: str) -> pd.DataFrame:
@@ -328,7 +326,7 @@ def left_out(results: Results) -> go.Figure:
         frames.append(pd.DataFrame({"name": name, "x": values.x, "y": values.mean}))
     table = pd.concat(frames)
     if not len(table):
-        raise marks.NothingToDraw("no run has what compression left out; set evaluate.left_out")
+        raise marks.NothingToDraw("no run recorded compression errors; set evaluate.left_out")
     y = column_axis(results.column(_LEFT_OUT), [table["y"].to_numpy()])
     x = {"title_text": "round", "showgrid": False}
     return charts.lines(results, table, LEFT_OUT_HEIGHT, x, y)

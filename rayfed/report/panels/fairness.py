@@ -47,9 +47,9 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     # Losses differ by decades where one algorithm is much further than another.
     log = None if column.endswith("loss") else False
     y = fitted(f"{column} of the client", [means["y"].to_numpy()], log)
-    title = "clients, from the worst served to the best (%)"
+    title = "clients, from the worst model quality to the best (%)"
     x = {"title_text": title, "range": [0, 100], "dtick": 20, "showgrid": False}
-    x["unifiedhovertitle_text"] = "the %{x:.0f} % worst served"
+    x["unifiedhovertitle_text"] = "worst %{x:.0f} % of the clients"
     figure = charts.lines(results, means, HEIGHT, x, y, hoverdistance=-1)
     figure.add_vrect(x0=0, x1=10, fillcolor=LIGHT["shade"], line_width=0, layer="below")
     styles = algorithm_styles(results)
@@ -69,12 +69,12 @@ def fairness_column(results: Results) -> str:
 
 
 def ranked(results: Results, column: str) -> pd.DataFrame:
-    """Return the clients of each run from the worst served to the best.
+    """Return the clients of each run from the worst model quality to the best.
 
     Returns
     -------
     DataFrame
-        ``name`` and ``seed`` of the run, ``x``, the share of the clients that are served worse, in
+        ``name`` and ``seed`` of the run, ``x``, the share of clients with a worse value, in
         percent, the value ``y``, the name of the ``client``, and whether it is ``faulty``.
     """
     frames = [pd.DataFrame()]
@@ -128,7 +128,7 @@ def pace(results: Results, name: str, seed: int) -> go.Figure:
     -------
     Figure
         A dot a client. Of more than 200 the means of tenths of them by speed, with a line from
-        the 10th to the 90th percentile; ``layout.meta["note"]`` says so.
+        the 10th to the 90th percentile; ``layout.meta["note"]`` has their number.
 
     Raises
     ------

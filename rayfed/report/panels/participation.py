@@ -283,7 +283,7 @@ def participation_over_rounds(results: Results, name: str, seed: int) -> go.Figu
     -------
     Figure
         A heat map with a row a client; beyond 40 clients a row is a band of equal speed rank,
-        beyond 200 a tenth of the clients. ``layout.meta["note"]`` says so.
+        beyond 200 a tenth of the clients. ``layout.meta["note"]`` has their number.
 
     Raises
     ------

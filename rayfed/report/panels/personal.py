@@ -101,7 +101,7 @@ def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: Lin
         marker = {"size": 11 if few else 8, "color": fill, "opacity": 1, "line": rim}
         rows = clients.assign(x=at, y=clients[part])
         charts.dots(figure, part, rows, marker, _hover(clients, measure), _ABOUT)
-    title = "client, the worst served by its own model first"
+    title = "client, the worst own model first"
     clients_across(figure, clients["name"].tolist(), title)
 
 
@@ -121,7 +121,7 @@ def _add_curves(figure: go.Figure, clients: pd.DataFrame, measure: str, style: L
     rows = rows.iloc[thin(np.arange(len(rows)), _MOST_POINTS)]
     thick = {"mode": "lines", "line": {"color": style.light, "width": 2.5}}
     charts.dots(figure, "own", rows, {}, _hover(clients, measure), _ABOUT, **thick)
-    figure.update_xaxes(title_text="clients, the worst served by their own model first (%)")
+    figure.update_xaxes(title_text="clients, the worst own models first (%)")
     figure.update_xaxes(range=[0, 100], dtick=20)
 
 
@@ -142,7 +142,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     Returns
     -------
     Figure
-        A heat map with a row a client, the worst served at the top; beyond 60 clients a row is a
+        A heat map with a row a client, the worst own model at the top; beyond 60 clients a row is a
         band of clients.
 
     Raises
@@ -163,7 +163,7 @@ def personal_over_rounds(results: Results, name: str, seed: int, columns: int = 
     clients_over_rounds(
         figure, "own", _rounded(np.log10(cells) if log else cells), values.index.tolist(),
         run.called(values.columns), f"%{{x}}: {measure} %{{{'text' if log else 'z:.3~g'}}}",
-        "worst served", text=_rounded(cells) if log else None,
+        "worst own model", text=_rounded(cells) if log else None,
         colorscale=fade(algorithm_styles(results)[name]),
         colorbar=scale | (powers(known.min(), known.max()) if log else {}),
     )  # fmt: skip

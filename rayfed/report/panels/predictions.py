@@ -93,14 +93,14 @@ def _classes(figure: go.Figure, run: RunRecord, shown: Fit, style: LineStyle) ->
     texts = [[f"{count:,}" if count else "" for count in row] for row in shown.counts.tolist()]
     marks.mark(
         figure, "heatmap", "classes",
-        "class %{y} put into %{x}: %{text} rows, %{z:.3~g} % of the class",
+        "class %{y} predicted as %{x}: %{text} rows, %{z:.3~g} % of the class",
         x=names, y=names, z=100 * shown.counts / rows, zmin=0, zmax=100, xgap=1, ygap=1,
         colorscale=fade(style), showscale=False, text=texts,
         texttemplate="%{text}" if few else None,
     )  # fmt: skip
     ticks = {"showgrid": False, "type": "category", "dtick": 1 if few else None}
-    figure.update_xaxes(title_text="put into class", **ticks)
-    figure.update_yaxes(title_text="class", autorange="reversed", automargin=True, **ticks)
+    figure.update_xaxes(title_text="predicted class", **ticks)
+    figure.update_yaxes(title_text="true class", autorange="reversed", automargin=True, **ticks)
 
 
 def _xy(points: Floats) -> np.ndarray:
@@ -150,7 +150,7 @@ def classes(results: Results) -> go.Figure:
     shown = values.loc[_hardest(values)]
     figure = charts.dotted_rows(results, shown, "%{x:.1%}")
     axis = {"range": y_range([shown.to_numpy().ravel()], log=False), "tickformat": ".2~%"}
-    return figure.update_xaxes(title_text="share of the class that is right", **axis)
+    return figure.update_xaxes(title_text="accuracy on the class", **axis)
 
 
 def _hardest(values: pd.DataFrame) -> pd.Index:
