@@ -11,7 +11,8 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report import html
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
-from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, find
+from rayfed.report.panels.against import LeftOutPanel
+from rayfed.report.panels.base import FigurePanel, PageSource, Panel, RunPanel, Section, find
 from rayfed.report.read.results import Results
 
 TEMPLATES = Path(report.__file__).parent / "templates" / "panels"
@@ -92,13 +93,13 @@ def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
 def test_a_figure_of_equal_lines_is_one_sentence(tmp_path, run_writer, rows, other, folded):
     for label, losses in (("a", [2, 1]), ("b", [2, 1]), ("c", [2, 1]), ("d", [2, 1]), ("e", other)):
         run_writer(tmp_path, label, 0, rows(losses, label, left_out=losses))
-    body, panels = page_of(Results.read(tmp_path), *find())
+    panel = LeftOutPanel(PageSource.of(Results.read(tmp_path)))
+    html = panel.render()
     sentence = "Error memories of the codecs: no visible difference between a, b, c and 2 others."
-    assert (f"<details><summary>{sentence}</summary>" in body) == folded
-    assert panels["left-out"]["figure"]["data"]  # it can be opened
-    note = "a, b, c and 1 other coincide." if not folded else "a, b, c and 2 others coincide."
-    assert panels["left-out"]["figure"]["layout"]["meta"]["note"] == note
-    assert f'id="left-out-note">{note}</p>' in body
+    assert (f"<details><summary>{sentence}</summary>" in html) == folded
+    note = f"a, b, c and {'2 others' if folded else '1 other'} coincide."
+    assert panel.payload["figure"]["layout"]["meta"]["note"] == note  # it can be opened
+    assert f'id="left-out-note">{note}</p>' in html
 
 
 def test_a_section_of_ones_own_stands_before_what_was_run(tmp_path, run_writer, rows):
