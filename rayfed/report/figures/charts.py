@@ -232,7 +232,7 @@ def alike(figure: go.Figure) -> list[list[str]]:
 
 def _bars(figure: go.Figure) -> dict[str, Floats]:
     """Return the part and the length, as a share of the axis, of each bar of an algorithm."""
-    low, high = figure.layout.xaxis.range
+    low, high = figure.layout.xaxis.range or (0.0, 1.0)
     bars = [trace for trace in figure.data if trace.type == "bar"]
     found = np.concatenate([
         np.column_stack([np.full(len(bar.y), part), np.asarray(bar.x, float) / (high - low), bar.y])
@@ -246,7 +246,8 @@ def _curves(figure: go.Figure) -> dict[str, Floats]:
     """Return the finite points (n, 2) of each algorithm, as shares of their extent."""
     found: dict[str, list[Floats]] = {}
     for trace in figure.data:
-        if trace.type == "scatter" and isinstance(trace.meta, dict) and "name" in trace.meta:
+        named = isinstance(trace.meta, dict) and "name" in trace.meta
+        if named and trace.type == "scatter" and trace.x is not None and trace.y is not None:
             places = [_along(figure, trace[f"{key}axis"] or key, trace[key]) for key in "xy"]
             found.setdefault(trace.meta["name"], []).append(np.column_stack(places))
     points = {name: np.concatenate(each) for name, each in found.items()}

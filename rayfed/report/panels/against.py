@@ -60,7 +60,8 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
     """
     pair = first_pair(results)
     x, y = x or pair[0], y or pair[1]
-    table = pd.concat([path(results, name, x, y).assign(name=name) for name in results.names])
+    paths = {name: path(results, name, x, y) for name in results.names}
+    table = pd.concat([rows.assign(name=name, about=rows.index) for name, rows in paths.items()])
     if not len(table):
         raise marks.NothingToDraw(f"no run has {x} and {y} in the same rounds")
     scales = x_scales(results)
@@ -71,11 +72,13 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
         linear = (key == "x" and column in scales) or "accuracy" in column
         axes[key] = fitted(title, [table[key].to_numpy()], False if linear else None)
     hover = "{name}, {index} %{customdata}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>"
-    hover = hover.replace("{index}", str(table.index.name))
     figure = charts.lines(
-        results, table.assign(about=table.index), HEIGHT, axes["x"], axes["y"], hover, "path",
-        labels=False, hovermode="closest",
+        results, table, HEIGHT, axes["x"], axes["y"], hover, "path", labels=False,
+        hovermode="closest",
     )  # fmt: skip
+    for trace in figure.data:
+        index = paths[trace.meta["name"]].index.name
+        trace.hovertemplate = trace.hovertemplate.replace("{index}", index)
     for name, end in charts.by_name(table.groupby("name", sort=False).tail(1)):
         marker = {"size": 9, "color": algorithm_styles(results)[name].light}
         charts.dots(figure, "end", end, marker, "", of=name)

@@ -35,10 +35,10 @@ def layers(results: Results) -> go.Figure:
     values = breakdown.layers(results)
     if not len(values):
         raise NothingToDraw("no run has the drift of its layers; give evaluate.measures: [layers]")
-    drifts = values.stack().to_numpy()
-    axis = fitted("drift, in units of the layer's norm", [drifts])
+    drifts = [values[name].dropna().to_numpy() for name in values]
+    axis = fitted("drift, in units of the layer's norm", drifts)
     if axis["type"] == "linear":
-        axis["range"] = [0.0, 1.05 * drifts.max() or 1.0]
+        axis["range"] = [0.0, 1.05 * float(values.max().max()) or 1.0]
     return charts.dotted_rows(results, values, "%{x:.3~g}").update_xaxes(axis)
 
 

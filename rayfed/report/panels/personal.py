@@ -107,7 +107,7 @@ def _add_dots(figure: go.Figure, clients: pd.DataFrame, measure: str, style: Lin
 
 def _add_curves(figure: go.Figure, clients: pd.DataFrame, measure: str, style: LineStyle) -> None:
     """Add a line of clients' own models and a band of the shared one for the same clients."""
-    if clients["shared"].notna().any():
+    if np.isfinite(clients["shared"]).any():
         groups = np.array_split(clients["shared"].to_numpy(float), _GROUPS)
         quantiles = [np.nanquantile(group, (0.1, 0.5, 0.9)) for group in groups]
         bands = np.array([*quantiles, quantiles[-1]])

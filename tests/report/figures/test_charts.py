@@ -73,7 +73,8 @@ def test_of_several_lines_those_on_each_other_are_a_group():
 
 def test_lines_without_points_are_not_compared():
     assert charts.alike(drawn([np.nan] * 3)) == [["a"]]
-    assert charts.alike(canvas(200).add_bar(x=[1, 1], y=["a", "b"])) == []  # a user's own
+    own = canvas(200).add_bar(x=[1, 1], y=["a", "b"])  # a user's
+    assert charts.alike(own.add_scatter(y=[1, 2], meta={"name": "a"})) == []
 
 
 def test_dots_in_rows_are_compared_row_by_row(tmp_path, run_writer, rows):

@@ -101,3 +101,10 @@ def test_without_a_profile_there_is_no_panel(drifting):
     assert not ProfilePanel(PageSource(drifting)).applies
     with pytest.raises(ValueError, match="run the study with --profile"):
         profile(drifting)
+
+
+def test_an_algorithm_without_a_layer_leaves_the_scale_logarithmic(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([2, 1], **{"layer_drift.body": [NAN, 0.01]}))
+    run_writer(tmp_path, "b", 0, rows([2, 1], **{"layer_drift.head": [NAN, 0.5]}))
+    axis = layers(Results.read(tmp_path)).layout.xaxis
+    assert (axis.type, axis.range[1] > np.log10(0.5)) == ("log", True)
