@@ -97,9 +97,10 @@ def x_scales(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def spans_decades(columns: Sequence[Floats]) -> bool:
-    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
+    """Return whether finite data are positive and span a factor of 10, so that a log axis helps."""
     values = np.concatenate([np.empty(0), *columns])
-    return bool(len(values) and values.min() > 0 and values.max() / values.min() > _SPAN)
+    values = values[np.isfinite(values)]
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() >= _SPAN)
 
 
 def y_range(columns: Sequence[Floats], log: bool) -> list[float] | None:
@@ -134,9 +135,23 @@ def fitted(title: str, values: Sequence[Floats], log: bool | None = None) -> dic
     return axis | (log_ticks(extent) if log else {})
 
 
-def column_axis(column: Column, values: Sequence[Floats], head: str = "") -> dict[str, Any]:
-    """Return an axis around values of a column; accuracies are read between 0 and 1."""
-    return fitted(f"{head}{column.label}", values, False if "accuracy" in column.name else None)
+def log_helps(column: Column, means: Sequence[Floats]) -> bool:
+    """Return whether an axis of a column is logarithmic; accuracies are read between 0 and 1."""
+    return "accuracy" not in column.name and spans_decades(means)
+
+
+def column_axis(
+    column: Column, means: Sequence[Floats], head: str = "", spread: Sequence[Floats] = ()
+) -> dict[str, Any]:
+    """Return an axis around values of a column and their spread; `log_helps` chooses its scale."""
+    return fitted(f"{head}{column.label}", [*means, *spread], log_helps(column, means))
+
+
+def end_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[str, Any]:
+    """Return an axis of last values, or of rounds where a value ends the runs."""
+    if stopped_at(results, column) is None:
+        return column_axis(results.column(column), values, "final ")
+    return fitted(end_title(results, column), values)
 
 
 def colorbar(title: str) -> dict[str, Any]:

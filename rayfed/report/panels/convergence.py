@@ -23,7 +23,7 @@ from rayfed.report.figures.style import (
     canvas,
     fitted,
     line,
-    spans_decades,
+    log_helps,
     x_scales,
 )
 from rayfed.report.panels.base import (
@@ -135,8 +135,8 @@ def convergence(
     sound = [name for name in drawn if name not in results.failed] or list(drawn)
     apart = singles if seeds else {}
     scaled = [c for name in sound for c in apart.get(name, [drawn[name]])]
-    if log is None:  # accuracies are read between 0 and 1
-        log = "accuracy" not in y and spans_decades([drawn[name].mean for name in sound])
+    if log is None:
+        log = log_helps(results.column(y), [drawn[name].mean for name in sound])
     _set_x(figure, x, scale, end)
     spread = [part for c in scaled for part in (c.low, c.high)]
     figure.update_yaxes(fitted(results.column(y).label, spread, log))

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import marks
+from rayfed.report.figures import charts, marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
+from rayfed.report.figures.style import algorithm_styles, column_axis
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
@@ -119,21 +119,18 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     values = final_values(results, column)
     if not values:
         raise ValueError(f"no run has a last value of {column}")
-    figure = canvas(64 + _ROW * max(3, len(values)), hovermode="closest")
-    styles = algorithm_styles(results)
-    for name, ends in values.items():
-        dot = {"symbol": "circle", "size": 9, "opacity": 0.6, "color": styles[name].light}
-        stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
-        for part, x, marker in (
-            ("seeds", ends, dot | {"line": marks.NO_LINE}),
-            ("mean", ends.mean(keepdims=True), dot | stroke),
-        ):
+    figure, styles = charts.rows([*values], _ROW), algorithm_styles(results)
+    stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
+    for place, (name, ends) in enumerate(values.items()):
+        dot = {"size": 9, "opacity": 0.6, "color": styles[name].light, "line": marks.NO_LINE}
+        for part, x, marker in (("seeds", ends, dot), ("mean", [ends.mean()], dot | stroke)):
             hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
-            y = [plain(name)] * len(x)
-            marks.dots(figure, part, x, y, marker, of=name, hovertemplate=hover)
-    figure.update_xaxes(column_axis(results.column(column), list(values.values()), "final "))
-    marks.rows_down(figure, [plain(name) for name in values])
-    return figure
+            marks.dots(figure, part, x, [place] * len(x), marker, of=name, hovertemplate=hover)
+    return figure.update_xaxes(_axis(results, column, values))
+
+
+def _axis(results: Results, column: str, values: Mapping[str, Floats]) -> dict[str, Any]:
+    return column_axis(results.column(column), [*values.values()], "final ")
 
 
 def final_values(
@@ -202,8 +199,7 @@ class FinalsPanel(FigurePanel):
 
     def _column(self, column: str) -> dict[str, Any]:
         values = final_values(self.results, column, self.drawn)
-        ends = column_axis(self.results.column(column), list(values.values()), "final ")
-        axis = go.layout.XAxis(ends).to_plotly_json()
+        axis = go.layout.XAxis(_axis(self.results, column, values)).to_plotly_json()
         return {
             "axis": {"dtick": None, "tickformat": ""} | axis,  # not those of the column before
             "seeds": {name: short(ends) for name, ends in values.items()},

@@ -1,6 +1,7 @@
 """The page of a study with cases: a table, a facet a case, and figures of the chosen case."""
 
 import json
+import math
 import re
 
 import pytest
@@ -95,6 +96,18 @@ def test_the_value_against_the_level(results):
     assert (a.name, a.x.tolist(), a.y.tolist()) == ("a", [0.1, 1, 10], pytest.approx([1, 2, 4]))
     assert b.error_y.array.tolist() == pytest.approx([0.02**0.5] * 3)  # of 2.9 and 3.1
     assert not SweepPanel(PageSource(results)).applies  # the same figure once
+
+
+def test_its_axes_are_logarithmic_where_means_and_levels_span_a_factor_of_10(tmp_path, case_writer):
+    """As of the learning curves: a deviation that reaches below zero does not count."""
+    ends = {
+        alpha: {"a": values, "b": [2, 2]}
+        for alpha, values in (("0.1", [0.01, 0.3]), ("0.3", [1, 1]), ("1.0", [2, 2]))
+    }
+    layout = levels(Results.read(case_writer(tmp_path, ends)), "loss").layout
+    assert (layout.xaxis.type, layout.yaxis.type) == ("log", "log")
+    low, high = layout.yaxis.range
+    assert low < math.log10(0.155) < math.log10(2) < high
 
 
 def test_cases_that_are_no_numbers_have_no_such_figure(tmp_path, run_writer, rows):
