@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import charts, marks
-from rayfed.report.figures.clients import WORDS, clients_in_rows, tenths
+from rayfed.report.figures.clients import MEANINGS, WORDS, clients_in_rows, tenths
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
@@ -168,7 +168,8 @@ class UtilisationPanel(FigurePanel):
     @property
     def key(self) -> list[tuple[str, str]]:
         """The key of the bars: the class of each box, and its meaning."""
-        return list(_states(algorithm_shares(self.results)).items())
+        words = _states(algorithm_shares(self.results)) | {"finished": MEANINGS["finished"]}
+        return list(words.items())
 
     @property
     def colour(self) -> str:
