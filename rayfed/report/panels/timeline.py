@@ -80,19 +80,17 @@ def canvas_with_rounds(height: int, clock: RoundClock) -> go.Figure:
     """Return a canvas with the server's rounds as a strip above the plot."""
     figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
     inside = height - MARGINS
-    split = 1 - STRIP / inside
     server = {
         "domain": [1 - 18 / inside, 1], "range": [0, 1], "fixedrange": True, "anchor": "free",
         "position": 0, "showgrid": False, "zeroline": False, "showticklabels": True, "ticks": "",
         "tickvals": [0.5], "ticktext": ["server"], "ticklabelstandoff": 6,
         "tickfont": {"color": LIGHT["muted"]},
     }  # fmt: skip
-    figure.update_layout(yaxis={"domain": [0, split]}, yaxis2=server)
+    figure.update_layout(yaxis={"domain": [0, 1 - STRIP / inside]}, yaxis2=server)
     _strip(figure, clock)
-    figure.update_xaxes(title_text=clock.title, rangemode="tozero")
     # Round numbers that would have to shrink to fit are left out.
     figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
-    return figure
+    return figure.update_xaxes(title_text=clock.title, rangemode="tozero")
 
 
 def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
@@ -185,8 +183,8 @@ def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
 def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     """Draw shares of clients in bands of equal speed rank and steps of time.
 
-    The more of a band's clients are there the greyer it is; over it lies, the stronger the more,
-    the algorithm's colour for those who compute, orange for the late, red for the dropped.
+    Grey is the share of available clients. On top of it, the strength of each colour is the share
+    of clients in a state: the algorithm's colour computing, orange late, red dropped.
 
     Parameters
     ----------
@@ -222,13 +220,11 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
         customdata=np.dstack([shares["late"], shares["dropped"], away.round(3)]),
         hovertemplate=_density_hover(run, clock.unit),
     )  # fmt: skip
-    figure.layout.yaxis.update(
-        title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
-    )
+    title, whole = "clients, fastest at the top (%)", clock.end / clock.worth
+    figure.layout.yaxis.update(title_text=title, range=[100, 0], showgrid=False)
     note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
-    figure.update_layout(meta={"note": note, "whole": clock.end / clock.worth})
-    figure.update_xaxes(range=[0, clock.end / clock.worth])
-    return figure
+    figure.update_layout(meta={"note": note, "whole": whole})
+    return figure.update_xaxes(range=[0, whole])
 
 
 def _density_hover(run: RunRecord, unit: str) -> str:
@@ -270,8 +266,8 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 
     A bar reaches from the moment the server asks to the arrival of the reply, network included.
     Dark grey is a client that has answered and waits for the round to end, light grey one that is
-    there and not asked, blank one that is away. Where it was not recorded who was away, blank is
-    also a client that is not asked.
+    available and not asked, blank one that is away. Without recorded absences, blank is also a
+    client that is not asked.
 
     Parameters
     ----------
@@ -282,13 +278,18 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     seed : int
         The seed.
     most : int
-        About how many bars are drawn at most; later rounds are left out, which the note says.
+        About how many bars are drawn at most. Later rounds are left out, with a note.
 
     Returns
     -------
     Figure
-            ``layout.meta`` holds ``note`` (what was left out, empty if nothing was) and ``blank``
-        (what the blank means).
+        ``layout.meta`` holds ``note`` (the omitted rounds, empty if there are none) and ``blank``
+        (the meaning of blank).
+
+    Raises
+    ------
+    NothingToDraw
+        If the run has no record of its clients' activity.
     """
     run = results.run(name, seed)
     if not run.asked:
@@ -324,16 +325,13 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
             orientation="h", customdata=about, name=word, width=0.72,
         )  # fmt: skip
     clients_in_rows(figure, run.called(clients.index))
-    shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
-    view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
-    total = int(run.rounds["round"].max())
+    total, first = int(run.rounds["round"].max()), clock.rounds.iloc[:FIRST_ROUNDS]
+    view = float(first["end"].max()) if len(first) else 1.0
     note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
-    figure.update_xaxes(range=[0, float(view) / clock.worth])
-    whole = clock.end / clock.worth
     frame = {"color": LIGHT["ink"], "width": 1.5}  # of the client that a reader asks for
-    meta = {"note": note, "whole": whole, "first": len(shown), "last": last, "frame": frame}
-    figure.update_layout(meta=meta)
-    return figure
+    meta = {"note": note, "first": len(first), "last": last, "frame": frame}
+    meta["whole"] = clock.end / clock.worth
+    return figure.update_xaxes(range=[0, view / clock.worth]).update_layout(meta=meta)
 
 
 def _hover(part: str, unit: str) -> str:
@@ -405,12 +403,11 @@ class TimelinePanel(RunPanel):
         """The figures, and the clients of each run with their events, unless a server has these."""
         runs = self.source.runs
         most = FIRST_EVENTS // max(1, len(runs))
+        live, share = self.source.live, MOST_CLIENTS // max(1, len(runs))
         histories = [
             {
-                "events": None
-                if self.source.live
-                else _history(_first_events(run), run.asked, most),
-                "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
+                "events": None if live else _history(_first_events(run), run.asked, most),
+                "clients": _clients(with_labels(run), share),
                 "names": run.client_names,
                 "labels": list(breakdown.labels(run).columns),
             }
