@@ -19,6 +19,8 @@ MOST_ACROSS = 6
 FEWEST = 5
 """The fewest cases over which ranks are compared."""
 SIGNIFICANCE = 0.05
+SO_FAR = " so far"
+"""Ending of values of algorithms with unfinished runs."""
 
 
 def standings(results: Results, column: str) -> dict[str, Ranking]:
@@ -50,8 +52,8 @@ def pivot(results: Results, column: str) -> list[TextColumn]:
     made = [TextColumn(title, tuple(rows), places, (False,) * len(rows))]
     for head in heads:
         held = [cells[(row, head) if across else (head, row)] for row in rows]
-        texts, values, best = zip(*held, strict=True)
-        made.append(TextColumn(head, texts, values, best))
+        texts, values, best, spreads = zip(*held, strict=True)
+        made.append(TextColumn(head, texts, values, best, spreads=spreads))
     return made
 
 
@@ -68,12 +70,12 @@ def overview_table(results: Results, width: int | None = 80) -> pd.DataFrame:
     return full if fits else full.map(lambda text: text.partition(" ± ")[0])
 
 
-def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool]:
+def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool, float]:
     if name not in ranking.ends:
-        return NEVER, np.nan, False
+        return NEVER, np.nan, False, np.nan
     end = ranking.ends[name]
-    text = with_spread(end.mean, end.sd) + (" so far" if end.runs else "")
-    return text, end.mean, ranking.best == name
+    text = with_spread(end.mean, end.sd) + (SO_FAR if end.runs else "")
+    return text, end.mean, ranking.best == name, end.sd
 
 
 @dataclass(frozen=True)

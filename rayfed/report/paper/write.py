@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
+from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.yamlfile import parse_yaml
 from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import sheets
 from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
-from rayfed.report.pivot import pivot
-from rayfed.report.read.curves import first_column
+from rayfed.report.pivot import SO_FAR, pivot
+from rayfed.report.read.curves import X_AXES, Axis, first_column
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, summary, text_columns
 from rayfed.report.writing import check_own, make, replace
@@ -30,6 +33,8 @@ _SIGNS = {
     "±": r"$\pm$",
     "∞": r"$\infty$",
 }
+_LEAST, _WIDEST = 1e-3, 1e3  # smallest number, and ratio of two in a column, without powers of ten
+_PLAIN = Axis("", "")  # of columns without a unit
 _SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
@@ -41,18 +46,16 @@ def tabular(columns: Sequence[TextColumn]) -> str:
     Parameters
     ----------
     columns : sequence of TextColumn
-        As of `rayfed.report.tables.text_columns`; the best of each is bold.
+        As of `rayfed.report.tables.text_columns`; the best of each is bold. Numbers of a column
+        have one unit and equal precision.
     """
-    rows = [
-        [_cell(column.texts[place], column.best[place]) for column in columns]
-        for place in range(len(columns[0].texts))
-    ]
+    titles, cells = zip(*map(_column, columns), strict=True)
     lines = [
         rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
         r"\toprule",
-        _line([escaped(column.title) for column in columns]),
+        _line(titles),
         r"\midrule",
-        *map(_line, rows),
+        *map(_line, zip(*cells, strict=True)),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -70,8 +73,59 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda sign: _SIGNS.get(sign[0], "\\" + sign[0]), text)
 
 
-def _cell(text: str, best: bool) -> str:
-    return rf"\textbf{{{escaped(text)}}}" if best else escaped(text)
+def _column(column: TextColumn) -> tuple[str, list[str]]:
+    """Return the title of a column and its cells, in LaTeX."""
+    values, spreads = (np.array(held, float) for held in (column.values, column.spreads))
+    title, cells = escaped(column.title), [escaped(text) for text in column.texts]
+    known = np.flatnonzero(np.isfinite(values))
+    if len(known) and len(spreads):
+        unit, worth = X_AXES.get(column.clock, _PLAIN).unit(float(values[known].max()))
+        title += f" ({unit})" if unit else ""
+        numbers = _alike(values[known] / worth, spreads[known] / worth)
+        for place, number in zip(known, numbers, strict=True):
+            cells[place] = number + (SO_FAR if column.texts[place].endswith(SO_FAR) else "")
+    pairs = zip(cells, column.best, strict=True)
+    return title, [rf"\textbf{{{cell}}}" if best else cell for cell, best in pairs]
+
+
+def _alike(values: Floats, spreads: Floats) -> list[str]:
+    """Return means with their deviations (NaN if unknown) in LaTeX, with equal precision.
+
+    All have the decimals that the median deviation needs for two digits, at most those of the
+    largest mean's fourth and at least those of the smallest mean's second digit. Means that differ
+    by more than a factor of 1,000 are written as powers of ten with two decimals.
+    """
+    sizes = np.abs(values[values != 0])
+    known = spreads[np.isfinite(spreads) & (spreads > 0)]
+    pairs = list(zip(values, spreads, strict=True))
+    if not len(sizes) or not (len(known) or (values % 1).any()):
+        return [_number(*pair, 0) for pair in pairs]
+    low, high = float(sizes.min()), float(sizes.max())
+    if low < _LEAST or high > _WIDEST * low:
+        return [_power(*pair) for pair in pairs]
+    wanted = _decimals(float(np.median(known)), 2) if len(known) else _decimals(high, 3)
+    places = max(min(wanted, _decimals(high, 4)), _decimals(low, 2))
+    return [_number(*pair, places) for pair in pairs]
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return the decimals of a positive number with so many significant digits."""
+    return max(0, digits - 1 - math.floor(math.log10(value)))
+
+
+def _number(value: float, spread: float, places: int) -> str:
+    known = rf" $\pm$ {spread:,.{places}f}" if math.isfinite(spread) else ""
+    return f"{value:,.{places}f}{known}"
+
+
+def _power(value: float, spread: float) -> str:
+    """Return a number as a power of ten with two decimals."""
+    power = math.floor(math.log10(abs(value))) if value else 0
+    number = _number(value / 10.0**power, spread / 10.0**power, 2)
+    if not power:
+        return number
+    mantissa = f"({number})" if math.isfinite(spread) else number
+    return rf"{mantissa} $\cdot 10^{{{power}}}$"
 
 
 def _line(cells: Sequence[str]) -> str:
