@@ -152,14 +152,23 @@ def figures(
             "--what",
             metavar="FIGURE[:OPTION=VALUE,...]",
             help="A figure, such as convergence:x=time_s,y=accuracy or timeline:name=FedAvg,seed=1,"
-            " or table-costs or table-finals. May be repeated. Without, all that the study has.",
+            " or table-costs or table-finals. Figures joined by ' + ' are panels of one figure with"
+            " one legend. May be repeated. Without, all that the study has.",
+        ),
+    ] = None,
+    font: Annotated[
+        str | None,
+        typer.Option(
+            "--font",
+            metavar="FAMILY[:POINTS]",
+            help="The font of all figures, such as 'Times New Roman:9'; 8 pt if not given.",
         ),
     ] = None,
 ) -> None:
     """Write the figures and tables of a result folder for a paper.
 
     Figures are those of the page, always light, as PDF and SVG: FIGURE-column is 3.3 in wide, for
-    a column, and FIGURE-full 7 in, for a page; letters are 8 pt high in both, so include them
+    a column, and FIGURE-full 7 in, for a page. Texts have the same size in both, so include them
     without scaling. Tables are .tex files for the LaTeX package booktabs: table-costs (what it took
     to reach the target) and table-finals (the values in the end).
 
@@ -174,7 +183,7 @@ def figures(
         returned(folder) if out is None else nullcontext(),
         err.status("drawing; half a second a file"),
     ):
-        paths = result.save_figures(place, what or ())
+        paths = result.save_figures(place, what or (), font)
     for path in paths:
         say(str(path))
 

@@ -208,7 +208,9 @@ class RecordedResult:
 
         return figure(self._results, kind, options)
 
-    def save_figures(self, folder: str | Path, what: Iterable[str] = ()) -> list[Path]:
+    def save_figures(
+        self, folder: str | Path, what: Iterable[str] = (), font: str | None = None
+    ) -> list[Path]:
         """Write figures for a paper as PDF and SVG, and tables as LaTeX.
 
         Parameters
@@ -217,14 +219,18 @@ class RecordedResult:
             Where to; it is made.
         what : iterable of str
             Figures with their options, such as ``"convergence:x=time_s,y=loss"``, and the tables
-            ``"table-costs"`` and ``"table-finals"``. If empty: all for which the results have
+            ``"table-costs"`` and ``"table-finals"``. Figures joined by ``" + "`` are panels (a),
+            (b), ... of one figure with one legend. If empty: all for which the results have
             something.
+        font : str, optional
+            The font of all figures as ``"family:points"``, such as ``"Times New Roman:9"``. If
+            None: a sans-serif of 8 pt.
 
         Returns
         -------
         list of Path
-            The files: of each figure ``<figure>-column``, 3.3 in wide, and ``<figure>-full``, 7 in,
-            with letters of 8 pt; of each table a ``tabular`` for the package booktabs.
+            The files: of each figure ``<figure>-column``, 3.3 in wide, and ``<figure>-full``, 7 in;
+            of each table a ``tabular`` for the package booktabs.
 
         Raises
         ------
@@ -237,9 +243,11 @@ class RecordedResult:
         --------
         >>> result.save_figures("paper", ["convergence:x=time_s", "table-costs"])  # doctest: +SKIP
         """
+        from rayfed.report.paper.sheets import DEFAULT, Font
         from rayfed.report.paper.write import write
 
-        return write(self._results, Path(folder), what)
+        drawn_in = DEFAULT if font is None else Font.parse(font)
+        return write(self._results, Path(folder), what, drawn_in)
 
     def export_runs(self, to: str, folder: str | Path | None = None, run: str | None = None) -> str:
         """Write the records of the runs for another tool.

@@ -21,7 +21,7 @@ PATTERNS = {"late": "/", "dropped": "x", "unfinished": ".", "communicating": "|"
 TENTHS = [str(k) for k in range(1, 11)]
 WORDS = {
     "computing": "computing",
-    "communicating": "communicating",
+    "communicating": "transfer",
     "finished": "waiting",
     "idle": "not asked",
     "away": "away",

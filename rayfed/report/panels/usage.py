@@ -132,7 +132,7 @@ def _states(shares: pd.DataFrame) -> dict[str, str]:
     """Return the recorded states and their names."""
     if shares["away"].notna().any():
         return WORDS
-    return {s: WORDS[s] for s in STATES[:-1]} | {"idle": f"{WORDS['idle']}, or away"}
+    return {s: WORDS[s] for s in STATES[:-1]} | {"idle": f"{WORDS['idle']} or away"}
 
 
 def _add_states(figure: go.Figure, shares: pd.DataFrame, colours: Any, of: str = "") -> None:

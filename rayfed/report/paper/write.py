@@ -7,17 +7,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import yaml
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.yamlfile import parse_yaml
+from rayfed.report.figures.facets import is_panel, side_by_side
 from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import sheets
-from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
+from rayfed.report.paper.sheets import DEFAULT, WIDTHS_IN, Font, Sheet, laid_out
 from rayfed.report.pivot import SO_FAR, pivot
 from rayfed.report.read.curves import X_AXES, Axis, first_column
 from rayfed.report.read.results import Results
@@ -183,7 +186,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path]:
+def write(
+    results: Results, folder: Path, what: Iterable[str] = (), font: Font = DEFAULT
+) -> list[Path]:
     """Write figures as PDF and SVG in two widths, and tables as LaTeX.
 
     Parameters
@@ -193,8 +198,10 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     folder : Path
         Where to; it is made.
     what : iterable of str
-        Figures and tables, see `PaperItem.parse`. If empty: all for which the results have
-        something.
+        Figures and tables, see `PaperItem.parse`. Figures joined by " + " are panels of one. If
+        empty: all for which the results have something.
+    font : Font
+        The font of all figures.
 
     Returns
     -------
@@ -208,16 +215,16 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     RayfedError
         If a library or a browser is missing, or files cannot be written.
     """
-    asked = [PaperItem.parse(text) for text in what]
-    wanted = asked or [*_every(results)]
+    asked = [tuple(map(PaperItem.parse, text.split(" + "))) for text in what]
+    wanted = asked or [(item,) for item in _every(results)]
     tables: dict[Path, str] = {}
     drawn: list[tuple[Sheet, Path]] = []
-    for each in wanted:
+    for items in wanted:
         try:
-            if each.kind in TABLES:
-                tables[folder / f"{each.stem}.tex"] = tabular(_columns(results, each))
+            if len(items) == 1 and items[0].kind in TABLES:
+                tables[folder / f"{items[0].stem}.tex"] = tabular(_columns(results, items[0]))
             else:
-                drawn += _sheets(results, each, folder)
+                drawn += _sheets(results, items, folder, font)
         except ScenarioError:
             if asked:
                 raise
@@ -256,15 +263,35 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     return [names, *selected]
 
 
-def _sheets(results: Results, wanted: PaperItem, folder: Path) -> list[tuple[Sheet, Path]]:
-    """Return a figure in every width, with a path for every format."""
-    drawn = figure(results, wanted.kind, wanted.options)
-    if not drawn.data:
-        note = (drawn.layout.meta or {}).get("note") or "there is nothing to draw"
-        raise ScenarioError(wanted.kind, note)
-    made = {size: laid_out(drawn, size) for size in WIDTHS_IN}
+def _sheets(
+    results: Results, items: Sequence[PaperItem], folder: Path, font: Font
+) -> list[tuple[Sheet, Path]]:
+    """Return a figure, or several as panels of one, in every width with a path for every format."""
+    drawn = [_drawn(results, item, len(items) > 1) for item in items]
+    heads = [
+        f"({letter}) {item.options.get('case', '')}".rstrip()
+        for letter, item in zip(ascii_lowercase, items, strict=False)
+    ]
+    panels = dict(zip(heads, drawn, strict=True))
+    whole = side_by_side(panels) if len(drawn) > 1 else drawn[0]
+    made = {size: laid_out(whole, size, font) for size in WIDTHS_IN}
+    stem = "+".join(item.stem for item in items)
     return [
-        (sheet, folder / f"{wanted.stem}-{size}.{suffix}")
+        (sheet, folder / f"{stem}-{size}.{suffix}")
         for size, sheet in made.items()
         for suffix in sheets.FORMATS
     ]
+
+
+def _drawn(results: Results, item: PaperItem, panel: bool) -> go.Figure:
+    """Return a figure with something to see."""
+    if panel and item.kind in TABLES:
+        raise ScenarioError(item.kind, "a table is no panel of a figure; write it by itself")
+    drawn = figure(results, item.kind, item.options)
+    if not drawn.data:
+        note = (drawn.layout.meta or {}).get("note") or "there is nothing to draw"
+        raise ScenarioError(item.kind, note)
+    if panel and not is_panel(drawn):
+        text = "is no panel: it has several axes or a colour scale; write it by itself"
+        raise ScenarioError(item.kind, text)
+    return drawn

@@ -10,7 +10,7 @@ import pytest
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.gallery import figure
 from rayfed.report.paper import sheets
-from rayfed.report.paper.sheets import laid_out
+from rayfed.report.paper.sheets import Font, laid_out
 from rayfed.report.paper.write import PaperItem, tabular, write
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn
@@ -57,6 +57,38 @@ def test_tables_divide_costs_and_final_values(results, tmp_path, drawn):
     assert head.startswith("algorithm & rounds to loss 0.1 & kept from round & simulated time")
     head = finals.read_text().splitlines()[2]
     assert head == r"algorithm & final loss & final accuracy \\"
+
+
+def test_figures_may_be_panels_of_one_with_one_legend(results, tmp_path, drawn):
+    (path, *_) = write(results, tmp_path, ["convergence:x=time_s + round_times"])
+    assert path.name == "convergence-time_s+round_times-column.pdf"
+    made = {place.stem: sheet.figure for sheet, place in drawn}
+    for whole in made.values():
+        assert {trace.xaxis for trace in whole.data} == {"x", "x2"}
+        assert [trace.name for trace in whole.data if trace.showlegend] == list(results.names)
+        headings = [note.text for note in whole.layout.annotations if note.name == "facet"]
+        assert headings == ["(a)", "(b)"]
+    assert len({made[path.stem].layout[axis].domain for axis in ("xaxis", "xaxis2")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("convergence + timeline", "timeline: is no panel: it has several axes or a colour scale"),
+        ("table-costs + convergence", "table-costs: a table is no panel of a figure"),
+        ("convergence + nothing", "unknown figure or table 'nothing'"),
+    ],
+)
+def test_what_cannot_be_a_panel_is_refused(results, tmp_path, drawn, what, problem):
+    with pytest.raises(ScenarioError, match=f"^{problem}"):
+        write(results, tmp_path, [what])
+    assert not drawn
+
+
+def test_all_figures_have_the_one_font(results, tmp_path, drawn):
+    write(results, tmp_path, ["convergence", "timeline", "finals"], Font.parse("Times:9"))
+    assert {sheet.figure.layout.font.family.partition(",")[0] for sheet, _ in drawn} == {"Times"}
+    assert [sheet.scale for sheet, _ in drawn] == pytest.approx([9 / 13 * 96 / 72] * 12)
 
 
 def test_options_of_a_figure_are_values_of_yaml():
