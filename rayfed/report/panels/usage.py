@@ -367,7 +367,8 @@ def round_times(results: Results) -> go.Figure:
     what = "round or update" if results.asynchronous else "round"
     title = f"time of a {what} ({scaled['unit']})"
     hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
-    return charts.steps(results, values, log, hover, title, "them")
+    of = "rounds and updates" if results.asynchronous else "rounds"
+    return charts.steps(results, values, log, hover, title, of)
 
 
 def staleness(results: Results) -> go.Figure:
