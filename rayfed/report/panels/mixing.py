@@ -23,7 +23,7 @@ from rayfed.report.figures.style import (
     log_ticks,
 )  # fmt: skip
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.phrases import goal, joined, quoted
+from rayfed.report.panels.phrases import listed, quoted
 from rayfed.report.read import units
 from rayfed.report.read.curves import crossing, history, stopped_at, y_columns
 from rayfed.report.read.results import Results, RunRecord
@@ -308,40 +308,6 @@ def _add_dots(
     )  # fmt: skip
 
 
-def title(walks: Mixing) -> str:
-    """Return the factor on rounds for a walk with twice the mixing time."""
-    aim = goal(walks.column, walks.goal)
-    if len(walks.powers) > 1:
-        clauses = [
-            f"{_factor(power)} as many with {quoted(series)} (power {_interval(power)})"
-            for series, power in walks.powers.items()
-        ]
-        text = f"For a walk that takes twice as long to mix the rounds to {aim} are "
-        return text + joined(clauses) + _missed(walks)
-    (power,) = walks.powers.values()
-    if power.low <= 0 <= power.high:
-        text = f"Whether a walk that mixes more slowly needs more rounds to {aim} is not clear"
-    else:
-        text = f"A walk that takes twice as long to mix needs {_factor(power)} the rounds to {aim}"
-        text += ", all else alike"
-    return f"{text}: they go with 1/(1 - λ₂) to the power {_interval(power)}{_missed(walks)}"
-
-
-def _factor(power: Power) -> str:
-    return f"{units.number(2**power.value, 2)} times"
-
-
-def _interval(power: Power) -> str:
-    """Return a power and its interval, to hundredths."""
-    value, low, high = (units.number(round(v, 2)) for v in (power.value, power.low, power.high))
-    return f"{value}, between {low} and {high}"
-
-
-def _missed(walks: Mixing) -> str:
-    missed = int((~walks.points["reached"]).sum())
-    return f"; {missed} of {len(walks.points)} points did not reach it" if missed else ""
-
-
 class MixingPanel(FigurePanel):
     """A dot for each walk that was tried, and the power law through them."""
 
@@ -349,6 +315,7 @@ class MixingPanel(FigurePanel):
     section = Section.SETTINGS
     rank = 10
     draws = (mixing,)
+    heading = "Rounds against the relaxation time of the walk"
     by_case = False
 
     @cached_property
@@ -356,9 +323,15 @@ class MixingPanel(FigurePanel):
         """The walks with their rounds."""
         return find(self.results)
 
-    def title(self) -> str:
-        """Return the factor on rounds for a walk with twice the mixing time."""
-        return title(self.mixing)
+    @property
+    def powers(self) -> str:
+        """The power of the relaxation time for each algorithm, with its interval."""
+        return listed(
+            [
+                f"{power.value:.2f} for {quoted(series)} ({power.low:.2f} to {power.high:.2f})"
+                for series, power in self.mixing.powers.items()
+            ]
+        )
 
     def figure(self) -> go.Figure:
         """Return `figures.mixing`."""

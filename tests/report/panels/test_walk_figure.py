@@ -229,19 +229,16 @@ def test_eigenvalues_follow_the_graphs(results):
     assert part(figure, "lambda_2").y.tolist() == [0.5, 0.8, 0.5, 0.8]
 
 
-def test_what_one_sees_in_words(results):
-    (run,) = results(law=[[0.2, 0.3, 0.3, 0.2]], lambda_2=[0.1]).runs_found
-    assert panel.title(run) == (
-        "In 4 rounds the server of b visited 3 of 4 clients, and 5 took part in a round on average"
-    )
+def test_notes_have_the_distance_to_the_long_run_and_the_memory_of_the_walk(results):
+    found = results(law=[[0.2, 0.3, 0.3, 0.2]], lambda_2=[0.1])
+    (run,) = found.runs_found
     # 0.5 + 0.25 + 0.25 + 0 against 0.3 + 0.3 + 0.2 + 0.2: a quarter lies elsewhere
-    assert panel.visits_title(run) == (
-        "Client 1 was visited most, twice, client 3 never; "
-        "25 % of the visits would lie elsewhere in the long run"
-    )
-    assert panel.eigenvalues_title(run) == (
-        "The walk forgets nine tenths of where it was in 1 move: its second eigenvalue is 0.1"
-    )
+    note = visits(found, "b", 0).layout.meta["note"]
+    assert note == "Distance to the long-run law (total variation): 0.25."
+    memory = "Second eigenvalue 0.1. After 1 move a tenth of its start's influence remains."
+    assert panel.eigenvalues_note(run) == memory
+    notes = panel.WalkPanel(PageSource(found)).payload["walks"][0]["notes"]
+    assert notes == {"walk": "", "visits": note, "eigenvalues": memory}
 
 
 def test_the_page_asks_where_the_server_walked_only_where_one_did(results, tmp_path):

@@ -112,12 +112,11 @@ page.add("walk", ({ walks: runs, shared }) => {
     if (turn === mine) stop();
   }
 
-  // What stays while the slider moves: the titles, the visits and the second eigenvalues.
+  // The visits and the second eigenvalues stay while the slider moves.
   function choose(index) {
     stop();
     chosen = Number(index);
     const one = walks[chosen];
-    for (const [id, text] of Object.entries(one.titles)) page.say(`${id}-title`, text);
     $("walk-asked").style.borderColor = `var(--a${one.place})`;
     at = one.steps.round.length - 1;
     return draw();
