@@ -180,11 +180,8 @@ class FinalsPanel(FigurePanel):
     def how(self) -> str:
         """Caption of the figure."""
         every, drawn = len(self.results.names), len(self.drawn)
-        left = f" Of {every} algorithms the best {drawn} are drawn." if drawn < every else ""
-        return (
-            "A dot for each seed of what is chosen to be shown above, and a stroke at their "
-            f"mean.{left}"
-        )
+        left = f" The best {drawn} of {every} algorithms are drawn." if drawn < every else ""
+        return f"Dots show the last value of each seed, strokes the mean over seeds.{left}"
 
     @cached_property
     def drawn(self) -> tuple[str, ...]:

@@ -39,7 +39,9 @@ from rayfed.report.read.sweeps import SweptPoints
 HEIGHT = 360
 _BESIDE_TABLE = 280
 _CELL, _ROW = 44, 26  # pixels of a row of cells, and of dots
-SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
+SENSITIVITY = (
+    "Effect of each key with the other at its best value: a dot for each value of the key."
+)
 
 
 def sweep_line(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
