@@ -539,12 +539,15 @@ def test_the_walk_plays_and_pauses(page):
 
 
 def test_another_walk_is_chosen(page):
-    assert "fedavg" in title(page, "walk")
+    note = "document.getElementById('eigenvalues-note').textContent"
+    assert page.execute_script(f"return {note}").startswith("Second eigenvalue ")
+    colour = "document.getElementById('walk-asked').style.borderColor"
+    first = page.execute_script(f"return {colour}")
     lines = "document.getElementById('eigenvalues').data?.length"
     assert not page.execute_script(f"return {lines}")
     press(page, "[data-walk='1']")
-    assert "FedExP" in title(page, "walk")
     wait(page, f"{lines} === 1")
+    assert page.execute_script(f"return {colour}") != first
 
 
 def test_own_models_are_those_of_the_chosen_algorithm(page, results):
