@@ -110,7 +110,7 @@ def test_a_point_that_did_not_get_there_is_counted_by_no_line(walked, tmp_path, 
     assert missed[["walk", "rounds"]].to_numpy().tolist() == [["grid", 20]]
     assert found.powers["A"].value == pytest.approx(0.5)
     caption = MixingPanel(PageSource(Results.read(tmp_path))).render()
-    assert "Open triangles ended before they reached the goal" in caption
+    assert "Open triangles did not reach the target" in caption
 
 
 def test_a_point_is_reached_by_all_of_its_seeds_or_not(walked, tmp_path):
@@ -147,7 +147,7 @@ def test_whether_rounds_grow_can_stay_unclear(walked):
 def test_the_page_shows_it_where_runs_end_at_a_goal(walked):
     shown = page(walked())
     assert QUESTION in shown
-    assert "Power of the relaxation time,\nwith its 95 % confidence interval: 0.50 for A" in shown
+    assert "with its 95 % confidence interval, is 0.50 for A (0.50 to 0.50)." in shown
     assert "Open triangles" not in shown
 
 
