@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
-from rayfed.report.figures import charts, marks
+from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
-from rayfed.report.figures.style import algorithm_styles, column_axis
+from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
@@ -25,7 +25,7 @@ MOST_ROWS = 12
 """Rows that are shown; of more, the best so many come first and all others are folded."""
 MOST = 30
 """Rows of a figure; of more algorithms the worst are left out."""
-_ROW = 26  # pixels
+_ROW, _MARGINS = 26, 64  # pixels
 
 
 class CostsPanel(Panel):
@@ -119,13 +119,16 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     values = final_values(results, column)
     if not values:
         raise ValueError(f"no run has a last value of {column}")
-    figure, styles = charts.rows([*values], _ROW), algorithm_styles(results)
+    figure = canvas(_MARGINS + _ROW * len(values), hovermode="closest")
+    marks.rows_down(figure, list(map(plain, values)))
+    styles = algorithm_styles(results)
     stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
-    for place, (name, ends) in enumerate(values.items()):
+    for name, ends in values.items():
         dot = {"size": 9, "opacity": 0.6, "color": styles[name].light, "line": marks.NO_LINE}
         for part, x, marker in (("seeds", ends, dot), ("mean", [ends.mean()], dot | stroke)):
             hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
-            marks.dots(figure, part, x, [place] * len(x), marker, of=name, hovertemplate=hover)
+            row = [plain(name)] * len(x)
+            marks.dots(figure, part, x, row, marker, of=name, hovertemplate=hover)
     return figure.update_xaxes(_axis(results, column, values))
 
 
