@@ -138,12 +138,12 @@ def test_twelve_algorithms(tmp_path, study_writer):
     assert {run["name"] for run in runs} == set(labels)
     assert len(runs) == 24  # two of three seeds each
     assert len(page) < 9_000_000
-    assert "The clients of 24 of 36 runs are on this page" in visible(page)
+    assert "This page has the clients of 24 of 36 runs" in visible(page)
 
 
 def test_a_study_is_shown_whole_where_it_can_be(tmp_path, study_writer):
     text = visible(report.write(study_writer(tmp_path, seeds=1, rounds=5)).read_text("utf-8"))
-    assert "runs are on this page" not in text
+    assert "This page has the clients" not in text
     assert "rounds are drawn" not in text
 
 
