@@ -63,7 +63,7 @@ class CostsPanel(Panel):
 
     @cached_property
     def _order(self) -> list[int]:
-        """The places of the rows; of many those first that kept the target, or ended best."""
+        """The places of the rows; of many first those that held the target, or ended best."""
         names, y = self.columns[0].texts, self.source.y
         if not self.folded:
             return [*range(len(names))]

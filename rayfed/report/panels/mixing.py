@@ -34,7 +34,7 @@ _OF_WALK = ("topology.", "participation.select.rule.", "select.rule.")
 _SPAN = 1.5  # smallest ratio of the relaxation times on one line
 _CONFIDENCE = 0.95
 HEIGHT = 400
-_TEXTS = 12  # most dots beside which their walk can be written
+_TEXTS = 12  # most dots next to which their walk can be written
 _ROOM = 96  # pixels at the right for the names of lines
 
 
@@ -125,19 +125,19 @@ def fit(points: pd.DataFrame) -> Power | None:
         None unless a group has different walks and a degree of freedom is left for the error.
     """
     spans = points.groupby("group")["relaxation"].agg(lambda x: x.max() / x.min())
-    kept = points[points["group"].isin(spans.index[spans >= _SPAN])]
-    free = len(kept) - kept["group"].nunique() - 1
+    fitted = points[points["group"].isin(spans.index[spans >= _SPAN])]
+    free = len(fitted) - fitted["group"].nunique() - 1
     if free < 1:
         return None
     from scipy.stats import t  # imported late: scipy.stats is slow to import
 
-    logs = kept[["relaxation", "rounds"]].transform(np.log)
-    means = logs.groupby(kept["group"]).transform("mean")
+    logs = fitted[["relaxation", "rounds"]].transform(np.log)
+    means = logs.groupby(fitted["group"]).transform("mean")
     x, y = (logs - means).to_numpy().T
     power = float(x @ y / (x @ x))
     error = float(np.sqrt(np.sum((y - power * x) ** 2) / free / (x @ x)))
     reach = float(t.ppf((1 + _CONFIDENCE) / 2, free)) * error
-    bases = (means["rounds"] - power * means["relaxation"]).groupby(kept["group"]).first()
+    bases = (means["rounds"] - power * means["relaxation"]).groupby(fitted["group"]).first()
     rounds = {str(group): float(np.exp(base)) for group, base in bases.items()}
     return Power(power, power - reach, power + reach, rounds)
 
@@ -220,7 +220,7 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     results : Results
         A result folder.
     column : str, optional
-        What ends the runs. If None: the first of the rounds' columns that tells.
+        What ends the runs. If None: the first of the rounds' columns that shows it.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     Raises
     ------
     NothingToDraw
-        If nothing tells what mixing costs; see `find`.
+        If the study does not show the cost of mixing; see `find`.
     """
     return _drawn(results, find(results, column))
 
@@ -255,7 +255,7 @@ def _drawn(results: Results, walks: Mixing) -> go.Figure:
 
 
 def _extent(values: pd.Series) -> list[float]:
-    """Return the range of a log axis, with room for texts beside the outermost dots."""
+    """Return the range of a log axis, with room for texts next to the outermost dots."""
     low, high = (float(np.log10(end)) for end in (values.min(), values.max()))
     margin = 0.1 * (high - low) or 0.1
     return [low - 2 * margin, high + margin]

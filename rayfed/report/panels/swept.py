@@ -88,14 +88,14 @@ def sweep_map(
     Returns
     -------
     Figure
-        Cells of which every run failed say so; cells that were not run are empty.
+        Cells without a successful run are marked "failed"; cells without a run are empty.
     """
     rows = sweep.values(results, column)
     rows = rows[rows["series"] == series]
     across, down = sweep.keys
     cells = rows.pivot_table("value", down, across, dropna=False, aggfunc="mean")
     z = cells.to_numpy(float)
-    texts = np.reshape(units.telling(z.ravel().tolist()), z.shape)  # they tell the cells apart
+    texts = np.reshape(units.telling(z.ravel().tolist()), z.shape)  # with enough digits to differ
     low, high, log = scale
     figure = canvas(max(220, _CELL * len(cells) + 64), hovermode="closest")
     marks.mark(
@@ -296,7 +296,7 @@ class SweepPanel(_ColumnsPanel):
 
 
 def levels(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the last values of all algorithms against the number that tells the cases apart.
+    """Draw the last values of all algorithms against the number by which the cases differ.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def levels(results: Results, column: str | None = None) -> go.Figure:
 
 
 def level_of(results: Results) -> tuple[str, dict[str, float]]:
-    """Return the number that tells cases apart: its title, and its value in each case.
+    """Return the number by which cases differ: its title, and its value in each case.
 
     Raises
     ------
@@ -342,11 +342,11 @@ def level_of(results: Results) -> tuple[str, dict[str, float]]:
         level = {results.case_of[n]: float(v) for n, v in zip(names, values, strict=True)}
         if len(set(level.values())) == len(results.cases):
             return swept.titles[0], level
-    raise NothingToDraw("the cases of this study are not told apart by one number")
+    raise NothingToDraw("the cases of this study do not differ by one number alone")
 
 
 def critical_difference(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the mean ranks of algorithms over cases, and which are level; see `pivot.Ranks`.
+    """Draw the mean ranks of algorithms over cases and their differences; see `pivot.Ranks`.
 
     Parameters
     ----------
@@ -373,8 +373,9 @@ def critical_difference(results: Results, column: str | None = None) -> go.Figur
     figure = charts.rows([*names, *[""] * len(found.groups)], _ROW)
     for place, group in enumerate(found.groups, len(names)):
         ends = [found.means[group[0]], found.means[group[-1]]]
+        hover = f"no significant difference: {', '.join(map(plain, group))}"
         heavy = {"color": LIGHT["muted"], "width": 5}
-        marks.lines(figure, "level", ends, [place] * 2, heavy, f"level: {', '.join(group)}")
+        marks.lines(figure, "level", ends, [place] * 2, heavy, hover)
     for place, (name, rank) in enumerate(found.means.items()):
         dot = {"size": 10, "color": styles[name].light}
         marks.dots(figure, "rank", [rank], [place], dot, f"{plain(name)}: %{{x:.3~g}}", of=name)
@@ -417,7 +418,7 @@ class CasesPanel(_ColumnsPanel):
 
     @cached_property
     def _lines(self) -> dict[str, str]:
-        """A name of each algorithm in the table, for the line beside it."""
+        """A name of each algorithm in the table, for the line next to it."""
         parts = [source.results for source in self.source.parts]
         return {part.families.get(name, name): name for part in parts for name in part.names}
 

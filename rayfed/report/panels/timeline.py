@@ -378,9 +378,9 @@ def _history(events: pd.DataFrame, of: int, most: int) -> dict[str, Any]:
 
 def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
     step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
-    kept = clients.iloc[step]
-    columns = {str(name): short(kept[name]) for name in kept.columns}
-    return {"client": kept.index.tolist()} | columns
+    shown = clients.iloc[step]
+    columns = {str(name): short(shown[name]) for name in shown.columns}
+    return {"client": shown.index.tolist()} | columns
 
 
 class TimelinePanel(RunPanel):

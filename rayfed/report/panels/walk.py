@@ -51,7 +51,7 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> Steps | None:
     Returns
     -------
     dict or None
-        None where clients have no models of their own beside a global one. ``round`` (E,): rounds
+        None where clients have no models of their own besides a global one. ``round`` (E,): rounds
         of evaluations; ``distance`` (E, K) of the clients of `steps`, None where not evaluated;
         ``newest``: for each step the newest evaluation at or before it; ``since`` (K,): the round
         in which each client was asked first, None if never; ``top``: the largest distance that any
@@ -223,7 +223,7 @@ def walk_canvas(
         low, high = min(map(min, steps[axis])), max(map(max, steps[axis]))
         margin = 0.06 * (high - low) or 1.0
         settings = {"range": [low - margin, high + margin], "showgrid": metres}
-        settings["constrain"] = "domain"  # one scale for both, and no empty ground beside them
+        settings["constrain"] = "domain"  # one scale for both, and no empty ground next to them
         settings |= {"title_text": f"{axis} (m)"} if metres else {"showticklabels": False}
         figure.update_layout({f"{axis}axis": settings})
     figure.update_yaxes(scaleanchor="x", scaleratio=1)
@@ -284,15 +284,16 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure = canvas(300, hovermode="closest", bargap=0.25)
     known = bool(shown["law"].notna().any())
     long = ", in the long run %{customdata[2]:.3~g} %" if known else ""
-    few, told = len(shown) <= NAMED, (shown["visits"], 100 * shown["law"])
+    few, columns = len(shown) <= NAMED, (shown["visits"], 100 * shown["law"])
     hover = f"client %{{customdata[0]}}<br>visited %{{customdata[1]}} times, %{{y:.3~g}} %{long}"
-    rows, colour = zip(run.called(shown.index), *told, strict=True), algorithm_styles(results)[name]
+    rows = zip(run.called(shown.index), *columns, strict=True)
+    colour = algorithm_styles(results)[name]
     y = 100 * shown["share"]
     marks.bars(figure, "visits", at, y, colour.light, hover, customdata=list(rows))
     if known:
         steps = {"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"}
         dot = {"color": LIGHT["ink"], "size": 5 if few else 1}
-        marks.lines(figure, "law", at, told[1], steps, mode="lines+markers", marker=dot)
+        marks.lines(figure, "law", at, columns[1], steps, mode="lines+markers", marker=dot)
     names = run.called(shown.index)
     clients_across(figure, names, "client, the likeliest in the long run first")
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
@@ -519,7 +520,7 @@ class WalkPanel(Panel):
     def payload(self) -> dict[str, Any]:
         """The ``walks``, and their common part ``shared``, once.
 
-        The ``path`` of a walk is a place among ``shared["paths"]``; each step of a path says as
+        The ``path`` of a walk is a place among ``shared["paths"]``; each step of a path has as
         places which of the ``links`` (a flat list of pairs) there are and at which of the ``spots``
         (x and y) clients are.
         """
