@@ -1,6 +1,5 @@
 """How panels get onto the page: found in their folder, in sections, with what they need."""
 
-import json
 import re
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
 from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, find
 from rayfed.report.read.results import Results
+from tests.fakes.pages import body_of, data_of
 
 TEMPLATES = Path(report.__file__).parent / "templates" / "panels"
 SCRIPTS = Path(report.__file__).parent / "assets" / "panels"
@@ -70,8 +70,7 @@ class Words(Panel):
 
 def page_of(results, *panels):
     text = report.page(results, panels=panels)
-    body, _, rest = text.partition('<script type="application/json" id="data">')
-    return body, json.loads(rest.partition("</script>")[0])["panels"]
+    return body_of(text), data_of(text)["panels"]
 
 
 def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
@@ -138,8 +137,13 @@ def test_the_ids_of_the_page_are_of_one_element_each(tmp_path, study_writer):
 def test_panels_with_nothing_to_show_are_left_out(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([2, 1]))
     text = report.page(Results.read(tmp_path))
-    shown = json.loads(text.partition('id="data">')[2].partition("</script>")[0])["panels"]
-    assert set(shown) == {"headline", "convergence", "costs", "endings", "settings"}
+    assert set(data_of(text)["panels"]) == {
+        "headline",
+        "convergence",
+        "costs",
+        "endings",
+        "settings",
+    }
 
 
 def test_an_unknown_name_in_a_template_is_an_error():
