@@ -1,8 +1,10 @@
 """How panels get onto the page: found in their folder, in sections, with what they need."""
 
 import re
+from base64 import b64decode
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
@@ -10,7 +12,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report import html
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
-from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, find
+from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, figure_json, find
 from rayfed.report.read.results import Results
 from tests.fakes.pages import body_of, data_of
 
@@ -144,6 +146,18 @@ def test_panels_with_nothing_to_show_are_left_out(tmp_path, run_writer, rows):
         "endings",
         "settings",
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([0.1, 2**24], "f4"), ([0.1, 2**24 + 1], "f8"), ([np.nan, -np.inf], "f4"), ([1e300], "f8")],
+)
+def test_figures_hold_single_precision_where_no_client_is_mistaken_for_another(values, dtype):
+    figure = canvas(99).add_scatter(x=np.array(values))
+    packed = figure_json(figure)["data"][0]["x"]
+    assert packed["dtype"] == dtype
+    held = np.frombuffer(b64decode(packed["bdata"]), dtype)
+    assert held == pytest.approx(np.array(values), rel=1e-7, nan_ok=True)
 
 
 def test_an_unknown_name_in_a_template_is_an_error():
