@@ -1,4 +1,4 @@
-"""The page: one self-contained file made from a result folder alone."""
+"""Page of a study in one self-contained file."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def page_of(
     opening: str = "",
     more: Sequence[tuple[str, list[Markup]]] = (),
 ) -> str:
-    """Return a page with the panels that apply; `tell` receives the progress.
+    """Return a page with the panels that apply; `progress` is as for `write`.
 
     `opening` is the fragment of the page's address, with the reader's choices, if it has none;
     `more` are sections, as `sections` returns them, after those of the panels.
@@ -178,7 +178,7 @@ def content(
 
 
 def _lacks_choice(panels: Sequence[Panel]) -> bool:
-    """Return whether some show a chosen run, without the panel where the reader chooses it."""
+    """Return whether some show a chosen run, without the panel with its choice."""
     named = any(panel.name == "timeline" for panel in panels)
     return not named and any(isinstance(panel, RunPanel) for panel in panels)
 
@@ -246,7 +246,7 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
     Returns
     -------
     dict
-        What all panels share (``names`` of the algorithms, the ``runs`` to choose from, the
+        Shared data (``names`` of the algorithms, the ``runs`` to choose from, the
         ``view`` that is shown first, colours) and what each of the ``panels`` needs, by its name.
     """
     results = source.results

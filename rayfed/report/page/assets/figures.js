@@ -125,7 +125,7 @@ const figures = (() => {
     if (src) await loaded;
   }
 
-  // Lets go of what listens to figures that stay while their panels are made anew.
+  // Removes the listeners of figures that stay while their panels are made anew.
   function forget() {
     listeners.clear();
     for (const place of document.querySelectorAll(".js-plotly-plot")) {

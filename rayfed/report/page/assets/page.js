@@ -1,4 +1,4 @@
-// The page: what all panels share, and each panel by its name.
+// The page: the shared view, and each panel by its name.
 //
 // A script of a panel calls page.add(name, make). make(payload) returns an object with draw(), and
 // where needed choices {kind: (value) => ...} of its buttons, listen(), and changed(what), which is
@@ -26,10 +26,10 @@ const page = (() => {
     if (place) place.textContent = text ?? "";
   }
 
-  // What a payload holds of the case that is chosen, where it is one for each case.
+  // The payload of the chosen case, if it has one for each case.
   const ofCase = (payload) => (payload?.cases ? payload.cases[view.case] : payload);
 
-  // What the convergence figure draws, for each case or of the whole.
+  // The data of the convergence figure, for each case or the whole.
   const parts = () => data.panels.convergence?.parts ?? [];
 
   // Writes the view into the address.
@@ -125,7 +125,7 @@ const page = (() => {
     return changed("hidden");
   }
 
-  // Takes the view from the address; the buttons say what is shown.
+  // Reads the view from the address and presses its buttons.
   function restore() {
     const given = address.given();
     Object.assign(view, address.read(data, given));
@@ -194,7 +194,7 @@ const page = (() => {
     document.body.dataset.ready = "true";
   }
 
-  // Draws other results in place of those that are shown; what the reader chose is in the address.
+  // Draws other results in place of the shown ones; the reader's choices are in the address.
   async function renew(fresh) {
     await begun;
     Object.assign(data, fresh);

@@ -112,7 +112,7 @@ page.add("walk", ({ walks: runs, shared }) => {
     if (turn === own) stop();
   }
 
-  // What stays while the slider moves: the titles, the visits and the second eigenvalues.
+  // Draws the parts that do not follow the slider: titles, visits and second eigenvalues.
   function choose(index) {
     stop();
     chosen = Number(index);
