@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -565,7 +566,17 @@ def short_columns(
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:
-    """Return a Plotly figure as plain values; Plotly packs its arrays."""
-    values: dict[str, Any] = json.loads(figure.to_json())
+    """Return a Plotly figure as plain values; Plotly packs its arrays, here in single precision."""
+    values: dict[str, Any] = json.loads(figure.to_json(), object_hook=_single)
     values["layout"].pop("template", None)
     return values
+
+
+def _single(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed array in single precision if that has all integers of its range."""
+    if values.get("dtype") != "f8":
+        return values
+    numbers = np.frombuffer(b64decode(values["bdata"]))
+    if np.max(np.abs(numbers), initial=0.0, where=np.isfinite(numbers)) > 2**24:
+        return values
+    return values | {"dtype": "f4", "bdata": b64encode(numbers.astype("f4").tobytes()).decode()}

@@ -86,7 +86,7 @@ def dot_colours(distances: Steps, steps: Steps, at: int) -> dict[str, list[Any]]
 
     def dot(distance: float | None, since: int | None) -> tuple[Any, str]:
         if since is None or since > steps["round"][at]:
-            return waiting, "not asked so far"
+            return waiting, "not selected so far"
         if distance is None:
             return waiting, "its own model was not measured"
         away = units.number(distance)

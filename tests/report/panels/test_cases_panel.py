@@ -1,6 +1,5 @@
 """The page of a study with cases: a table, a facet a case, and figures of the chosen case."""
 
-import json
 import re
 
 import pytest
@@ -12,6 +11,7 @@ from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.ends import CostsPanel, FinalsPanel
 from rayfed.report.panels.swept import CasesPanel, SweepPanel, critical_difference, level_of, levels
 from rayfed.report.read.results import Results
+from tests.fakes.pages import body_of, data_of
 
 ENDS = {
     "0.1": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
@@ -28,8 +28,7 @@ def results(tmp_path_factory, case_writer):
 @pytest.fixture(scope="module")
 def page(results):
     text = report.page(results)
-    body, _, rest = text.partition('<script type="application/json" id="data">')
-    return body, json.loads(rest.partition("</script>")[0])
+    return body_of(text), data_of(text)
 
 
 def test_the_answer_is_by_case_and_the_table_stands_right_below(page):

@@ -109,13 +109,13 @@ def test_dots_are_filled_by_the_newest_distance_of_their_models(results):
         told = f"its own model {colours[0]} from the server's in round {of}"
         assert dots.hovertext[0] == told.replace("0.0 ", "0 ")
         assert list(dots.customdata[0]) == [0, 1]  # visited once
-    assert part(walk(found, "b", 0, round=1), "clients").hovertext[3] == "not asked so far"
+    assert part(walk(found, "b", 0, round=1), "clients").hovertext[3] == "not selected so far"
 
 
 def test_who_was_never_asked_has_no_model_to_compare(results):
     dots = part(walk(results(way=(0, 1, 0), distances=APART), "b", 0), "clients")
     assert dots.marker.color[3] == LIGHT["waiting"]
-    assert dots.hovertext[3] == "not asked so far"
+    assert dots.hovertext[3] == "not selected so far"
 
 
 def test_who_is_not_evaluated_has_no_known_distance(results):
