@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rayfed.core.errors import ScenarioError, clipped, listed, many
@@ -17,6 +19,10 @@ from rayfed.runs.files.stops import ask
 
 LOG = "resume.log"
 """File of a result folder with what the commands print that the browser starts."""
+
+
+SOON_S = 4.0
+"""Seconds for which the answer waits for a command to fail."""
 
 
 class Control:
@@ -106,18 +112,33 @@ class Control:
             raise ScenarioError(key, "is running already; wait for its end or stop it")
 
     def _begin(self, key: str, command: list[str]) -> str:
-        """Start a command in a process of its own, which outlives the server."""
+        """Start a command in a process of its own, which outlives the server.
+
+        Raises
+        ------
+        ScenarioError
+            With its last line, if it fails within `SOON_S`.
+        """
         self._check_idle(key)
         folder = self.catalogue.studies[key].folder
         with usable(folder):
             opened_log = opened(folder / LOG, APPENDED)
         with opened_log as log:
-            self.started[key] = subprocess.Popen(
+            process = self.started[key] = subprocess.Popen(
                 # -P: a folder named rayfed in the current one is not taken for the library
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+        with suppress(subprocess.TimeoutExpired):
+            if process.wait(SOON_S):
+                raise ScenarioError("", _last_line(folder / LOG))
         return f"{command[0]} of {key} has started; its output is in {LOG}"
+
+
+def _last_line(path: Path) -> str:
+    with opened(path) as file:
+        lines = str(file.read(), "utf-8", "replace").split("\n")
+    return next((line for line in lines[::-1] if line.strip()), "").removeprefix("rayfed: ")
 
 
 def _write(study: StudyLine, notes: Notes) -> None:

@@ -19,10 +19,11 @@ def control(folder):
     return Control(catalogue)
 
 
-def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_path):
+def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_path, monkeypatch):
     import rayfed
     from rayfed.testing.studies import mixed
 
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 0.0)
     told = control.do("extend", {"study": "results/deep/second", "rounds": "12", "seeds": "3,4"})
     assert told == f"extend of results/deep/second has started; its output is in {LOG}"
     with pytest.raises(ScenarioError, match="is running already"):
@@ -31,6 +32,14 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
     assert "asked to" not in (folder / "deep" / "second" / LOG).read_text()
     rayfed.run(mixed(seeds=[3, 4]), out=tmp_path / "whole", page=False)
     assert_same(tmp_path / "whole", folder / "deep" / "second")
+
+
+def test_the_answer_names_why_a_command_fails(control, folder, monkeypatch):
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 60.0)
+    with pytest.raises(ScenarioError) as caught:
+        control.do("extend", {"study": "results/first", "rounds": "3"})
+    assert (folder / "first" / LOG).read_text().endswith(f"rayfed: {caught.value}\n")
+    assert "rounds" in str(caught.value)
 
 
 @pytest.mark.parametrize(

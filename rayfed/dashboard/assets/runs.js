@@ -55,6 +55,8 @@ const overview = (() => {
       body.hidden = !here;
       body.querySelector(".group button")?.setAttribute("aria-expanded", String(!folded.has(title)));
     }
+    const studies = new Set([...found].map((run) => run.slice(0, run.lastIndexOf("/"))));
+    for (const row of $$(".studies [data-key]")) row.hidden = words.length > 0 && !studies.has(row.dataset.key);
     document.getElementById("shown").textContent = words.length ? `${found.size} of ${rows().length} runs` : "";
     scatter.show((run) => found.has(run), renewed);
   }
@@ -135,7 +137,7 @@ const overview = (() => {
   async function steer(button) {
     const cell = button.closest("[data-study]");
     const { study } = cell.dataset;
-    const form = button.closest("details");
+    const form = button.closest("fieldset");
     const typed = form ? $$("[name]", form).map((one) => [one.name, one.value]) : [];
     button.disabled = true;
     const body = JSON.stringify({ study, ...Object.fromEntries(typed) });
@@ -143,7 +145,7 @@ const overview = (() => {
     const reply = await fetch(`/control/${button.dataset.do}`, { method: "POST", headers, body }).catch(() => null);
     const { told, error } = (await reply?.json().catch(() => null)) ?? { error: "the server refused it" };
     button.disabled = false;
-    if (told && form) form.open = false;
+    if (told && form) for (const one of $$("[name]", form)) one.defaultValue = one.value; // it is sent
     answer(study, told ?? error);
     live.say(told ?? error);
     live.refresh();
