@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +117,3 @@ class Notes:
             check(path)
         with replacing(path) as file:
             file.write(f"{json.dumps(asdict(self), indent=1)}\n".encode())
-
-    def with_tags(self, more: Iterable[str] = (), fewer: Iterable[str] = ()) -> Notes:
-        """Return the notes with tags added and removed."""
-        return replace(self, tags=tuple(sorted({*self.tags, *more} - {*fewer})))

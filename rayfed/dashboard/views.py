@@ -15,13 +15,14 @@ from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.core.inside import NotRegular, opened
 from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.dashboard.configuration import find
 from rayfed.dashboard.control import LOG as COMMANDS
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.skew import Skew
 from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
-from rayfed.report.panels.base import PageSource, Panel, Section, find
+from rayfed.report.panels.base import PageSource, Panel, Section
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
@@ -206,7 +207,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     folder, out : Path
         A folder with results below it, and the page.
     own : sequence of str or type
-        Panels of the user's, as `panels.base.find` takes them.
+        Panels of the user's besides those of the `configuration`.
 
     Returns
     -------

@@ -19,10 +19,6 @@ def test_notes_are_read_as_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
-def test_tags_are_added_and_removed():
-    assert Notes("x", ("a", "b")).with_tags(["c", "a"], ["b"]) == Notes("x", ("a", "c"))
-
-
 @pytest.mark.parametrize(
     ("text", "tags", "found"),
     [
