@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
@@ -96,6 +97,8 @@ class RunLine:
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
         Of each of the columns `HIGHER` that has values.
+    path : Path
+        The run's folder.
     """
 
     study: str
@@ -104,6 +107,7 @@ class RunLine:
     info: dict[str, Any]
     last: Mapping[str, float] | None = None
     bests: Mapping[str, Bests] = field(default_factory=dict, compare=False)
+    path: Path = Path()
 
     @property
     def key(self) -> str:
@@ -125,6 +129,34 @@ class RunLine:
         """The settings of its scenario and its algorithm by dotted key."""
         facts = scenario_facts(self.info) | own_facts(self.info)
         return {sys.intern(key): value for key, value in facts.items()}
+
+    @property
+    def recorded(self) -> list[str]:
+        """The names of its recorded columns of numbers; none where they cannot be read."""
+        table = self._read(None)
+        kinds = () if table is None else table.schema
+        return [each.name for each in kinds if pa.types.is_primitive(each.type)]
+
+    def end(self, column: str) -> float:
+        """Return the last finite value of a recorded column; NaN without any."""
+        if column not in self._ends:
+            table = self._read([column])
+            known = np.empty(0)
+            if table is not None and column in table.column_names:
+                values = table[column].to_numpy().astype(np.float64)
+                known = values[np.isfinite(values)]
+            self._ends[column] = float(known[-1]) if len(known) else math.nan
+        return self._ends[column]
+
+    @cached_property
+    def _ends(self) -> dict[str, float]:
+        return {}
+
+    def _read(self, columns: list[str] | None) -> pa.Table | None:
+        try:
+            return read_table(self.path, "rounds", self.info, columns)
+        except _UNREADABLE:
+            return None
 
     @property
     def reason(self) -> str:
@@ -271,7 +303,7 @@ class Catalogue:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
             if before is None:
-                before = RunLine(study, path.name, info["status"], info)
+                before = RunLine(study, path.name, info["status"], info, path=path)
             before = replace(before, status=info["status"], info=info)
             fresh = False
         else:

@@ -73,7 +73,7 @@ class Layout:
     Parameters
     ----------
     columns : tuple of str
-        Added to `HEADS`: names of `EXTRA`, or dotted keys of settings.
+        Added to `HEADS`.
     group : str
         The column by which runs are grouped; empty for none.
     x, y : str
@@ -136,13 +136,13 @@ class RunRow:
         return math.nan if bests is None else bests.last
 
     def cell(self, column: str) -> Cell:
-        """Return the cell of a column: one of `HEADS` or `EXTRA`, or a setting by dotted key."""
-        if column in _MEASURED:
-            measure, text = _MEASURED[column]
-            value = measure(self)
-            return Cell(text(value), value) if math.isfinite(value) else _NONE
+        """Return the cell of a column, one of `Overview.choices`."""
         if column in _NAMED:
             return _NAMED[column](self)
+        if (found := _measured(column)) is not None:
+            measure, text = found
+            value = measure(self)
+            return Cell(text(value), value) if math.isfinite(value) else _NONE
         return _setting(self.run.settings[column]) if column in self.run.settings else _NONE
 
     @property
@@ -186,6 +186,18 @@ _MEASURED: Mapping[str, tuple[Callable[[RunRow], float], Callable[[float], str]]
     "simulated time": (lambda row: (row.run.last or {}).get("time_s", math.nan), units.duration),
     "duration": (lambda row: row.run.seconds(row.now), units.duration),
 }
+LAST = "last "
+"""Before the name of a recorded column: its last value."""
+
+
+def _measured(column: str) -> tuple[Callable[[RunRow], float], Callable[[float], str]] | None:
+    """Return the value of a column of numbers and its text; None of other columns."""
+    if column.startswith(LAST):
+        name = column.removeprefix(LAST)
+        return lambda row: row.run.end(name), units.number
+    return _MEASURED.get(column)
+
+
 TIMES = tuple(name for name, (_, text) in _MEASURED.items() if text is units.duration)
 """Columns in seconds."""
 HEADS = (
@@ -227,9 +239,9 @@ class Group:
         cells = [row.cell(column) for row in self.rows]
         if len({cell.text for cell in cells}) == 1:
             return cells[0].text
-        if column not in _MEASURED or _NONE in cells:
+        if (found := _measured(column)) is None or _NONE in cells:
             return ""
-        measure, text = _MEASURED[column]
+        measure, text = found
         return f"mean {text(fmean(map(measure, self.rows)))}"
 
 
@@ -302,20 +314,20 @@ class Overview:
     goal : Goal
     layout : Layout
         Of known columns only.
-    settings : tuple of str
-        Dotted keys of settings that differ between the runs.
+    more : tuple of str
+        Columns that may be added: `EXTRA`, dotted keys of settings that differ between the runs,
+        and `LAST` values of columns that the first run of a study has recorded.
     archived : int
         Number of archived studies.
     """
 
     COLUMNS = tuple(HIGHER)
-    EXTRA = EXTRA
     LONGEST = LONGEST
     studies: tuple[StudyRow, ...]
     runs: tuple[RunRow, ...]
     goal: Goal
     layout: Layout = Layout()
-    settings: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
     archived: int = 0
 
     @classmethod
@@ -333,10 +345,13 @@ class Overview:
             for study in [listed[run.study]]
         ]
         studies = [StudyRow(study, targets[key], now) for key, study in listed.items()]
-        settings = tuple(sorted(unequal([run.settings for run in found])))
+        settings = sorted(unequal([run.settings for run in found]))
+        firsts = (study.runs[0] for study in listed.values() if study.runs)
+        last = sorted({f"{LAST}{name}" for run in firsts for name in run.recorded})
+        more = (*EXTRA, *settings, *last)
         archived = sum(study.notes.archived for study in every.values())
-        known = layout.within({*HEADS, *EXTRA, *settings})
-        return cls(tuple(studies), tuple(rows), goal, known, settings, archived)
+        known = layout.within({*HEADS, *more})
+        return cls(tuple(studies), tuple(rows), goal, known, more, archived)
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -346,7 +361,7 @@ class Overview:
     @property
     def choices(self) -> tuple[str, ...]:
         """All columns, including those that may be added."""
-        return (*HEADS, *EXTRA, *self.settings)
+        return (*HEADS, *self.more)
 
     @property
     def x(self) -> str:

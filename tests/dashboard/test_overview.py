@@ -12,6 +12,7 @@ import rayfed
 from rayfed.core.notes import Notes
 from rayfed.dashboard.catalogue import HIGHER, Bests, Catalogue, RunLine, StudyLine
 from rayfed.dashboard.overview import (
+    EXTRA,
     MOST_CHARACTERS,
     MOST_COLUMNS,
     Cell,
@@ -161,6 +162,26 @@ def test_cells_are_of_settings_too():
     assert row.cell("tags").text == "a b"
 
 
+def test_last_values_of_recorded_columns_are_cells(folder):
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    found = Overview.of(catalogue, 0.0, Goal(), Layout(("last loss", "last nothing")))
+    assert found.heads[-1] == "last loss"
+    assert {"last loss", "last test_loss", "last bytes_up"} <= set(found.choices)
+    rounds = rayfed.load(folder / "first").rounds
+    for row in (row for row in found.runs if row.run.study.endswith("first")):
+        losses = rounds.query(f"seed == {row.run.info['seed']}")["loss"].dropna()
+        assert row.cell("last loss").key == losses.iloc[-1]
+    assert row.cell("last nothing") == Cell("-")
+    (part,) = (folder / "first" / "fedavg-seed3" / "rounds.parquet").iterdir()
+    part.unlink()
+    catalogue = Catalogue([folder])
+    catalogue.look()
+    damaged = catalogue.studies["results/first"].by_folder["fedavg-seed3"]
+    assert damaged.recorded == []
+    assert math.isnan(damaged.end("loss"))
+
+
 def test_a_layout_has_known_columns_only():
     query = "column=local.lr&column=seed&column=nothing&group=tags&x=%3Cb%3E&y=local.lr&archived=1"
     found = Layout.of(query)
@@ -176,7 +197,7 @@ def test_runs_are_grouped_by_any_column(folder):
     catalogue.look()
     whole = Overview.of(catalogue, 0.0, Goal())
     assert [group.title for group in whole.groups] == [""]
-    assert whole.settings == ("rounds",)
+    assert whole.more[:4] == (*EXTRA, "rounds")
     by_rounds = Overview.of(catalogue, 0.0, Goal(), Layout(group="rounds")).groups
     assert [(group.title, group.counts) for group in by_rounds] == [
         ("4", "1 finished"), ("12", "2 finished")
