@@ -115,7 +115,7 @@ def going(folder: Path) -> Iterator[None]:
 
 def pictures(folder: Path, out: Path, views: dict[str, tuple[str, str]]) -> None:
     """Take the pictures of some views of the studies in a folder."""
-    served = start([folder])
+    served = start([folder], token=False)
     with tempfile.TemporaryDirectory() as profile:
         driver = opened(Path(profile))
         try:

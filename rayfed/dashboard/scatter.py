@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -59,18 +60,21 @@ class Scatter:
 
     def figure(self) -> go.Figure:
         """Return the figure: a trace for each group, with the keys of runs as ``customdata``."""
-        rows = [row for group in self.groups for row in group.rows]
-        axes = [_Axis.of(title, rows) for title in (self.overview.x, self.overview.y)]
+        names = (self.overview.x, self.overview.y)
+        placed = {title: list[RunRow]() for title in self.styles}
+        for group in self.groups:
+            placed[group.title] += [
+                row for row in group.rows if all(row.cell(name).key != "" for name in names)
+            ]
+        axes = [_Axis.of(name, [*chain(*placed.values())]) for name in names]
         figure = canvas(HEIGHT, hovermode="closest")
         figure.update_layout(xaxis=axes[0].layout, yaxis=axes[1].layout)
         for place, (title, style) in enumerate(self.styles.items()):
-            mine = [row for group in self.groups if group.title == title for row in group.rows]
-            placed = [row for row in mine if all(axis.has(row) for axis in axes)]
-            x, y = ([axis.value(row) for row in placed] for axis in axes)
+            x, y = ([axis.value(row) for row in placed[title]] for axis in axes)
             rim = {"width": 1, "color": LIGHT["background"]}
             marker = {"size": 9, "color": style.light, "symbol": _symbol(place)[0], "line": rim}
-            about = {"text": [_named(row) for row in placed]}
-            about["customdata"] = [row.run.key for row in placed]
+            about = {"text": [_named(row) for row in placed[title]]}
+            about["customdata"] = [row.run.key for row in placed[title]]
             marks.dots(figure, "runs", x, y, marker, "%{text}<br>%{x}, %{y}", **about)
         return figure
 
@@ -93,15 +97,12 @@ class _Axis:
 
     @classmethod
     def of(cls, column: str, rows: Sequence[RunRow]) -> _Axis:
-        keys = [key for key in (row.cell(column).key for row in rows) if key != ""]
+        keys = [row.cell(column).key for row in rows]
         title = plain(f"{column} (s)" if column in TIMES else column, 40)
         if all(isinstance(key, float | int) for key in keys):
             return cls(column, "linear", fitted(title, [np.array(keys, np.float64)]))
         kind = "date" if column == "started" else "category"
         return cls(column, kind, {"title_text": title, "type": kind, "automargin": True})
-
-    def has(self, row: RunRow) -> bool:
-        return row.cell(self.column).key != ""
 
     def value(self, row: RunRow) -> float | str:
         cell = row.cell(self.column)

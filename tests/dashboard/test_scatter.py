@@ -1,7 +1,10 @@
 """The scatter plot of runs: its dots, axes and key."""
 
+from dataclasses import replace
+
 import pytest
 
+import rayfed
 from rayfed.core.notes import Notes
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.overview import Goal, Layout, Overview
@@ -49,6 +52,19 @@ def test_axes_are_of_numbers_dates_or_names(drawn, folder):
     (trace,) = drawn(x="tags").figure().data
     assert set(trace.x) == {"&lt;b>"}  # and no dot of a run without
     assert len(trace.x) == 2
+
+
+def test_axes_span_the_dots_alone(drawn, folder):
+    """A run without a value of one column does not widen the axis of the other."""
+    losses = rayfed.load(folder / "first").rounds.groupby("seed")["loss"].min()
+    scatter = drawn(x="time to target")
+    scatter.overview = replace(
+        scatter.overview,
+        runs=tuple(replace(row, target=losses.min() + 1e-9) for row in scatter.overview.runs),
+    )
+    figure = Scatter(scatter.overview).figure()
+    (y,) = (value for trace in figure.data for value in trace.y)
+    assert sum(figure.layout.yaxis.range) / 2 == pytest.approx(y)
 
 
 def test_a_long_key_is_cut_and_counted(drawn):
