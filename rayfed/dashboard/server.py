@@ -277,7 +277,7 @@ class Dashboard:
             line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"told": line})
+        return JSONResponse({"done": line})
 
     async def events(self, request: Request) -> Response:
         """Send changes as they occur."""

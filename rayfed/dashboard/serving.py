@@ -92,7 +92,7 @@ def serve(
     token : bool
         Whether reading requires the token of the address.
     panels : sequence of str or type
-        Panels of the user's besides those of the `configuration`.
+        Panels of the user's, added to those of the `configuration`.
     log : callable
         Is given the address.
     browse : bool

@@ -207,7 +207,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     folder, out : Path
         A folder with results below it, and the page.
     own : sequence of str or type
-        Panels of the user's besides those of the `configuration`.
+        Panels of the user's, added to those of the `configuration`.
 
     Returns
     -------

@@ -243,8 +243,8 @@ def test_a_study_is_noted_archived_and_deleted(folder):
     client = client_of(folder, control=True)
     assert "data-do=" in client.get("/").text
     study = {"study": "results/first"}
-    told = client.post("/control/note", json=study | {"text": "Steep.", "tags": "a"}).json()
-    assert told == {"told": "notes of results/first are saved"}
+    answer = client.post("/control/note", json=study | {"text": "Steep.", "tags": "a"}).json()
+    assert answer == {"done": "notes of results/first are saved"}
     assert "Steep." in client.get("/").text
     assert client.post("/control/archive", json=study).status_code == 200
     assert "1 run in 1 study" in client.get("/").text

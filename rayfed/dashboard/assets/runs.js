@@ -143,11 +143,11 @@ const overview = (() => {
     const body = JSON.stringify({ study, ...Object.fromEntries(typed) });
     const headers = { "Content-Type": "application/json" };
     const reply = await fetch(`/control/${button.dataset.do}`, { method: "POST", headers, body }).catch(() => null);
-    const { told, error } = (await reply?.json().catch(() => null)) ?? { error: "the server refused it" };
+    const { done, error } = (await reply?.json().catch(() => null)) ?? { error: "the server refused it" };
     button.disabled = false;
-    if (told && form) for (const one of $$("[name]", form)) one.defaultValue = one.value; // it is sent
-    answer(study, told ?? error);
-    live.say(told ?? error);
+    if (done && form) for (const one of $$("[name]", form)) one.defaultValue = one.value; // it is sent
+    answer(study, done ?? error);
+    live.say(done ?? error);
     live.refresh();
   }
 

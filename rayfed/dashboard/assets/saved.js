@@ -2,14 +2,14 @@
 (() => {
   const KEY = "rayfed-views";
   const place = document.getElementById("views");
+  const isAddress = (text) => typeof text === "string" && /^\/(?!\/)/.test(text);
   const read = () => {
     try {
-      return Object.entries(JSON.parse(localStorage.getItem(KEY) ?? "{}"));
+      return Object.entries(JSON.parse(localStorage.getItem(KEY))).filter(([, text]) => isAddress(text));
     } catch {
-      return []; // another program of this address has written it
+      return []; // none, or the browser keeps nothing
     }
   };
-  const write = (views) => localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(views)));
 
   function made(tag, text, attributes = {}) {
     const element = Object.assign(document.createElement(tag), { textContent: text });
@@ -17,11 +17,8 @@
     return element;
   }
 
-  function entry([name, address]) {
-    const { origin, pathname, search, hash } = new URL(address, location.origin);
+  function entry([name, href]) {
     const line = document.createElement("li");
-    if (origin !== location.origin) return line;
-    const href = `${pathname}${search}${hash}`;
     const link = made("a", name, { href });
     link.addEventListener("click", (event) => {
       event.preventDefault();
@@ -29,14 +26,16 @@
       location.reload(); // another fragment alone would load nothing
     });
     const remove = made("button", "×", { type: "button", "aria-label": `remove view ${name}` });
-    remove.addEventListener("click", () => show(read().filter(([other]) => other !== name)));
+    remove.addEventListener("click", () => write(read().filter(([other]) => other !== name)));
     line.append(link, remove);
     return line;
   }
 
-  function show(views) {
-    write(views);
-    place.querySelector("ul").replaceChildren(...views.map(entry));
+  const show = (views) => place.querySelector("ul").replaceChildren(...views.map(entry));
+
+  function write(views) {
+    localStorage.setItem(KEY, JSON.stringify(Object.fromEntries(views)));
+    show(views);
   }
 
   place.querySelector("form").addEventListener("submit", (event) => {
@@ -45,7 +44,7 @@
     const name = field.value.trim();
     if (!name) return;
     const address = `${location.pathname}${location.search}${location.hash}`;
-    show([...read().filter(([other]) => other !== name), [name, address]]);
+    write([...read().filter(([other]) => other !== name), [name, address]]);
     field.value = "";
   });
   show(read());
