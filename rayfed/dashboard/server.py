@@ -26,7 +26,8 @@ from rayfed.core.files import parse_json
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
-from rayfed.dashboard.overview import Goal, Overview, titled
+from rayfed.dashboard.overview import Goal, Layout, Overview, titled
+from rayfed.dashboard.scatter import Scatter
 from rayfed.dashboard.views import (
     LOG,
     VIEWS,
@@ -48,6 +49,7 @@ LOOK_S = 1.0
 """Seconds between two checks of the folders while a browser is connected."""
 _KEEP_S = 15.0
 _VIEWS = ("overview", *VIEWS, LOG)
+_SCRIPTS = ("scatter.js", "runs.js", "saved.js", "live.js")
 _DATA: dict[str, tuple[str, Callable[[Any], str | bytes]]] = {
     "csv": ("text/csv", lambda frame: frame.to_csv(index=False)),
     "parquet": ("application/octet-stream", lambda frame: frame.to_parquet(index=False)),
@@ -121,7 +123,7 @@ class Dashboard:
     kinds : sequence of type
         The panels that there are, the user's included.
     control : bool
-        Whether the browser may stop, resume and extend studies.
+        Whether the browser may change studies, see `Control`.
     """
 
     def __init__(
@@ -166,20 +168,24 @@ class Dashboard:
     async def overview(self, request: Request) -> Response:
         """Send every run of every study."""
         await self.watch.look()
-        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
+        made = await run_in_threadpool(self._overview, request)
         return HTMLResponse(self._page("overview.html", "overview", **made))
 
     async def overview_json(self, request: Request) -> Response:
         """Send the current overview."""
-        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
+        made = await run_in_threadpool(self._overview, request)
         main = templates().get_template("overview_main.html").render(**made)
-        return JSONResponse({"main": main, "title": made["overview"].tab})
+        parts = {"main": main, "title": made["overview"].tab, "colours": made["colours"]}
+        return JSONResponse(parts | {"scatter": made["scatter"].payload})
 
-    def _overview(self, goal: Goal) -> dict[str, Any]:
+    def _overview(self, request: Request) -> dict[str, Any]:
+        goal, layout = Goal.of(request.query_params), Layout.of(request.url.query)
+        overview = Overview.of(self.catalogue, time.time(), goal, layout)
+        scatter = Scatter(overview)
         return {
-            "overview": Overview.of(self.catalogue, time.time(), goal),
-            "control": self.control is not None,
-        }
+            "overview": overview, "scatter": scatter, "colours": colours(scatter.styles),
+            "control": self.control is not None, "figures": Markup(asset("figures.js")),
+        }  # fmt: skip
 
     async def view(self, request: Request) -> Response:
         """Send panels of the page over some runs."""
@@ -256,12 +262,12 @@ class Dashboard:
             views=_VIEWS,
             css=Markup(asset("page.css") + own_asset("dashboard.css")),
             scripts=Markup(scripts()),
-            live=Markup(own_asset("live.js")),
+            live=Markup("\n".join(map(own_asset, _SCRIPTS))),
             **values,
         )  # fmt: skip
 
     async def steer(self, request: Request) -> Response:
-        """Stop, resume or extend a study; only with `control`."""
+        """Carry out a request of `Control.do`; only with `control`."""
         assert self.control is not None
         try:
             given = parse_json(await request.body())
@@ -271,7 +277,7 @@ class Dashboard:
             line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"told": line})
+        return JSONResponse({"done": line})
 
     async def events(self, request: Request) -> Response:
         """Send changes as they occur."""

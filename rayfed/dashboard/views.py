@@ -15,12 +15,14 @@ from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.core.inside import NotRegular, opened
 from rayfed.dashboard import processes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.dashboard.configuration import find
+from rayfed.dashboard.control import LOG as COMMANDS
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.skew import Skew
 from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
-from rayfed.report.panels.base import PageSource, Panel, Section, find
+from rayfed.report.panels.base import PageSource, Panel, Section
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
@@ -205,7 +207,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     folder, out : Path
         A folder with results below it, and the page.
     own : sequence of str or type
-        Panels of the user's, as `panels.base.find` takes them.
+        Panels of the user's, added to those of the `configuration`.
 
     Returns
     -------
@@ -259,13 +261,15 @@ def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def logs_of(chosen: Found) -> list[tuple[str, str]]:
-    """Return the name and the end of the log of each run that has one."""
+    """Return the name and the end of the logs of studies and runs that have one.
+
+    A study has one of the commands that the browser has started.
+    """
     found = []
     for study, runs in chosen:
-        for run in sorted(runs):
-            tail = _end(study.folder / run / "log.txt")
-            if tail:
-                found.append((f"{study.key}/{run}", tail))
+        files = {study.key: study.folder / COMMANDS}
+        files |= {f"{study.key}/{run}": study.folder / run / "log.txt" for run in sorted(runs)}
+        found += [(name, tail) for name, path in files.items() if (tail := _end(path))]
     return found
 
 

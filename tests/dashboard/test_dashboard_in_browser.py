@@ -16,6 +16,7 @@ import yaml
 import rayfed
 from rayfed.core.entries import sealed
 from rayfed.core.leases import is_stop_requested
+from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import LOOK_S
@@ -138,6 +139,97 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
     assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
 
 
+DOTS = "document.getElementById('dots').data?.flatMap((trace) => trace.customdata)"
+
+
+def pick(page, key, text):
+    """Choose an option of a column of the overview."""
+    place = f"[data-query={key}]" if key != "add" else "#add"
+    page.execute_script(
+        "const list = document.querySelector(arguments[0]);"
+        "list.value = arguments[1]; list.dispatchEvent(new Event('change'));",
+        place, text,
+    )  # fmt: skip
+
+
+def test_runs_are_dots_over_any_columns_and_in_groups(page):
+    assert len(wait(page, DOTS)) == 5
+    page.find_element(By.ID, "filter").send_keys("fedexp")
+    wait(page, f"{DOTS}.length === 2")
+    page.find_element(By.ID, "filter").clear()
+    page.find_element(By.ID, "filter").send_keys(" ")
+    pick(page, "x", "rounds")
+    wait(page, "document.getElementById('dots').layout.xaxis.title.text === 'rounds'")
+    pick(page, "add", "rounds")
+    wait(page, "document.querySelector('[data-remove=rounds]')")
+    pick(page, "group", "rounds")
+    wait(page, "document.querySelectorAll('tbody[data-group]').length === 2")
+    cells = "[...document.querySelectorAll('#runs tr[data-run] td:last-child')]"
+    values = page.execute_script(f"return {cells}.map((cell) => cell.textContent)")
+    assert values == ["4", "12", "12", "12", "12"]
+    page.find_element(By.CSS_SELECTOR, "[data-group='12'] button").click()
+    assert len(page.execute_script(f"return {SHOWN.replace(' tr', ' tr[data-run]')}")) == 1
+    page.refresh()  # the address has columns, groups and axes
+    wait(page, "document.querySelector('[data-remove=rounds]')").click()
+    wait(page, "!document.querySelector('[data-remove=rounds]')")
+    assert "group=rounds" in page.current_url
+    clicked = {"points": [{"customdata": "results/second/fedavg-seed3"}]}
+    place = page.find_element(By.ID, "dots")
+    page.execute_script("arguments[0].emit('plotly_click', arguments[1])", place, clicked)
+    assert page.find_element(By.ID, "open").text == "Open 1 run"
+
+
+def test_views_are_saved_by_name_and_opened_again(page, served):
+    page.get(at(served, "/?group=seed"))
+    page.find_element(By.ID, "filter").send_keys("fedexp")
+    page.find_element(By.CSS_SELECTOR, "#views summary").click()
+    for name in ("Seeds of <b>", "other"):
+        page.find_element(By.CSS_SELECTOR, "#views input").send_keys(f"{name}\n")
+    page.get(at(served, "/compare?study=results/first"))
+    ready(page)
+    page.find_element(By.CSS_SELECTOR, "#views summary").click()
+    names = [link.text for link in page.find_elements(By.CSS_SELECTOR, "#views li a")]
+    assert names == ["Seeds of <b>", "other"]
+    page.find_elements(By.CSS_SELECTOR, "#views li a")[0].click()
+    wait(page, "document.getElementById('filter')?.value === 'fedexp'")
+    assert "group=seed" in page.current_url
+    page.execute_script("document.querySelectorAll('#views li button').forEach((b) => b.click())")
+    page.execute_script("document.querySelectorAll('#views li button').forEach((b) => b.click())")
+    page.refresh()
+    assert page.find_elements(By.CSS_SELECTOR, "#views li") == []
+
+
+def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, folder):
+    out = shutil.copytree(folder / "second", folder / "third")
+    row = "document.querySelector('[data-study=\"results/third\"]')"
+    wait(page, f"{row}?.querySelector('details')").find_element(By.TAG_NAME, "summary").click()
+    page.execute_script(f"{row}.querySelector('[name=text]').value = 'Too <b>steep</b>.'")
+    Notes(tags=("other",)).write(folder / "second")  # the table is replaced, the text stays
+    wait(page, "document.querySelector('[data-tag=other]')")
+    page.execute_script(f"{row}.querySelector('[name=tags]').value = 'steep paper'")
+    page.execute_script(f"{row}.querySelector('[data-do=note]').click()")
+    wait(page, "document.querySelector('[data-tag=steep]')").click()
+    assert Notes.read(out) == Notes("Too <b>steep</b>.", ("paper", "steep"))
+    assert page.find_element(By.ID, "shown").text == "1 of 6 runs"
+    told = f"{row}.querySelector('output').textContent"
+    assert page.execute_script(f"return {told}") == "notes of results/third are saved"
+    look(page, 390, 800)
+    wait(page, "document.documentElement.scrollWidth <= 390")
+    look(page, 1280, 800)
+    page.execute_script(f"{row}.querySelector('[data-do=archive]').click()")
+    wait(page, f"!{row}")
+    page.find_element(By.CSS_SELECTOR, "[data-query=archived]").click()
+    wait(page, f"{row}?.querySelector('[data-do=restore]')")
+    page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
+    wait(page, f"{told}.includes(\"type 'third' to delete it\")")
+    page.execute_script(f"{row}.querySelector('[name=name]').value = 'third'")
+    page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
+    wait(page, f"!{row}")
+    assert not out.exists()
+    (folder / "second" / FILE).unlink()
+    page.get_log("browser")  # with the line about the answer 400
+
+
 def test_long_names_leave_the_table_of_runs_in_its_place(page, served, folder):
     """At 1280 pixels all of it is seen; at 390 it scrolls and says which run it is of."""
     out = shutil.copytree(folder / "second", folder / "a_study_of_many_words_that_goes_on")
@@ -218,8 +310,8 @@ def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
     for view in ("", *VIEWS, "log"):
         page.get(at(served, f"/{view}?study=results/first" if view else "/"))
         wait(page, "document.querySelector('main')")
-        if view and view != "log":
-            ready(page)
+        if view != "log":
+            ready(page) if view else wait(page, DOTS)
         unfold(page)
         assert page.execute_script(f"return {EMPTY}") == [], view
         read_well(page, view)
@@ -331,7 +423,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     assert is_stop_requested(out / "fedavg-seed3")
     reached = int(rayfed.load(out).rounds["round"].max())
     page.execute_script(f"{row}.querySelector('details').open = true")
-    page.execute_script(f"{row}.querySelector('[data-seeds]').value = '4'")
+    page.execute_script(f"{row}.querySelector('[name=seeds]').value = '4'")
     page.execute_script(f"{row}.querySelector('[data-do=extend]').click()")
     wait(
         page,

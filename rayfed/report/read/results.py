@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.inside import real
+from rayfed.core.notes import Notes
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.differences import Compared
 from rayfed.report.read.run import RunRecord, record_of, setting_of
@@ -127,6 +129,13 @@ class Results:
         """The study's one-sentence description, empty if it has none."""
         about = self._sample.get("study") or {}
         return str(about.get("description") or "").strip()
+
+    @property
+    def notes(self) -> Notes:
+        """The notes of a study; empty ones of several folders, or where they cannot be read."""
+        with suppress(ScenarioError):
+            return Notes() if self.compared is not None else Notes.read(self.folder)
+        return Notes()
 
     @property
     def unlike(self) -> str:
