@@ -1,8 +1,8 @@
-"""Needs of the parts of a run, and one function that finds parts that do not go together.
+"""Needs of the parts of a study, and one function that finds parts that do not go together.
 
-A part is an algorithm, a stage, a rule, a selection, a setting of participation, and so on. It
-declares terms that it needs, and terms that it removes, which others then cannot have. All refusals
-are written from the two phrases of a term.
+A part is an algorithm, a problem, a solver, a stage, a measure, a setting of participation, and so
+on. It declares terms that it needs, and terms that it removes, which others then cannot have. All
+refusals are written from the phrases of a term.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class Term:
         Object of "needs ...".
     removed : str
         Predicate of a part that does not leave it to others.
+    remedy : str
+        Remedy, where the part with the need has none of its own.
     """
 
     name: str
     needed: str
     removed: str
+    remedy: str = ""
 
 
 Terms: TypeAlias = frozenset[Term]
@@ -58,6 +61,37 @@ EXACT_DOWNLOADS = Term(
 REPLIED = Term("replied", "the vector of each client in a reply", "passes one vector on")
 SOLVER = Term("solver", "local steps of a solver", "takes no local steps")
 LAYERS = Term("layers", "a model of several layers", "has one layer")
+
+# What problems, data sets and solvers give.
+GRADIENTS = Term("gradients", "gradients of the objective", "gives no gradients")
+CORRECTIONS = Term(
+    "corrections", "local steps with corrected gradients", "does not correct local steps"
+)
+PROXIMAL = Term("proximal", "a proximal term (`mu`) in local steps", "has no proximal term")
+HESSIANS = Term(
+    "hessians",
+    "Hessians",
+    "gives no Hessians",
+    "choose a first-order method, products alone (newton_solver: cg; preconditioner: none with a "
+    "tolerance), or another problem",
+)
+PRODUCTS = Term(
+    "products",
+    "products of Hessians with vectors",
+    "gives no such products",
+    "choose a first-order method or variant, or another problem",
+)
+REPRESENTATIONS = Term(
+    "representations",
+    "representations of rows",
+    "gives no representations",
+    "choose a model with layers, such as mlp",
+)
+OPTIMUM = Term("optimum", "a known optimum", "leaves the optimum unknown")
+ROWS = Term("rows", "rows of features and targets", "gives no rows")
+LABELS = Term("labels", "class labels", "has no class labels")
+TABLE = Term("table", "all rows in a table", "makes the rows of each client itself")
+FIXED_ROWS = Term("fixed_rows", "rows that stay the same in all rounds", "changes rows over rounds")
 
 # What algorithms give, which settings may need.
 MODEL = Term("model", "a global model", "has no global model")
@@ -109,9 +143,63 @@ RESTARTS = Term(
     "restarts", "clients that start one by one", "starts its clients together, when all have sent"
 )
 SIZES = Term("sizes", "clients of constant size", "changes the sizes of clients")
+GRAPHS = Term(
+    "graphs",
+    "a graph of clients",
+    "is missing",
+    "give a graph of clients, for example topology: ring",
+)
+BLIND = Term(
+    "blind",
+    "cohorts that depend on no data",
+    "depends on the clients' data or draws clients twice",
+    "give a selection and an availability that do not",
+)
+COINS = Term(
+    "coins",
+    "clients that take part with one probability",
+    "draws no coins",
+    "give participation.select: poisson",
+)
+KNOWN_SIZE = Term(
+    "known_size",
+    "cohorts of a known size",
+    "draws a coin for each client",
+    "give participation.select: uniform, or privacy at the server by coins",
+)
+HONEST = Term(
+    "honest",
+    "noise of every client",
+    "leaves its noise out",
+    "leave clients.faults or at: clients out",
+)
+BOUNDED = Term(
+    "bounded",
+    "uploads that a clip bounds, since a secure sum may wrap around",
+    "sends others",
+    "leave clients.faults or secure-sum out",
+)
+FIXED_NORM = Term(
+    "fixed_norm", "a norm that does not change", "follows a quantile", "give a number as norm"
+)
+UNCLIPPED = Term("unclipped", "uploads that are not clipped", "clips them")
+SAME_CLIENTS = Term(
+    "same_clients", "the clients that were asked first", "replaces them", "use retry: same"
+)
+WALK = Term("walk", "a server that visits clients", "visits no client", "use select: walk")
+ALL_ROWS = Term("all_rows", "the loss of all rows", "looks at some rows alone")
+APART = Term("apart", "rows that stay with their clients", "has all rows in one place")
 
 GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS})
 """Terms that an algorithm removes unless it gives them."""
+BY_PROBLEMS: Terms = frozenset(
+    {GRADIENTS, CORRECTIONS, PROXIMAL, HESSIANS, PRODUCTS, REPRESENTATIONS, ROWS, LABELS}
+)
+"""Terms that a problem removes unless it gives them."""
+BY_SOLVERS: Terms = frozenset({CORRECTIONS, PROXIMAL})
+"""Terms that a local solver removes unless it gives them."""
+BY_DATA: Terms = frozenset({ROWS, LABELS, TABLE})
+"""Terms that a data set removes unless it gives them."""
 TERMS: Mapping[str, Term] = {
     term.name: term for term in list(vars().values()) if isinstance(term, Term)
 }
@@ -158,7 +246,8 @@ def clashes(parts: Iterable[Part]) -> Refusals:
             for term in sorted(part.needs & other.removes, key=lambda term: term.name):
                 if other is not part:
                     text = f"{part.shown} needs {term.needed}, but {other.shown} {term.removed}"
-                    remedy = part.instead or other.instead or "leave one of them out"
+                    remedy = part.instead or term.remedy or other.instead
+                    remedy = remedy or "leave one of them out"
                     yield part.place or other.place or "algorithm", f"{text}; {remedy}"
 
 
