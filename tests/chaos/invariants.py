@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rayfed.core.needs import COHORT
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST
+from rayfed.core.needs import COHORT
 from rayfed.engine.loop import NOT_FINITE
 from rayfed.engine.tasks import STATUS
 from rayfed.testing.checks.common import require

@@ -181,7 +181,7 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
     [
         (
             {"topology": None},
-            "participation.select: 'walk' needs a graph of clients, but topology is missing; give a",
+            "participation.select: 'walk' needs a graph of clients, but topology",
         ),
         (
             {"topology": "star", "select": {"rule": {"name": "uniform", "periodic": "refuse"}}},
@@ -217,7 +217,7 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
         ),
         (
             {"participation": {"select": "walk", "cohort": 3}},
-            "participation.cohort: cohort: 3 needs a cohort of a given size, but 'walk' decides itself",
+            "participation.cohort: cohort: 3 needs a cohort of a given size, but 'walk'",
         ),
     ],
 )
