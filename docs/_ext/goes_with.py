@@ -18,7 +18,6 @@ from rayfed.core.needs import (
     LABELS,
     OPTIMUM,
     TERMS,
-    Term,
     Terms,
     where,
 )
@@ -59,17 +58,17 @@ def _algorithms() -> str:
 def _terms(parts: Sequence[tuple[str, Terms, Terms]]) -> str:
     rows = [
         (
-            f"`{term.name.upper()}`",
+            f"`{name}`",
             md.escaped(term.needed),
-            ", ".join(f"`{name}`" for name, needs, _ in parts if term in needs),
-            ", ".join(f"`{name}`" for name, _, removes in parts if term in removes),
+            ", ".join(f"`{part}`" for part, needs, _ in parts if term in needs),
+            ", ".join(f"`{part}`" for part, _, removes in parts if term in removes),
         )
-        for term in TERMS.values()
+        for name, term in TERMS.items()
     ]
     head = ("term", "meaning", "needed by", "removed by")
     text = (
         "Algorithms are in the table above. Where a cell is empty, algorithms, the first Ask, the "
-        "clients, the server or drift need or remove the term."
+        "settings of a part, the clients or the server need or remove the term."
     )
     return f"## Terms\n\n{text}\n\n{md.table(head, rows)}"
 
@@ -102,10 +101,8 @@ def _declared(cls: type[Any], key: str) -> Terms:
 
 
 def _names(terms: Terms) -> str:
-    def order(term: Term) -> tuple[bool, str]:
-        return term in GIVEN, term.name
-
-    return ", ".join(f"`{term.name.upper()}`" for term in sorted(terms, key=order))
+    found = [name for name, term in TERMS.items() if term in terms]
+    return ", ".join(f"`{name}`" for name in sorted(found, key=lambda n: (TERMS[n] in GIVEN, n)))
 
 
 def _generate(app: Sphinx) -> None:

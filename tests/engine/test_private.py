@@ -560,7 +560,7 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"uplink": []}, "nothing bounds an upload; end the uplink with {name: clip"),
         (FEDAVG, {"uplink": [CLIP, {"name": "rand-k", "k": 1}]}, "uplink: "),
         (FEDAVG, {"uplink": [{"name": "top-k", "k": 1, "memory": "error-feedback"}, CLIP]},
-         "'error-feedback' keeps state between rounds"),
+         "'error-feedback' needs uploads that are not clipped"),
         ({"name": "scaffold", "weights": "uniform"}, {}, "'scaffold' needs the exact"),
         (FEDAVG, {"participation": {**POISSON, "over_select": 1.5}}, "over_select: 1.5 lets"),
         (FEDAVG, {"participation": {**POISSON, "retries": 1, "timeout_s": 9.0}}, "retries: 1 lets"),

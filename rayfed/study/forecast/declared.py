@@ -125,7 +125,8 @@ def _of_algorithm(study: Study, index: int) -> Iterator[Part]:
         if isinstance(solver, Solver):
             removes = BY_SOLVERS - solver.gives
             yield Part(place, f"'{solver.name}'", solver.needs, removes, "use another local solver")
-    yield Part("participation.select", f"'{select.name}'", select.needs, select.removes)
+    instead = "give select: uniform"
+    yield Part("participation.select", f"'{select.name}'", select.needs, select.removes, instead)
     if participation.cohort is not None:
         cohort = f"cohort: {participation.cohort}"
         yield Part("participation.cohort", cohort, frozenset({COHORT}), NOTHING, _OUT)

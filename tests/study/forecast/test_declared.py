@@ -84,12 +84,6 @@ def refused(given):
     return str(error.value)
 
 
-def test_own_training_code_is_planned_under_methods_that_need_nothing_of_it():
-    for name in ("fedavg", "fedexp", "fedvarp", "fedbuff", "mifa", "local-only"):
-        (run,) = api.prepare(api.read(scenario(name))).runs
-        assert run.training.problem.name == "opaque"
-
-
 @pytest.mark.parametrize(
     ("algorithm", "needed", "removed"),
     [
@@ -146,7 +140,7 @@ def test_a_part_that_needs_rows_or_labels_is_refused_with_its_reason(changes, pl
 def test_data_that_are_not_rows_refuse_the_same_parts():
     problem = {"name": "softmax-regression", "dataset": f"{__name__}:Handles"}
     found = refused(scenario(problem=problem, partition="iid", algorithms=["centralised"]))
-    assert "partition: 'iid' needs rows of features and targets, but dataset 'handles'" in found
+    assert "partition: 'iid' needs all rows in a table, but dataset 'handles' makes the" in found
     assert "problem.dataset: 'centralised' needs rows" in found
     assert "but dataset 'handles' gives no rows" in found
 
