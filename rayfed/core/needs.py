@@ -188,7 +188,7 @@ class Part:
     Parameters
     ----------
     place : str
-        Dotted key that a user changes; "" for the algorithm, which is never to blame.
+        Dotted key that a user changes; "" for algorithm and problem, which are never to blame.
     shown : str
         Its name in messages.
     needs, removes : frozenset of Term
@@ -206,7 +206,7 @@ class Part:
 def clashes(parts: Iterable[Part]) -> Refusals:
     """Yield the place and text of each need of a part that another part removes.
 
-    The part that is no algorithm is to blame; of two others, the one with the need.
+    The part with a place is to blame; of two such parts, the one with the need.
 
     Examples
     --------
