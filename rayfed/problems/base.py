@@ -147,8 +147,10 @@ class Problem:
     rows of client i and n that of all clients.
 
     A subclass implements `data_value_and_gradient`, `size` and `predict`, and `data_hessian` to
-    support second-order methods. One whose models end in a linear layer may implement
-    `representation` and `data_value_and_gradient_with`. The l2 term is added here and nowhere else.
+    support second-order methods; without it, `gives` leaves `HESSIANS` and `PRODUCTS` out. One
+    whose models end in a linear layer may implement `representation` and
+    `data_value_and_gradient_with`, and give `REPRESENTATIONS`. The l2 term is added here and nowhere
+    else.
 
     Parameters
     ----------
