@@ -149,8 +149,7 @@ class Problem:
     A subclass implements `data_value_and_gradient`, `size` and `predict`, and `data_hessian` to
     support second-order methods; without it, `gives` leaves `HESSIANS` and `PRODUCTS` out. One
     whose models end in a linear layer may implement `representation` and
-    `data_value_and_gradient_with`, and give `REPRESENTATIONS`. The l2 term is added here and nowhere
-    else.
+    `data_value_and_gradient_with`, and give `REPRESENTATIONS`. The l2 term is added here alone.
 
     Parameters
     ----------
