@@ -16,6 +16,7 @@ from annotated_types import Gt
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.needs import GRADIENTS, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.problems.base import Batch
 
@@ -66,6 +67,7 @@ class FedDyn(memory.WithMemory):
     """
 
     name: ClassVar[str] = "feddyn"
+    needs: ClassVar[Terms] = memory.WithMemory.needs | {GRADIENTS}
     coded: ClassVar[Coded] = {"delta": "any", "moved": "any"}
 
     alpha: Annotated[float, Gt(0)] = 0.1

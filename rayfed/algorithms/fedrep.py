@@ -16,6 +16,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import GRADIENTS, Terms
 from rayfed.messages import ByClient, Upload
 from rayfed.problems.base import Batch
 from rayfed.solvers.base import Solver
@@ -54,6 +55,7 @@ class FedRep(FedPer):
     """
 
     name: ClassVar[str] = "fedrep"
+    needs: ClassVar[Terms] = FedPer.needs | {GRADIENTS}
     coded: ClassVar[Coded] = {"delta": "any"}
 
     head: Solver = field(default_factory=SGD)

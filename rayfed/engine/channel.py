@@ -15,6 +15,7 @@ from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, located, under
 from rayfed.core.errors import RunFailed
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Key
 from rayfed.core.shares import at_least
 from rayfed.engine.clock import Traffic
@@ -260,7 +261,7 @@ class ServerRule:
 
     def asked(self, ask: Ask) -> Ask:
         """Return an Ask of the algorithm as the rule needs it."""
-        return replace(ask, vectors=True) if self.rule and self.rule.sees_vectors else ask
+        return replace(ask, vectors=True) if self.rule and VECTORS in self.rule.needs else ask
 
     def groups(self, clients: Ints, round: int, number: int) -> tuple[Ints, Ints] | None:
         """Return the clients of tasks (K,) and their groups; None where there is one sum.
@@ -297,7 +298,7 @@ class ServerRule:
         names = [name for name in ask.up if reply.mean.get(name, np.float64(0)).ndim]
         if not names:
             return reply, state
-        if self.rule.sees_vectors:
+        if VECTORS in self.rule.needs:
             parts, weights = {name: reply.each[name] for name in names}, reply.weights
             counted = np.concatenate([answer.weights for answer in answers])
             if (counted != weights).any():  # a mean adds up late vectors times their discount

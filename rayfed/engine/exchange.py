@@ -389,7 +389,7 @@ class Colluders:
         if not truthful:
             sources = list(map(_together, colluding))
         active = [k for k in range(len(self.known)) if any(len(places[k]) for places in colluding)]
-        sees = any(self.known[k].fault.sees_vectors for k in active)  # type: ignore[attr-defined]
+        sees = any(VECTORS in self.known[k].fault.needs for k in active)
         observed = [
             _some(compute, replace(request, squares=True, vectors=request.vectors or sees), at)
             for (request, compute), at in zip(asked, sources, strict=True)

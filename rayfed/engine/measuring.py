@@ -103,7 +103,7 @@ class Measures:
         row: dict[str, float] = {}
         known = dict(run_state.measured)
         for name, measure in self.run.measuring.measures.items():
-            if ("cohort" in measure.needs) != (cohort is not None) or not self.declared[name]:
+            if ("cohort" in measure.uses) != (cohort is not None) or not self.declared[name]:
                 continue
             before = known[name] if name in known else measure.init()
             view = _View(self, name, run_state, x, each, cohort)

@@ -20,6 +20,7 @@ from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.needs import COHORT
 from rayfed.core.threads import one_thread
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
@@ -124,7 +125,11 @@ def few_asked(run: Run, rounds: int, asked: Ints) -> str:
         Whom they asked, each client once a round.
     """
     participation, count = run.participation, run.federation.population.count
-    if run.training.algorithm.centralised or participation.select.own_cohort or not len(asked):
+    if (
+        run.training.algorithm.centralised
+        or COHORT in participation.select.removes
+        or not len(asked)
+    ):
         return ""
     cohort, distinct = participation.cohort, len(np.unique(asked))
     mean = len(asked) / rounds

@@ -179,7 +179,10 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"topology": None}, "participation.select: found 'walk' and no topology; give a graph"),
+        (
+            {"topology": None},
+            "participation.select: 'walk' needs a graph of clients, but topology",
+        ),
         (
             {"topology": "star", "select": {"rule": {"name": "uniform", "periodic": "refuse"}}},
             "^participation.select.rule: 'uniform' comes back only every 2 moves and never mixes",
@@ -214,7 +217,7 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
         ),
         (
             {"participation": {"select": "walk", "cohort": 3}},
-            "participation.cohort: found 3, but 'walk' defines the cohort itself; leave it out",
+            "participation.cohort: cohort: 3 needs a cohort of a given size, but 'walk'",
         ),
     ],
 )

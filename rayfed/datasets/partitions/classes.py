@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import LABELS, Terms
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition, by_class, dealt
 from rayfed.datasets.sizes import apportion
@@ -35,6 +36,7 @@ class Labels(Partition):
     """
 
     name: ClassVar[str] = "labels"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
     remedy: ClassVar[str] = "use fewer clients or a larger per_client"
 
     per_client: Annotated[int, Ge(1)] = 2
@@ -150,6 +152,7 @@ class Dirichlet(Partition):
     """
 
     name: ClassVar[str] = "dirichlet"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
     remedy: ClassVar[str] = "use fewer clients or a larger alpha"
     tries: ClassVar[int] = 1000
 
@@ -226,6 +229,7 @@ class DirichletEqual(Partition):
     """
 
     name: ClassVar[str] = "dirichlet-equal"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
 
     alpha: Annotated[float, Gt(0)]
     legacy: bool = False

@@ -8,6 +8,7 @@ import numpy as np
 
 from rayfed.channel.base import Draws
 from rayfed.channel.faults import Collusion, Fault, Knowledge, UploadFault
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 
@@ -35,7 +36,7 @@ def check_collusion(fault: Collusion) -> None:
     """Check that colluding clients upload one vector, and the state keeps its names."""
     v = np.random.default_rng(4).standard_normal((_K, _P))
     state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
-    ids, rows = np.arange(3, 3 + _K), v if fault.sees_vectors else None
+    ids, rows = np.arange(3, 3 + _K), v if VECTORS in fault.needs else None
     known = Knowledge(v.mean(0), (v * v).mean(0), _K, 2, rows, ids)
     before = frozen_copies(state)
     found, after = fault.sent(known, state)
