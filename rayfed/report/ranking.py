@@ -171,7 +171,10 @@ def costs(results: Results, name: str, y: str, target: float | None) -> pd.DataF
         Indexed by seed, with the columns `COSTS`, `TO_KEEP` and `WITHIN`; NaN if not reached.
     """
     column, runs = results.column(y), results.usable(name)
-    found = [costs_of(history(run), column, target) for run in runs]
+    key = ("costs", y, column.better, target)
+    found = [
+        run.cached(key, lambda run=run: costs_of(history(run), column, target)) for run in runs
+    ]
     columns, seeds = [*COSTS, *TO_KEEP, *WITHIN], [run.seed for run in runs]
     return pd.DataFrame(found, seeds, columns, dtype=float)
 

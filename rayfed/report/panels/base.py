@@ -156,7 +156,9 @@ class PageSource:
         """The results without all settings but the best of each algorithm, if many were swept."""
         names = leaders(self.results, self.y)
         runs = tuple(run for run in self.results.runs_found if run.name in names)
-        return replace(self.results, runs_found=runs)
+        return self.results.cached(
+            ("leading", names), lambda: replace(self.results, runs_found=runs)
+        )
 
     @cached_property
     def first_run(self) -> int:
@@ -381,10 +383,16 @@ class FigurePanel(TemplatedFigure):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The `content`, or that of each case, None where it does not apply."""
+        """The `content`, or that of each case, None where it does not apply.
+
+        That of a case is cached with its results, which the dashboard uses again until they change.
+        """
+        if self.source.whole is not None:
+            key = (type(self), self.source.y, self.source.goal, tuple(self.source.styles))
+            return self.source.results.cached(key, lambda: self.content)
         if "" in self.parts:
             return self.content
-        shown = {case: part.content for case, part in self.parts.items()}
+        shown = {case: part.payload for case, part in self.parts.items()}
         return {"cases": [shown.get(case) for case in self.source.cases], "keyed": self.keyed}
 
     @property
