@@ -27,7 +27,7 @@ from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
 from rayfed.report.read.differences import shown as text
 from rayfed.report.read.folders import joined
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, no_runs
 from rayfed.report.read.run import RunRecord, record_of
 from rayfed.report.writing import replace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -172,9 +172,7 @@ def costs(results: Results, name: str, y: str, target: float | None) -> pd.DataF
     """
     column, runs = results.column(y), results.usable(name)
     key = ("costs", y, column.better, target)
-    found = [
-        run.cached(key, lambda run=run: costs_of(history(run), column, target)) for run in runs
-    ]
+    found = [run.cached(key, partial(costs_of, history(run), column, target)) for run in runs]
     columns, seeds = [*COSTS, *TO_KEEP, *WITHIN], [run.seed for run in runs]
     return pd.DataFrame(found, seeds, columns, dtype=float)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -132,8 +133,7 @@ def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
 def ends_by_seed(runs: Iterable[RunRecord], y: str) -> dict[int, float]:
     """Return the last evaluated value of each seed of an algorithm that has any."""
     values = {
-        run.seed: run.cached(("last", y), lambda run=run: last_values([run.rounds], y))
-        for run in runs
+        run.seed: run.cached(("last", y), partial(last_values, [run.rounds], y)) for run in runs
     }
     return {seed: float(value[0]) for seed, value in values.items() if len(value)}
 

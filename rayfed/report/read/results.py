@@ -10,6 +10,7 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from rayfed.core.announced import run_folders
@@ -301,12 +302,18 @@ class Results(Caching):
         return self._joined("clients")
 
     def _joined(self, what: str) -> pd.DataFrame:
-        frames = [
-            getattr(run, what).assign(name=run.name, seed=run.seed)
-            for run in self.runs_found
-            if len(getattr(run, what))
-        ]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        frames = [(run, frame) for run in self.runs_found if len(frame := getattr(run, what))]
+        if not frames:
+            return pd.DataFrame()
+        joined = pd.concat([frame for _, frame in frames], ignore_index=True)
+        rows, place = [len(frame) for _, frame in frames], len(frames[0][1].columns)
+        for column in ("seed", "name"):
+            values = np.repeat([getattr(run, column) for run, _ in frames], rows)
+            if column in joined:  # the names of clients
+                joined[column] = values
+            else:
+                joined.insert(place, column, values)
+        return joined
 
 
 def no_runs(folder: Path) -> ScenarioError:
