@@ -175,7 +175,11 @@ def cases(folder: Path, levels: int, seeds: int, pairs: int) -> None:
         print(f"{runs} runs by cases: {alone:.1f} s, with Compare open {watched:.1f} s; ", end="")
         print(f"the server took {used.user + used.system:.1f} s of a processor")
     print(f"{runs} runs by cases with Compare open: {median(ratios):.2f} times as long")
-    study = folder / "alone0"
+    changes(folder / "alone0")
+
+
+def changes(study: Path) -> None:
+    """Print what the first view of a study takes, the same again, and one of a changed run."""
     with served(study) as (address, process):
         print(f"overview {taken(address, process)}")
         view = f"{address}compare.json?study={study.name}"

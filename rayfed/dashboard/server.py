@@ -51,6 +51,8 @@ LOOK_S = 1.0
 """Seconds between two checks of the folders while a browser is connected."""
 RESTS = 20.0
 """Processor times of an answer that a tab waits before it asks again: at most 5 % of a core."""
+REST_S = 30.0
+"""Most seconds that it waits: the first view of many runs takes longer than later ones."""
 REST = "Rayfed-Rest"
 """Header with these seconds."""
 _KEEP_S = 15.0
@@ -217,7 +219,8 @@ class Dashboard:
         def make(_: object, found: Found) -> tuple[bytes, float]:
             began = time.thread_time()
             made = self._shown(name, found) | {"query": Chosen.of(query).query}
-            return text_of(name, made).encode(), RESTS * (time.thread_time() - began)
+            text = text_of(name, made).encode()
+            return text, min(REST_S, RESTS * (time.thread_time() - began))
 
         def answer(found: Found) -> Response:
             if name == LOG or (name == "machine" and any(study.running for study, _ in found)):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any, ClassVar
 
@@ -107,12 +107,14 @@ class PageSource:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """A row for each algorithm, see `tables.summary`."""
-        return summary(self.results, self.y, self.goal)
+        key = ("summary", self.y, self.goal)
+        return self.results.cached(key, partial(summary, self.results, self.y, self.goal))
 
     @cached_property
     def answer(self) -> str:
         """The headline, see `answers.headline`."""
-        return headline(self.results, self.summary)
+        key = ("answer", self.y, self.goal)
+        return self.results.cached(key, partial(headline, self.results, self.summary))
 
     @cached_property
     def styles(self) -> dict[str, LineStyle]:

@@ -305,7 +305,7 @@ class Results(Caching):
         frames = [(run, frame) for run in self.runs_found if len(frame := getattr(run, what))]
         if not frames:
             return pd.DataFrame()
-        joined = pd.concat([frame for _, frame in frames], ignore_index=True)
+        joined: pd.DataFrame = pd.concat([frame for _, frame in frames], ignore_index=True)
         rows, place = [len(frame) for _, frame in frames], len(frames[0][1].columns)
         for column in ("seed", "name"):
             values = np.repeat([getattr(run, column) for run, _ in frames], rows)
