@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -93,6 +93,8 @@ class RunLine:
         ``unreadable``, or a state as of `run_state.state`.
     info : dict
         Content of ``run.json``, see `report.read.run.record_of`.
+    stamp : tuple of pairs
+        Times and sizes of ``run.json`` and of the announced parts.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
@@ -105,6 +107,7 @@ class RunLine:
     folder: str
     status: str
     info: dict[str, Any]
+    stamp: Stamp = ()
     last: Mapping[str, float] | None = None
     bests: Mapping[str, Bests] = field(default_factory=dict, compare=False)
     path: Path = Path()
@@ -298,13 +301,13 @@ class Catalogue:
 
     def _run(self, study: str, path: Path, before: RunLine | None, deadline: float) -> RunLine:
         place = f"{study}/{path.name}"
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         if before is None or self._stamps.get(place) != stamp:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
             if before is None:
                 before = RunLine(study, path.name, info["status"], info, path=path)
-            before = replace(before, status=info["status"], info=info)
+            before = replace(before, status=info["status"], info=info, stamp=stamp)
             fresh = False
         else:
             fresh = before.last is not None
@@ -373,13 +376,14 @@ def _studies(root: Path, depth: int = 0) -> Iterator[Path]:
             yield from _studies(root / name, depth + 1)
 
 
-def _stamp(run: Path) -> Stamp:
-    return tuple(_stat(run / name) for name in ("run.json", PARTS))
+def stamp_of(folder: Path, names: Iterable[str] = ("run.json", PARTS)) -> Stamp:
+    """Return the time in ns and the size of files in a folder, zeros for missing ones."""
+    return tuple(_stat(f"{folder}/{name}") for name in names)
 
 
-def _stat(path: Path) -> tuple[int, int]:
+def _stat(path: str) -> tuple[int, int]:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return (0, 0)
     return found.st_mtime_ns, found.st_size

@@ -14,7 +14,7 @@ from rayfed.report.ranking import COSTS, TO_KEEP, WITHIN, Ranking, costs
 from rayfed.report.read import units
 from rayfed.report.read.curves import final, first_column, history, targets
 from rayfed.report.read.personal import without_global
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, per_results
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
@@ -49,11 +49,17 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     """
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
-    frame = pd.DataFrame([_row(results, name, y, goals[name]) for name in results.names])
+    rows = []
+    for name in results.names:
+        part = results.cases.get(results.case_of.get(name, ""), results)
+        within = results.within[name]
+        rows.append({**_row(part, within, y, goals[name]), "name": name})
+    frame = pd.DataFrame(rows)
     finals = [f"{column}_{part}" for column in _FINALS for part in ("mean", "sd")]
     return frame.drop(columns=[name for name in finals if frame[name].isna().all()])
 
 
+@per_results
 def _row(results: Results, name: str, y: str, target: float | None) -> dict[str, Any]:
     every, histories = results.of(name), [history(run) for run in results.usable(name)]
     states = [run.status for run in every]

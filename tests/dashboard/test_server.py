@@ -18,7 +18,7 @@ from rayfed.core.entries import sealed
 from rayfed.core.leases import LOCK, lease
 from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard.catalogue import Catalogue
-from rayfed.dashboard.server import Dashboard, Watch
+from rayfed.dashboard.server import REST, REST_S, Dashboard, Watch
 from rayfed.dashboard.views import VIEWS
 from rayfed.report.panels import timeline
 from rayfed.report.panels.base import Section, find
@@ -309,6 +309,28 @@ def test_nobody_looks_at_the_folders_while_nobody_listens(folder, monkeypatch):
 
     assert asyncio.run(unheard()) == 0
     assert looks
+
+
+@pytest.mark.parametrize("view", ["compare", "compare.json"])
+def test_a_browser_keeps_a_view_until_a_file_changes(client, folder, view):
+    address = f"/{view}?study=results/first"
+    first = client.get(address)
+    assert 0 < float(first.headers[REST]) <= REST_S
+    again = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(address).content == first.content
+    os.utime(folder / "first" / "fedavg-seed3" / "run.json")
+    third = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert third.status_code == 200
+    assert third.headers["ETag"] != first.headers["ETag"]
+
+
+def test_the_log_is_read_each_time(client, folder):
+    answers = [client.get("/log?study=results/first")]
+    (folder / "first" / "fedavg-seed3" / "log.txt").write_text("one more line")
+    answers.append(client.get("/log?study=results/first"))
+    assert ["one more line" in answer.text for answer in answers] == [False, True]
+    assert not any("ETag" in answer.headers for answer in answers)
 
 
 def test_a_study_that_is_deleted_meanwhile_is_a_line(client, folder):

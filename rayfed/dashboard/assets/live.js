@@ -62,11 +62,14 @@ const live = (() => {
   async function refresh() {
     if (busy) return void (again = true);
     busy = true;
+    let rest = 0; // what a view costs the server decides how often it is made
     try {
       const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
+      rest = Number(answer?.headers.get("Rayfed-Rest") ?? 0);
       if (answer?.ok) await update(await answer.json());
       else if (answer) say((await answer.json()).error);
     } finally {
+      await new Promise((done) => setTimeout(done, 1000 * rest));
       busy = false; // whatever went wrong, the next rows are shown
     }
     if (again) {

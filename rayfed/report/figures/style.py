@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.curves import Axis, clocks, stopped_at
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, per_results
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -86,6 +86,7 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
     return {"title": title, "worth": worth, "unit": unit}
 
 
+@per_results
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
     largest = {}  # of those that have units

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -346,6 +347,12 @@ class ConvergencePanel(Panel):
         return {"parts": [self._part(source) for source in self.source.parts]}
 
     def _part(self, source: PageSource) -> dict[str, Any]:
+        """Return the payload of a case or of the whole, cached with its results."""
+        whole = tuple(y_columns(self.results)), json.dumps(x_scales(self.results))
+        key = (type(self), source.y, source.goal, tuple(source.styles), len(self.source.parts))
+        return source.results.cached((*key, *whole), lambda: self._made(source))
+
+    def _made(self, source: PageSource) -> dict[str, Any]:
         x = next(iter(clocks(self.results)))
         figure = convergence(source.results, x=x, y=source.y, target=source.target)
         numbers = MOST_NUMBERS // len(self.source.parts)
