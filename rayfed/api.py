@@ -273,11 +273,12 @@ def begin(
     Raises
     ------
     ScenarioError
-        If the folder cannot be written or holds something else, its disk is too small, or a tracker
-        to log to is unknown.
+        If nothing uses the topology, the folder cannot be written or holds something else, its disk
+        is too small, or a tracker to log to is unknown.
     RayfedError
         If the library of a tracker is missing.
     """
+    plan.check_topology()
     if log:
         from rayfed.report.trackers import check_installed  # here: it imports pandas
 

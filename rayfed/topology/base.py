@@ -128,9 +128,14 @@ class Graphs:
         return self._series.epoch(round, time_s)
 
     @property
+    def frames(self) -> int | None:
+        """Number of graphs; None if unlimited."""
+        return self._series.frames
+
+    @property
     def fixed(self) -> bool:
         """Whether the graph never changes."""
-        return self._series.frames == 1
+        return self.frames == 1
 
     def lasts(self, round: int, time_s: float) -> bool:
         """Whether the graph that holds in a round at a virtual second stays while it lasts."""
@@ -144,7 +149,7 @@ class Graphs:
         ScenarioError
             If one is not connected and should be, or cannot be built.
         """
-        for epoch in range(self._series.frames or 1):
+        for epoch in range(self.frames or 1):
             self.of(epoch)
 
     def at(self, round: int, time_s: float = 0.0) -> Graph:

@@ -455,7 +455,7 @@ def misplaced(run: RunRecord) -> float:
 
 
 def title(run: RunRecord) -> str:
-    """Return the number of clients that the server of a run visited, and the cohort size."""
+    """Return the clients that the server visited, the cohort size, and the graphs in parts."""
     visited, name = positions(run), quoted(run.name)
     total = int(run.info.get("clients") or len(run.clients))
     number = visited.nunique()
@@ -463,18 +463,17 @@ def title(run: RunRecord) -> str:
     asked = float(run.rounds.loc[run.rounds["round"] > 0, "participants"].mean())
     return (
         f"In {len(visited):,} rounds the server of {name} visited {clients} clients, and "
-        f"{units.number(asked, 2)} took part in a round on average"
+        f"{units.number(asked, 2)} took part in a round on average{_apart(run, len(visited))}"
     )
 
 
 def note(run: RunRecord, steps: int) -> str:
-    """Return the omitted parts of a walk's figure, and the count of disconnected graphs."""
+    """Return the omitted parts of a walk's figure; empty if all is drawn."""
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
     parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
     if (drawn := len(_walk_of(run).clients)) < total:
         parts.append(f"the {drawn:,} most visited of {total:,} clients")
-    drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
-    return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
+    return f"Drawn: {' and '.join(parts)}." if parts else ""
 
 
 def _apart(run: RunRecord, rounds: int) -> str:
@@ -484,7 +483,7 @@ def _apart(run: RunRecord, rounds: int) -> str:
         return ""
     added = {0: "it stayed so", apart: "links were added to connect it"}
     text = added.get(repaired, f"links were added in {repaired:,} of them")
-    return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
+    return f"; the graph was not connected in {apart:,} of {rounds:,} rounds, {text}"
 
 
 def visits_title(run: RunRecord) -> str:

@@ -112,6 +112,20 @@ class Plan:
         """Return the cost of the placement on a number of CPUs, those of several nodes if given."""
         return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
+    def check_topology(self) -> None:
+        """Refuse a topology that nothing uses.
+
+        Raises
+        ------
+        ScenarioError
+            If no selection walks on it.
+        """
+        if self.study.topology is None or any(run.federation.graphs for run in self.runs):
+            return
+        text = f"found '{self.study.topology.name}', but no selection walks on it"
+        remedy = "leave it out, or give participation.select: {name: walk}"
+        raise ScenarioError("topology", f"{text}; {remedy}")
+
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     """Load and check everything that a study needs.
