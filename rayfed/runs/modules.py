@@ -129,6 +129,11 @@ def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
     return resolving(Names(None, shown(folder), every, homes, made_here, trust))
 
 
+def names_modules(folder: Path) -> bool:
+    """Return whether the scenario of a result folder names any module of its user."""
+    return _NAMED.search(_scenario_of(folder)) is not None
+
+
 def untrusted(folder: Path) -> str:
     """Return why a scenario from a result folder should be read before it is run, or "".
 

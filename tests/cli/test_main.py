@@ -287,7 +287,19 @@ class TestBest:
         assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +0 +3 +1", out, re.M)
         status, _, err = shell("best", "out", "--by", "lose")
         assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
-        status, out, _ = shell("run", "out/best.yaml", "--out", "again", "--no-page")
+        best = tmp_path / "out" / "best.yaml"
+        assert yaml.safe_load(best.read_text("utf-8")) == {
+            "name": "small [bold]-best", "seeds": [2, 3, 4], "rounds": 200,
+            "problem": {
+                "name": "least-squares", "test": 0.2,
+                "dataset": {"name": "linear", "features": 2, "samples": 5},
+            },
+            "clients": {"count": 6}, "participation": {"cohort": 2},
+            "executor": {"name": "serial"},
+            "algorithms": [{"name": "gradient-descent", "lr": 0.0625}],
+        }  # fmt: skip
+        again = ("--set", "seeds=[0, 1]", "--out", "again", "--no-page")
+        status, out, _ = shell("run", "out/best.yaml", *again)
         assert status == 0
         assert out.startswith("small [bold]-best: 2 runs (1 algorithm, 2 seeds)")
         first, again = (tmp_path / path for path in ("out", "again"))
