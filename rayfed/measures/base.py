@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 from rayfed.clients import setup
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
-from rayfed.core.needs import Terms
+from rayfed.core.needs import Terms, refuse_renamed
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
 from rayfed.population import Population
@@ -205,13 +205,16 @@ class Measure:
         Columns of rows that `measure` fills, float64. If there are none, it is not called.
     needs : set of Need
         What it cannot do without.
-    kept : set of str
+    saved : set of str
         Arrays of its state that ``model.npz`` has at the end, as ``measure.<name>.<array>``.
     """
 
     columns: ClassVar[tuple[Column, ...]] = ()
     needs: ClassVar[Set[Need]] = frozenset()
-    kept: ClassVar[Set[str]] = frozenset()
+    saved: ClassVar[Set[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        refuse_renamed(cls, {"kept": "saved"})
 
     def columns_of(
         self, availability: Availability, layers: Sequence[Layer] = ()

@@ -387,15 +387,15 @@ class _Seed:
             return measure
         data, clients, objective = self.data, self.clients, self.data.objective
         key = identity((measure, data.shards, data.tables["clients"], objective, clients))
-        whole = data.full(self.tables)
-        return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
+        table = data.full(self.tables)
+        return self.planner.measures.get(key, lambda: measure.bound(table, clients, objective))
 
     def _bound(self, algorithm: Algorithm, selection: Selection, weights: Weights) -> Algorithm:
         """Return an algorithm that has met clients and problem."""
-        whole = self.data.full(self.tables)
+        table = self.data.full(self.tables)
         with under("algorithm"):
-            bound = algorithm.bound(whole, self.clients, self.data.objective)
-            bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
+            bound = algorithm.bound(table, self.clients, self.data.objective)
+            bound = bound.weighed(weights, selection.size_weighted, table, self.seed)
             if bound.needs_walk and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound
