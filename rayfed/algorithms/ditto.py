@@ -62,7 +62,7 @@ class Ditto(FedAvg):
         """Client function: local steps of the global model and of the personal ones (K, p)."""
         problem = clients.problem
 
-        def pulled(v: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def pulled(v: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(v, batches[0])
             g += self.lam * (v - x)
             return loss, g

@@ -93,9 +93,9 @@ class FedBN(FedPer):
         models = self._split.join(base[None, :], clients.state["own"])
         statistics = namespace(models).asarray(moved.own(models), copy=True)
 
-        def normalised(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            loss, g = problem.value_and_gradient(moved.join(y, statistics[who]), batches[0])
-            statistics[who] -= moved.own(g)
+        def normalised(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
+            loss, g = problem.value_and_gradient(moved.join(y, statistics[index]), batches[0])
+            statistics[index] -= moved.own(g)
             return loss, moved.shared(g)
 
         local = clients.solve(moved.shared(models), gradient=normalised)

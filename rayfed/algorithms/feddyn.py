@@ -85,9 +85,9 @@ class FedDyn(memory.WithMemory):
         problem, shares, c = clients.problem, self.shares(clients), clients.state["h"]
         h = memory.over(shares, c)
 
-        def bent(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def bent(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(y, batches[0])
-            g -= h[who]
+            g -= h[index]
             g += self.alpha * (y - x)
             return loss, g
 

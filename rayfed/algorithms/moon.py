@@ -71,10 +71,10 @@ class Moon(FedAvg):
         """Client function: local steps with the contrastive loss; upload Delta (K, p)."""
         problem, previous = clients.problem, clients.state["previous"]
 
-        def contrasted(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def contrasted(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             batch = batches[0]
             z_glob = problem.representation(x[None, :], batch.X, batch.key)
-            z_prev = problem.representation(previous[who], batch.X, batch.key)
+            z_prev = problem.representation(previous[index], batch.X, batch.key)
 
             def term(z: Array, which: slice) -> tuple[Array, Array]:
                 w = self.mu * batch.w[which]

@@ -71,7 +71,7 @@ class PerFedAvg(FedAvg):
         """Client function: local steps along the gradients above from x (p,); upload Delta."""
         problem = clients.problem
 
-        def meta(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def meta(w: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             first, second, third = batches
             loss, g = problem.value_and_gradient(w, first)
             g = problem.gradient(w - self.alpha * g, second)

@@ -64,7 +64,7 @@ class PFedMe(FedAvg):
         """Client function: local steps along lam (w - theta) (K, p); upload Delta (K, p)."""
         problem = clients.problem
 
-        def envelope(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def envelope(w: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, theta = self._personal(problem, w, batches[0])
             return loss, self.lam * (w - theta)
 

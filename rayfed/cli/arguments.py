@@ -187,6 +187,17 @@ NoPage = Annotated[
 ]
 
 
+Trackers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="TOOL",
+        help="Send each row while it runs to mlflow, tensorboard or wandb, as rayfed export does "
+        "afterwards. May be repeated.",
+    ),
+]
+
+
 OwnPanels = Annotated[
     list[str],
     typer.Option(

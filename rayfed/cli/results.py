@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,7 +114,7 @@ def print_best(
     """Print the best setting of every algorithm, write them down, and return them."""
     from rayfed.report.best import Aim, Best
     from rayfed.report.read.results import Results
-    from rayfed.runs.modules import untrusted
+    from rayfed.runs.modules import names_modules, untrusted
 
     results = Results.read(folder)
     for run in results.damaged:
@@ -125,13 +125,23 @@ def print_best(
     for line in (*settings, *choice.notes):
         say(line)
     strange = untrusted(folder)
-    for path in choice.write(strange):
+    shorten = dict if names_modules(folder) else _shortened
+    for path in choice.write(strange, shorten):
         if not strange:
             say(f"run it by: rayfed run {shlex.quote(str(path))}")
     if strange:
         remedy = "to run best.yaml, copy it and the modules that you have read to a folder of yours"
         say(f"warning: {strange.partition('; read')[0]}; {remedy}", err, style="yellow")
     return choice
+
+
+def _shortened(scenario: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario without defaults; one that cannot be read any more stays as it is."""
+    from rayfed.study.scenario.short import shortened
+
+    with suppress(ScenarioError):
+        return shortened(scenario)
+    return scenario
 
 
 def figures(

@@ -189,10 +189,10 @@ def owners(
     return partition.assign(table, clients, seed), clients
 
 
-def _agreed(asked: int | None, count: int, who: str) -> int:
+def _agreed(asked: int | None, count: int, source: str) -> int:
     if asked is not None and asked != count:
         raise ScenarioError(
-            "clients.count", f"is {asked} but {who} has {count} clients; leave it out"
+            "clients.count", f"is {asked} but {source} has {count} clients; leave it out"
         )
     return count
 

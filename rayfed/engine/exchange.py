@@ -207,8 +207,8 @@ class Exchange:
         except ClientFailed as failed:
             centralised = self.run.training.algorithm.centralised
             names = () if centralised else self.run.federation.clients.names
-            who = f"{when}, {called(np.array([failed.client]), names)}, '{request.function}'"
-            raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
+            place = f"{when}, {called(np.array([failed.client]), names)}, '{request.function}'"
+            raise RunFailed(f"{place} failed: {failed.reason}", failed.trace) from failed
 
     def sleep_s(self, tasks: Tasks) -> Floats | None:
         """Return the sleep of actors in seconds under ``clock: wall``; it decides nothing."""

@@ -296,7 +296,7 @@ class RoundPolicy:
         Asks to the cohort after the first go to those of it who answered.
         """
         reply: Reply | None = None
-        whole = True  # no client of the cohort has been asked yet
+        first_ask = True  # no client of the cohort has been asked yet
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
@@ -307,11 +307,11 @@ class RoundPolicy:
                     continue
                 ids = _asked(ask, owner, cohort, visited)
                 to_cohort = ask.clients is None
-                first = self._wanted if to_cohort and whole else None
-                others = self._others(before, stats) if to_cohort and whole else None
+                first = self._wanted if to_cohort and first_ask else None
+                others = self._others(before, stats) if to_cohort and first_ask else None
                 reply = self.cohorts.answer(ask, owner, ids, stats, first, others)
                 if to_cohort:
-                    whole, cohort = False, stats.answered
+                    first_ask, cohort = False, stats.answered
         except StopIteration as end:
             result: Result = end.value
             return result

@@ -226,7 +226,7 @@ class Run:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Per-client columns of evaluations, among `KEPT`."""
+        """Per-client columns of evaluations, among `RECORDED`."""
         measuring = self.measuring
         accuracies = measuring.uses("accuracy")
         return reported(self.training.algorithm, len(measuring.evaluated), accuracies)

@@ -10,7 +10,7 @@ from rayfed.clients import setup
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import FIXED_ROWS, NOTHING, OPTIMUM, ROUNDS, Terms, where
+from rayfed.core.needs import FIXED_ROWS, NOTHING, OPTIMUM, ROUNDS, Terms, refuse_renamed, where
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
 from rayfed.population import Population
@@ -206,16 +206,17 @@ class Measure:
         `OPTIMUM` if the optimum has to be known, `GRADIENTS`.
     uses : set of Use
         What the engine provides for it.
-    kept : set of str
+    saved : set of str
         Arrays of its state that ``model.npz`` has at the end, as ``measure.<name>.<array>``.
     """
 
     columns: ClassVar[tuple[Column, ...]] = ()
     needs: ClassVar[Terms] = NOTHING
     uses: ClassVar[Set[Use]] = frozenset()
-    kept: ClassVar[Set[str]] = frozenset()
+    saved: ClassVar[Set[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
+        refuse_renamed(cls, {"kept": "saved"})
         if words := [word for word in cls.needs if isinstance(word, str)]:
             text = f"declares needs = {words}, words that are replaced; write terms such as"
             remedy = "FIXED_ROWS or OPTIMUM (from rayfed.core.needs), and the rest under `uses`"

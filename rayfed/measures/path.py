@@ -43,7 +43,7 @@ class Path(Measure):
         Column("model_0", "first number of the model", about="The first number of the model."),
         Column("model_1", "second number of the model", about="The second number of the model."),
     )
-    kept: ClassVar[Set[str]] = frozenset({"rounds", "starts", "ends", "clients", "box", "map"})
+    saved: ClassVar[Set[str]] = frozenset({"rounds", "starts", "ends", "clients", "box", "map"})
 
     clients: Annotated[int, Ge(1)] = 8
 

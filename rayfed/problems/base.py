@@ -75,8 +75,8 @@ class StepKey:
         What is drawn for a client depends on no other client, and for a row on no row after it.
         """
         words = self.words(f"dropout/{self.stream}/{self.step}/{layer}", rows * width)
-        kept = words < np.uint64(round(share * 2.0**32))
-        return np.asarray(kept.reshape(len(self.ids), rows, width))
+        drawn = words < np.uint64(round(share * 2.0**32))
+        return np.asarray(drawn.reshape(len(self.ids), rows, width))
 
     def seeds(self) -> Ints:
         """Draw a seed (K,) for a generator of each client's own, below 2**63."""

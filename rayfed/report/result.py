@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rayfed.report.read.results import Progress, Results
 
 _MOST_LINES = 8  # below the table of a result
+_NUMBER = re.compile(r"(?<![\w.'])\d[\d,.]*(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,25 @@ class RecordedResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for readers, such as rounds without used replies; each line once.
+        """Warnings for readers, such as rounds without used replies.
+
+        Of lines that differ in the label and in numbers alone the first stands for all, with the
+        number of the others.
 
         Examples
         --------
         >>> result.warnings  # doctest: +SKIP
         ("'cifar10' is a subset here, 1,000 of 50,000 training and 500 of 10,000 test rows",)
         """
-        found = (run.info.get("warnings") or [] for run in self._results.runs_found)
-        return tuple(dict.fromkeys(str(text) for texts in found for text in texts))
+        alike: dict[str, dict[str, None]] = {}
+        for run in self._results.runs_found:
+            for text in map(str, run.info.get("warnings") or ()):
+                kind = _NUMBER.sub("0", text.removeprefix(f"{run.label}: "))
+                alike.setdefault(kind, {})[text] = None
+        return tuple(
+            f"{first} (and {len(others)} more like it)" if others else first
+            for first, *others in alike.values()
+        )
 
     def summary(
         self,

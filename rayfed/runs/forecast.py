@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.channel.uplink import total_name
-from rayfed.clients.prints import Kept
+from rayfed.clients.prints import Captured
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
@@ -219,7 +219,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
         If a client function raises.
     """
     executor, profile = SerialExecutor(tables), Profile()
-    executor.prints = Kept()
+    executor.prints = Captured()
     executor.open(run.folder, run.setup())
     loop = Loop(run, executor)
     profile.watch(loop, "step", "other", opens=True)

@@ -148,8 +148,8 @@ class Descent(Solver):
         given = self.steps or self.epochs or _STEPS
         length: Ints | Floats
         if isinstance(given, StepCount):
-            who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, draw=draw, state=state)
+            numbers = np.arange(len(sizes)) if ids is None else ids
+            length = given.draw(numbers, seed=seed, draw=draw, state=state)
         else:
             length = np.full(len(sizes), given)
         if self.epochs is not None:

@@ -194,9 +194,9 @@ def test_a_step_of_per_fedavg_takes_three_independent_minibatches(study, monkeyp
     solve = Clients.solve
 
     def watched(self, x, gradient, **given):
-        def look(w, batches, who):
+        def look(w, batches, index):
             seen.append([batch.X.copy() for batch in batches])
-            return gradient(w, batches, who)
+            return gradient(w, batches, index)
 
         return solve(self, x, gradient=look, **given)
 

@@ -140,7 +140,11 @@ def test_a_setting_with_the_name_of_a_flag_that_is_no_flag_is_taken():
 
 @pytest.mark.parametrize(
     ("base", "old", "new"),
-    [(Algorithm, "beside", "evaluation_state"), (Memory, "whole_first", "exact_first")],
+    [
+        (Algorithm, "beside", "evaluation_state"),
+        (Memory, "whole_first", "exact_first"),
+        (Measure, "kept", "saved"),
+    ],
 )
 def test_hooks_under_their_old_names_are_refused(base, old, new):
     assert hasattr(base, new)

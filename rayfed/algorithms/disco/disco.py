@@ -219,8 +219,8 @@ class DiSCO(FullGradient):
         """Return P from one client's Hessian."""
         if self.preconditioner == "none":
             return Preconditioner()
-        who = ids[:1] if self.preconditioner == "first" else ids[ids == self.preconditioner]
-        one = who if len(who) else ids[:1]
+        chosen = ids[:1] if self.preconditioner == "first" else ids[ids == self.preconditioner]
+        one = chosen if len(chosen) else ids[:1]
         passes = 0.0 if self.tolerance is None else self._hessian_passes(p)  # it has it already
         reply = yield Ask("hessian", {}, {"hessian": p * p}, cost=0, passes=passes, clients=one)
         return Preconditioner.of(reply.mean["hessian"], self.ridge)

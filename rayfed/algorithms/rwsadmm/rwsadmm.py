@@ -326,8 +326,8 @@ class Sound(Formulation):
         z = copied(clients.state["z"])
         xp, epsilon = namespace(z), widths(self.epsilon, clients, z)
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            descent: Array = g - z[who] + self.beta * (x - y + epsilon[who] * xp.sign(g))
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            descent: Array = g - z[index] + self.beta * (x - y + epsilon[index] * xp.sign(g))
             return descent
 
         def part(x: Array, z: Array) -> Array:

@@ -18,7 +18,7 @@ from rayfed.core.leases import LOCK, Leased, is_own_lease
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
-_MINE = (
+_OWN = (
     "this program is running the study, or has left a loop over its rows; end that first, by "
     "close() of what rayfed.iterate returned"
 )
@@ -87,7 +87,7 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
                 held.enter_context(store.lease(folder / LOCK))
             except Leased as error:
                 if is_own_lease(folder / LOCK):
-                    text = _MINE
+                    text = _OWN
                 raise ScenarioError(shown(folder), text) from error
             _wait_for_drivers(folder, tell)
         yield

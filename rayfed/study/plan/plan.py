@@ -114,6 +114,20 @@ class Plan:
         """Return the cost of the placement on a number of CPUs, those of several nodes if given."""
         return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
+    def check_topology(self) -> None:
+        """Refuse a topology that nothing uses.
+
+        Raises
+        ------
+        ScenarioError
+            If no selection walks on it.
+        """
+        if self.study.topology is None or any(run.federation.graphs for run in self.runs):
+            return
+        text = f"found '{self.study.topology.name}', but no selection walks on it"
+        remedy = "leave it out, or give participation.select: {name: walk}"
+        raise ScenarioError("topology", f"{text}; {remedy}")
+
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     """Load and check everything that a study needs.
@@ -371,15 +385,15 @@ class _Seed:
             return measure
         data, clients, objective = self.data, self.clients, self.data.objective
         key = identity((measure, data.shards, data.tables["clients"], objective, clients))
-        whole = data.full(self.tables)
-        return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
+        table = data.full(self.tables)
+        return self.planner.measures.get(key, lambda: measure.bound(table, clients, objective))
 
     def _bound(self, algorithm: Algorithm, selection: Selection, weights: Weights) -> Algorithm:
         """Return an algorithm that has met clients and problem."""
-        whole = self.data.full(self.tables)
+        table = self.data.full(self.tables)
         with under("algorithm"):
-            bound = algorithm.bound(whole, self.clients, self.data.objective)
-            bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
+            bound = algorithm.bound(table, self.clients, self.data.objective)
+            bound = bound.weighed(weights, selection.size_weighted, table, self.seed)
             if WALK in needs_of(bound) and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound

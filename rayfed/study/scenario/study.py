@@ -47,7 +47,7 @@ from rayfed.study.scenario.parts import (
     data_of,
     split_problem,
 )
-from rayfed.study.scenario.schema import whole
+from rayfed.study.scenario.schema import completed
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
 from rayfed.topology.base import Topology
 
@@ -292,7 +292,7 @@ class Study(Settings):
         """Return the JSON schema of a scenario file, with every plug-in that is found."""
         schema = cls.model_json_schema()
         del schema["properties"]["data"]
-        return whole(schema, {"problems": DataKeys.model_json_schema()["properties"]})
+        return completed(schema, {"problems": DataKeys.model_json_schema()["properties"]})
 
     @model_validator(mode="before")
     @classmethod
@@ -486,6 +486,6 @@ def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
     if not settings:
         return solver
     cls, changes = fields.split("solvers", settings, solver)
-    kept = override(settings_of(solver), changes) if cls is type(solver) else changes
-    changed: Solver = fields.make(cls, kept)
+    merged = override(settings_of(solver), changes) if cls is type(solver) else changes
+    changed: Solver = fields.make(cls, merged)
     return changed

@@ -19,16 +19,16 @@ def check_uploads(fault: UploadFault) -> None:
     """Check that an upload keeps size and type, and has the same bits alone and with others."""
     rng = np.random.default_rng(3)
     v = rng.standard_normal((_K, _P)).astype(np.float32)
-    kept = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
+    memory = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
     draws = Draws(Key(1, "fault"), np.arange(_K), 2)
-    frozen_copies({"v": v, "kept": kept})
-    found, after = fault.sent(v, draws, kept, fault.start)
+    frozen_copies({"v": v, "memory": memory})
+    found, after = fault.sent(v, draws, memory, fault.start)
     same = found.shape == v.shape and found.dtype == v.dtype
     require(same, f"{fault}: {found.dtype} {found.shape} is sent for {v.dtype} {v.shape}")
-    require(after.shape == kept.shape, f"{fault}: keeps {after.shape}, not {kept.shape}")
+    require(after.shape == memory.shape, f"{fault}: keeps {after.shape}, not {memory.shape}")
     for k in range(_K):
         one = np.array([k])
-        alone, _ = fault.sent(v[one], draws.part(one), kept[one], fault.start)
+        alone, _ = fault.sent(v[one], draws.part(one), memory[one], fault.start)
         require_equal(alone[0], found[k], f"{fault}: row {k} alone and with others")
 
 
