@@ -142,6 +142,11 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
 DOTS = "document.getElementById('dots').data?.flatMap((trace) => trace.customdata)"
 
 
+def press(page, place):
+    """Press what a script finds, in one step: the table may be replaced at any time."""
+    wait(page, f"((found) => found && (found.click(), true))({place})")
+
+
 def pick(page, key, text):
     """Choose an option of a column of the overview."""
     place = f"[data-query={key}]" if key != "add" else "#add"
@@ -167,10 +172,10 @@ def test_runs_are_dots_over_any_columns_and_in_groups(page):
     cells = "[...document.querySelectorAll('#runs tr[data-run] td:last-child')]"
     values = page.execute_script(f"return {cells}.map((cell) => cell.textContent)")
     assert values == ["4", "12", "12", "12", "12"]
-    page.find_element(By.CSS_SELECTOR, "[data-group='12'] button").click()
+    press(page, "document.querySelector('[data-group=\"12\"] button')")
     assert len(page.execute_script(f"return {SHOWN.replace(' tr', ' tr[data-run]')}")) == 1
     page.refresh()  # the address has columns, groups and axes
-    wait(page, "document.querySelector('[data-remove=rounds]')").click()
+    press(page, "document.querySelector('[data-remove=rounds]')")
     wait(page, "!document.querySelector('[data-remove=rounds]')")
     assert "group=rounds" in page.current_url
     clicked = {"points": [{"customdata": "results/second/fedavg-seed3"}]}
@@ -202,13 +207,13 @@ def test_views_are_saved_by_name_and_opened_again(page, served):
 def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, folder):
     out = shutil.copytree(folder / "second", folder / "third")
     row = "document.querySelector('[data-study=\"results/third\"]')"
-    wait(page, f"{row}?.querySelector('details')").find_element(By.TAG_NAME, "summary").click()
+    press(page, f"{row}?.querySelector('summary')")
     page.execute_script(f"{row}.querySelector('[name=text]').value = 'Too <b>steep</b>.'")
     Notes(tags=("other",)).write(folder / "second")  # the table is replaced, the text stays
     wait(page, "document.querySelector('[data-tag=other]')")
     page.execute_script(f"{row}.querySelector('[name=tags]').value = 'steep paper'")
     page.execute_script(f"{row}.querySelector('[data-do=note]').click()")
-    wait(page, "document.querySelector('[data-tag=steep]')").click()
+    press(page, "document.querySelector('[data-tag=steep]')")
     assert Notes.read(out) == Notes("Too <b>steep</b>.", ("paper", "steep"))
     assert page.find_element(By.ID, "shown").text == "1 of 6 runs"
     told = f"{row}.querySelector('output').textContent"
@@ -218,7 +223,7 @@ def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, fo
     look(page, 1280, 800)
     page.execute_script(f"{row}.querySelector('[data-do=archive]').click()")
     wait(page, f"!{row}")
-    page.find_element(By.CSS_SELECTOR, "[data-query=archived]").click()
+    press(page, "document.querySelector('[data-query=archived]')")
     wait(page, f"{row}?.querySelector('[data-do=restore]')")
     page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
     wait(page, f"{told}.includes(\"type 'third' to delete it\")")
@@ -416,7 +421,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
 
     page.get(served.address)
     row = "document.querySelector('[data-study=\"results/going\"]')"
-    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    press(page, f"{row}?.querySelector('[data-do=stop]')")
     assert process.wait(30) == 1  # not all of its runs finished
     wait(page, f"{row}?.querySelector('[data-do=resume]')")
     assert "stopped" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
@@ -429,7 +434,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
         page,
         "document.querySelector('[data-run=\"results/going/fedavg-seed3\"][data-status=running]')",
     )
-    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    press(page, f"{row}?.querySelector('[data-do=stop]')")
     end = time.monotonic() + 30
     while len((out / "history.jsonl").read_text().splitlines()) < 3 and time.monotonic() < end:
         time.sleep(0.1)
