@@ -155,7 +155,8 @@ def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):
         {"name": "ditto", "local": local, "participation": {"select": "all"}},
         {"name": "fedavg", "local": local},
     ]
-    rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
+    made = study(algorithms=algorithms, participation={"cohort": 5}, topology=None)
+    rounds, _ = walked(made, tmp_path)
     each = rounds.groupby("label").participants.unique()
     assert each.map(list).to_dict() == {"ditto": [7], "fedavg": [5]}
 

@@ -276,7 +276,7 @@ def _channel(run: Run) -> Iterator[Part]:
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
         rule = channel.aggregate
-        needs = rule.needs | where({SAME_CLIENTS: run.secure})
+        needs = rule.needs | where({SAME_CLIENTS: run.secure and run.participation.retries})
         yield Part("aggregate", f"'{rule.name}'", needs, rule.removes)
     if channel.privacy is not None:
         needs = channel.privacy.needs | where({BOUNDED: run.secure})
