@@ -36,7 +36,9 @@ def run(losses, folder="a", status="finished", **info):
     times = 10.0 * np.arange(len(losses))
     bests = {"loss": Bests.of(times, np.array(losses), higher=False)} if losses else {}
     last = {"round": len(losses) - 1, "time_s": times[-1] if losses else math.nan}
-    return RunLine("study", folder, status, {"label": folder, "seed": 0, **info}, last, bests)
+    return RunLine(
+        "study", folder, status, {"label": folder, "seed": 0, **info}, last=last, bests=bests
+    )
 
 
 def test_a_study_without_a_target_has_what_its_worst_run_ends_with():
