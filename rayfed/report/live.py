@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -133,8 +133,7 @@ class LiveLog:
 
     def _has_all(self, name: str, held: dict[str, Any]) -> bool:
         """Return whether a run has ended, and its end was sent."""
-        ended = held.get("ended")
-        return ended is not None and self.sent.get(name, {}).get("ended") == ended
+        return held.get("ended") is not None and self.sent.get(name, {}).get("ended") == _end(held)
 
     def _send(self, tracker: Tracker, run: RunRecord) -> None:
         """Send the rows of a run that are new, and its end."""
@@ -161,12 +160,17 @@ class LiveLog:
             self._note(name, sent)
         if run.status != "running":
             tracker.end(entry)
-            self._note(name, sent | {"ended": run.info.get("ended")})
+            self._note(name, sent | {"ended": _end(run.info)})
 
     def _note(self, name: str, sent: dict[str, Any]) -> None:
         self.sent[name] = sent
         with self.lock:
             replace(self.folder / LOGGING, json.dumps(_noted(self.folder) | {self.name: self.sent}))
+
+
+def _end(held: Mapping[str, Any]) -> list[Any]:
+    """Return what tells two ends of a run apart, also within a second: its rounds change."""
+    return [held.get("ended"), held.get("rounds"), held.get("wall_s")]
 
 
 def _connected(name: str, results: Results) -> Tracker:

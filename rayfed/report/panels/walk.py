@@ -18,6 +18,7 @@ from rayfed.report.figures import marks
 from rayfed.report.figures.clients import clients_across
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
+from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json, short
 from rayfed.report.read import personal, units
 from rayfed.report.read.curves import thin
@@ -455,23 +456,24 @@ def misplaced(run: RunRecord) -> float:
 
 
 def note(run: RunRecord, steps: int) -> str:
-    """Return the omitted parts of a walk's figure, and the count of disconnected graphs."""
+    """Return the omitted parts of a walk's figure."""
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
     parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
     if (drawn := len(_walk_of(run).clients)) < total:
         parts.append(f"the {drawn:,} most visited of {total:,} clients")
-    drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
-    return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
+    return f"Drawn: {' and '.join(parts)}." if parts else ""
 
 
-def _apart(run: RunRecord, rounds: int) -> str:
-    """Return the number of rounds with a disconnected graph, empty if there are none."""
-    apart, repaired = disconnected(run)
+def title(run: RunRecord) -> str:
+    """Return the heading of a walk, with the number of rounds with a disconnected graph if any."""
+    (apart, repaired), rounds = disconnected(run), len(positions(run))
     if not apart:
-        return ""
+        return "Walk of the server"
     added = {0: "it stayed so", apart: "links were added to connect it"}
     text = added.get(repaired, f"links were added in {repaired:,} of them")
-    return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
+    return (
+        f"Walk of the server; the graph was not connected in {apart:,} of {rounds:,} rounds, {text}"
+    )
 
 
 def eigenvalues_note(run: RunRecord) -> str:
@@ -540,6 +542,7 @@ class WalkPanel(Panel):
             "name": run.name,
             "seed": run.seed,
             "place": self.source.colour_place(run.name),
+            "title": keep_units(title(run)),
             "notes": notes | {"eigenvalues": eigenvalues_note(run)},
             "path": _path(steps, shared),
             "distances": distances,

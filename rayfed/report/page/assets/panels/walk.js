@@ -117,6 +117,7 @@ page.add("walk", ({ walks: runs, shared }) => {
     stop();
     chosen = Number(index);
     const one = walks[chosen];
+    page.say("walk-title", one.title);
     $("walk-asked").style.borderColor = `var(--a${one.place})`;
     at = one.steps.round.length - 1;
     return draw();
