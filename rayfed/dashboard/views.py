@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from markupsafe import Markup
 
+from rayfed.core import notes
 from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.core.inside import NotRegular, opened
 from rayfed.dashboard import processes
@@ -123,7 +124,11 @@ def results_of(chosen: Found) -> Results:
     ScenarioError
         If the folder of a study holds no run any more.
     """
-    key = tuple((study.folder, frozenset(runs)) for study, runs in chosen)
+    # Of a whole study new runs join the earlier ones, whose cases are used again.
+    key = tuple(
+        (study.folder, None if runs == study.by_folder.keys() else frozenset(runs))
+        for study, runs in chosen
+    )
 
     def read(earlier: Results | None) -> Results:
         found = _read(chosen)
@@ -136,7 +141,7 @@ def stamps_of(chosen: Found) -> tuple[Any, ...]:
     """Return the times and sizes of the files that views of some runs are made from."""
     return tuple(
         (
-            stamp_of(study.folder, ["scenario.yaml"]),
+            stamp_of(study.folder, ("scenario.yaml", notes.FILE)),
             tuple(_stamps_of(study, run) for run in study.runs if run.folder in runs),
         )
         for study, runs in chosen

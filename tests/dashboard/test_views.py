@@ -63,6 +63,17 @@ def test_only_a_changed_run_is_read_again_and_other_cases_stay(by_cases, read):
     assert wall[changed] == 99.0
 
 
+def test_cases_without_a_new_run_stay(by_cases, tmp_path):
+    catalogue = Catalogue([by_cases])
+    name = results(catalogue).cases.popitem()[1].runs_found[0].folder.name
+    (by_cases / name).rename(tmp_path / name)
+    before = results(catalogue)
+    (tmp_path / name).rename(by_cases / name)
+    after = results(catalogue)
+    assert len(after.runs_found) == len(before.runs_found) + 1
+    assert [part is before.cases.get(case) for case, part in after.cases.items()] == [True, False]
+
+
 def test_a_listed_file_that_changes_is_checked_again(by_cases):
     catalogue = Catalogue([by_cases])
     run = results(catalogue).runs_found[0]
