@@ -71,7 +71,9 @@ def browser(tmp_path_factory):
 def open_page(driver, results):
     driver.get((results.folder / "report.html").as_uri())
     wait(driver, "document.body.dataset.ready === 'true'")
-    driver.execute_script("document.querySelectorAll('.more').forEach((one) => (one.open = true))")
+    driver.execute_script(
+        "document.querySelectorAll('.more, .more details').forEach((one) => (one.open = true))"
+    )
     wait(driver, "[...document.querySelectorAll('.more .plot')].every((one) => one.on)")
 
 
