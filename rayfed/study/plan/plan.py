@@ -25,11 +25,13 @@ from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability.base import Always
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.modules import source_digests
 from rayfed.runs.resume import Identities
 from rayfed.selection.base import Selection
 from rayfed.selection.simple import All
 from rayfed.solvers import Descent, block
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.study import Study, plain
 from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
@@ -46,6 +48,7 @@ from rayfed.study.plan.data import (
 from rayfed.study.plan.firstmodel import first_model
 from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
+from rayfed.study.plan.own_code import check_own_code, data_of_code
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
@@ -174,12 +177,7 @@ class _Seed:
         self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
         self.problem: Problem = study.problem
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
-        wanted = self._wanted()
-        self.data: SeedData = planner.loader.load(wanted, seed)
-        self.rows = planner.loader.digest(wanted, seed)
-        if wanted.validation and not self.data.validated:
-            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
-            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        self.data, self.rows = self._load()
         self.problem = self._bound_problem()
         self.data = replace(self.data, problem=self.problem)
         self.count = self.data.shards.clients
@@ -205,6 +203,17 @@ class _Seed:
         self.data, self.subsample, self.evaluated_on = evaluation_rows(
             self.data, self.evaluated, study.evaluate.rows, seed
         )
+
+    def _load(self) -> tuple[SeedData, dict[str, Any] | None]:
+        """Return the data of the seed, and their digest."""
+        if isinstance(self.problem, OwnCode):
+            return data_of_code(self.study, self.problem, self.dtype), None
+        wanted, loader = self._wanted(), self.planner.loader
+        data = loader.load(wanted, self.seed)
+        if wanted.validation and not data.validated:
+            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
+            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        return data, loader.digest(wanted, self.seed)
 
     def _wanted(self) -> Wanted:
         """Return the data settings of the scenario."""
@@ -246,6 +255,12 @@ class _Seed:
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
             algorithm = replace(algorithm, concurrency=self._concurrency(algorithm, participation))
+        if isinstance(algorithm.local, OwnTrain) and isinstance(self.problem, OwnCode):
+            algorithm = replace(algorithm, local=algorithm.local.bound(self.problem.code))
+            groups = tuple(
+                each.bound(self.problem.code) if isinstance(each, OwnTrain) else each
+                for each in groups
+            )
         solvers = (algorithm.local, *groups)
         run = Run(
             label=label,
@@ -263,6 +278,7 @@ class _Seed:
             channel=self._channel(algorithm),
             record=record,
         )
+        check_own_code(run)
         check_run(run)
         run = with_noise(run)
         return replace(run, record={**run.record, "aim": of_aim(run)})
@@ -387,6 +403,8 @@ class _Seed:
             return bound
 
     def _block(self, algorithm: Algorithm) -> int:
+        if isinstance(self.problem, OwnCode):
+            return 1
         batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
         widths = self.data.shards.widths(self.evaluated)
         rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))

@@ -1,0 +1,110 @@
+"""Own training code in a plan: its data, and refusals of what it cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from rayfed.clients import Clients
+from rayfed.core.arrays import Array
+from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.datasets.opaque import OpaqueShards
+from rayfed.engine.run import Run
+from rayfed.problems.own_code.functions import Context
+from rayfed.problems.own_code.problem import BoundOwnCode, OwnCode
+from rayfed.solvers.base import Solver
+from rayfed.solvers.own_train import OwnTrain
+from rayfed.study import Study
+from rayfed.study.plan.data import SeedData
+
+
+def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype) -> SeedData:
+    """Return the data of own training code: the number of examples of each client.
+
+    Raises
+    ------
+    ScenarioError
+        If data are given besides, rows are looked at, or the number of clients is missing.
+    """
+    given = {
+        "problem.dataset": study.data,
+        "partition": study.partition,
+        "drift": study.drift,
+        "evaluate.rows": study.evaluate.rows,
+    }
+    for place, value in given.items():
+        if value is not None:
+            raise ScenarioError(place, "own code has data of its own; leave it out")
+    if study.clients.count is None:
+        raise ScenarioError("clients.count", "is missing; give the number of clients")
+    shards = OpaqueShards(problem.sizes(study.clients.count), dtype)
+    return SeedData(problem, shards, None, {"clients": "", "server": ""})
+
+
+def check_own_code(run: Run) -> None:
+    """Refuse parts of a run that do not go with own training code.
+
+    Raises
+    ------
+    ScenarioError
+        If its local solver is another, or the first client function of the algorithm needs
+        gradients, rows or changed local steps.
+    """
+    training = run.training
+    own = isinstance(training.problem, OwnCode)
+    algorithm = training.algorithm
+    named = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    solvers = {name: value for name, value in named.items() if isinstance(value, Solver)}
+    for name, solver in [*solvers.items(), *(("local", each) for each in training.solvers)]:
+        if isinstance(solver, OwnTrain) != own:
+            found = f"found '{solver.name}' with problem '{training.problem.name}'"
+            instead = "give name: own-train" if own else "it is for own-code; leave it out"
+            raise ScenarioError(f"algorithm.{name}", f"{found}; {instead}")
+    if not own:
+        return
+    if algorithm.centralised:
+        text = f"'{algorithm.name}' needs all rows in one place, which own code has not"
+        raise ScenarioError("algorithm", f"{text}; leave it out")
+    _check_first_ask(run)
+
+
+def _check_first_ask(run: Run) -> None:
+    """Run the client function of the first Ask with code that does nothing."""
+    ask = run.first_ask()
+    if ask is None:
+        return
+    setup, problem, solver = run.setup(), run.training.problem, run.training.solvers[0]
+    assert isinstance(problem, BoundOwnCode)
+    assert isinstance(solver, OwnTrain)
+    ids, views = np.zeros(1, dtype=np.int64), setup.views.training
+    clients = Clients(
+        problem=_Idle.of(problem), objective=views.objective, shards=views.shards,
+        solver=replace(solver, metrics={}), ids=ids, sizes=views.shards.sizes(ids),
+        steps=np.ones(1, dtype=np.int64), seed=0, round=1, ask=0, p=setup.p, block=1,
+        state={name: row[None] for name, row in setup.initial.items()},
+    )  # fmt: skip
+    try:
+        getattr(run.training.algorithm, ask.function)(clients, **ask.send)
+    except RayfedError as error:
+        name = run.training.algorithm.name
+        raise ScenarioError("algorithm", f"'{name}' does not go with own code: {error}") from error
+
+
+class _Idle(BoundOwnCode):
+    """Own code that is not run: the model stays, and losses are 0."""
+
+    @classmethod
+    def of(cls, problem: BoundOwnCode) -> _Idle:
+        """Return the idle form of a problem."""
+        return cls(**problem.__getstate__())
+
+    def trained(
+        self, x: Array, context: Context, size: int, metrics: Sequence[str]
+    ) -> tuple[Array, dict[str, float]]:
+        """Return the model itself."""
+        return x, {"loss": 0.0}
+
+    def _evaluated(self, x: Array, client: int, part: str, size: int) -> dict[str, float]:
+        return {"loss": 0.0}
