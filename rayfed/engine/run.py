@@ -240,16 +240,14 @@ class Run:
             self.measuring.measures.items(),
         )
         found = {name: measure.columns_of(availability, self.layers) for name, measure in measures}
-        return found | self.own_columns
+        return {**found, **self.own_columns}
 
     @property
     def own_columns(self) -> Mapping[str, tuple[Column, ...]]:
         """The columns of own training code: metrics of evaluations, and of local steps."""
         evaluated = self.training.problem.further.items()
-        trained = [
-            solver.metrics for solver in self.training.solvers if isinstance(solver, OwnTrain)
-        ]
-        metrics = {f"{METRIC}{name}": better for each in trained for name, better in each.items()}
+        solvers = [each for each in self.training.solvers if isinstance(each, OwnTrain)]
+        metrics = {f"{METRIC}{name}": b for each in solvers for name, b in each.metrics.items()}
         about = "Metric of own code, a mean over the examples that accuracy is measured on."
         local = "Metric of local steps of own code, a weighted mean over the replies that are used."
         found = {

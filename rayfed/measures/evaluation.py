@@ -198,8 +198,8 @@ class Evaluation:
             values["top"] = _in_top(clients, shared.models, batch)[:, None]
         if self.metrics:
             none = np.zeros(len(clients.ids))
-            own = [shared.further.get(name, none) for name in self.metrics]
-            values["own"] = np.stack(own, axis=1)
+            further = [shared.further.get(name, none) for name in self.metrics]
+            values["own"] = np.stack(further, axis=1)
         if self.validation:
             values["validation"] = self._validated(clients, model, own)
         return Upload(values | self._by_client(clients, x, data, shared, personal))
@@ -238,9 +238,9 @@ class Evaluation:
         """
         _, own = self._models(clients, x, inputs)
         scored = _Scored.of(clients, own, *self._looked_at(clients))
-        own = {name: _share(rows, scored.rows) for name, rows in scored.further.items()}
+        means = {name: _share(rows, scored.rows) for name, rows in scored.further.items()}
         unknown = np.full(len(clients.ids), np.nan)
-        values = {name: own.get(name, unknown) for name in self.metrics}
+        values = {name: means.get(name, unknown) for name in self.metrics}
         return Upload({"loss": scored.losses, "accuracy": scored.accuracy, **values})
 
     def losses(self, clients: Clients, x: Array) -> Upload:

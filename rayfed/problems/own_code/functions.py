@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rayfed.core.arrays import Array
-from rayfed.core.errors import RayfedError, ScenarioError, clipped, listed, under
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, listed
+from rayfed.core.own import Untrusted
 from rayfed.core.plugins import defined_at, load
 from rayfed.core.rng import Draw, Key
 
@@ -110,8 +111,7 @@ class ClientCode:
         for name in ARGUMENTS:
             function = getattr(self, name)
             if isinstance(function, str):
-                with under(name):
-                    function = load(function)
+                function = _loaded(name, function)
                 object.__setattr__(self, name, function)
             if function is not None or name not in OPTIONAL:
                 check_function(name, function)
@@ -129,6 +129,16 @@ class ClientCode:
         load(required["model"])
         further = [name for name in OPTIONAL if hasattr(sys.modules[module], name)]
         return cls(**required, **{name: f"{module}:{name}" for name in further})
+
+
+def _loaded(name: str, path: str) -> Any:
+    """Return a function by its name, ``module:function``."""
+    try:
+        return load(path)
+    except Untrusted:
+        raise
+    except ScenarioError as error:
+        raise ScenarioError(name, str(error)) from error
 
 
 def check_function(name: str, function: Any) -> None:

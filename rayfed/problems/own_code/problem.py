@@ -186,6 +186,10 @@ class BoundOwnCode(OwnCode):
         """Return the trained parameters or arrays, as the model names them."""
         return self._template.layers
 
+    def named(self, x: Array, features: int, classes: int) -> Mapping[str, Array]:
+        """Return the parameters of a model (p,) by name, in their shapes."""
+        return {layer.name: x[layer.slice].reshape(layer.shape) for layer in self._template.layers}
+
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
         """Return the initial model (p,), as ``model()`` made it."""
         return self._template.x

@@ -9,8 +9,10 @@ import numpy as np
 
 from rayfed.clients import Clients
 from rayfed.core.arrays import Array
-from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.errors import ScenarioError
+from rayfed.core.plugins import raised
 from rayfed.datasets.opaque import OpaqueShards
+from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import Run
 from rayfed.problems.own_code.functions import Context
 from rayfed.problems.own_code.problem import BoundOwnCode, OwnCode
@@ -18,6 +20,9 @@ from rayfed.solvers.base import Solver
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.study import Study
 from rayfed.study.plan.data import SeedData
+
+_NEED = {"cpow-d": "rows", "gradient": "gradients", "heterogeneity": "gradients"}
+"""Selections and measures that need what own code has not."""
 
 
 def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype) -> SeedData:
@@ -41,6 +46,11 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype) -> SeedData:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
     shards = OpaqueShards(problem.sizes(study.clients.count), dtype)
     return SeedData(problem, shards, None, {"clients": "", "server": ""})
+
+
+def charged(solver: Solver, problem: OwnCode) -> Solver:
+    """Return a local solver with the costs that own code declares, if it is for own code."""
+    return solver.bound(problem.code) if isinstance(solver, OwnTrain) else solver
 
 
 def check_own_code(run: Run) -> None:
@@ -67,6 +77,17 @@ def check_own_code(run: Run) -> None:
     if algorithm.centralised:
         text = f"'{algorithm.name}' needs all rows in one place, which own code has not"
         raise ScenarioError("algorithm", f"{text}; leave it out")
+    select = run.participation.select
+    if select.name in _NEED:
+        text = f"'{select.name}' needs {_NEED[select.name]}, which own code has not"
+        raise ScenarioError("participation.select", f"{text}; give select: uniform")
+    for name in run.measuring.measures.keys() & _NEED.keys():
+        text = f"'{name}' needs {_NEED[name]}, which own code has not; leave it out"
+        raise ScenarioError("evaluate.measures", text)
+    taken = sorted({column.name for group in run.own_columns.values() for column in group} & TAKEN)
+    if taken:
+        text = f"'{taken[0]}' is a column of rayfed's own; rename it"
+        raise ScenarioError("problem.metrics", text)
     _check_first_ask(run)
 
 
@@ -87,9 +108,9 @@ def _check_first_ask(run: Run) -> None:
     )  # fmt: skip
     try:
         getattr(run.training.algorithm, ask.function)(clients, **ask.send)
-    except RayfedError as error:
-        name = run.training.algorithm.name
-        raise ScenarioError("algorithm", f"'{name}' does not go with own code: {error}") from error
+    except Exception as error:
+        text = f"'{run.training.algorithm.name}' does not go with own code: {raised(error)}"
+        raise ScenarioError("algorithm", text) from error
 
 
 class _Idle(BoundOwnCode):

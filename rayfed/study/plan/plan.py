@@ -31,7 +31,6 @@ from rayfed.runs.resume import Identities
 from rayfed.selection.base import Selection
 from rayfed.selection.simple import All
 from rayfed.solvers import Descent, block
-from rayfed.solvers.own_train import OwnTrain
 from rayfed.study import Study, plain
 from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
@@ -48,7 +47,7 @@ from rayfed.study.plan.data import (
 from rayfed.study.plan.firstmodel import first_model
 from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
-from rayfed.study.plan.own_code import check_own_code, data_of_code
+from rayfed.study.plan.own_code import charged, check_own_code, data_of_code
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
@@ -250,17 +249,14 @@ class _Seed:
         select = study.participation_of(index).select
         uniform = select.size_weighted or algorithm.asynchronous
         weights = algorithm.weights or ("uniform" if uniform else "size")
-        algorithm = self._bound(algorithm, select, weights)
         groups = () if algorithm.centralised else study.group_solvers(index)
+        if isinstance(self.problem, OwnCode):  # before it is bound, which a copy would undo
+            algorithm = replace(algorithm, local=charged(algorithm.local, self.problem))
+            groups = tuple(charged(solver, self.problem) for solver in groups)
+        algorithm = self._bound(algorithm, select, weights)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
             algorithm = replace(algorithm, concurrency=self._concurrency(algorithm, participation))
-        if isinstance(algorithm.local, OwnTrain) and isinstance(self.problem, OwnCode):
-            algorithm = replace(algorithm, local=algorithm.local.bound(self.problem.code))
-            groups = tuple(
-                each.bound(self.problem.code) if isinstance(each, OwnTrain) else each
-                for each in groups
-            )
         solvers = (algorithm.local, *groups)
         run = Run(
             label=label,
