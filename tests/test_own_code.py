@@ -259,3 +259,77 @@ def test_functions_can_be_given_in_python(tmp_path):
     assert found.rounds["loss"].tolist() == [0, 1]
     noted = yaml.safe_load((tmp_path / "out" / "scenario.yaml").read_text())["problem"]["code"]
     assert noted["train"].endswith(":net_train")
+
+
+TRAVELS = """
+from functools import lru_cache
+
+import numpy as np
+
+def model():
+    return {"w": np.random.normal(size=3)}
+
+@lru_cache
+def client(i):
+    return np.random.default_rng(i).normal(i, 1.0, (4, 3))
+
+def size(i, part):
+    return 4
+
+def train(model, data, context):
+    pull = context.state["pull"]
+    for _ in range(context.steps):
+        pull = 0.5 * pull + model["w"] - data[np.random.randint(4)]
+        model["w"] = model["w"] - 0.1 * pull
+    context.state["pull"] = pull
+    return {"loss": np.abs(pull).sum(), "pull": pull[0]}
+
+def evaluate(model, data, part):
+    return {"loss": np.mean((data - model["w"]) ** 2)}
+"""
+
+
+@pytest.fixture
+def everything(study):
+    """Returns a study of four methods whose clients keep state."""
+
+    def make(**keys):
+        local = {
+            "name": "own-train", "steps": 3, "state": {"pull": 3}, "metrics": {"pull": None},
+        }  # fmt: skip
+        memory = {"name": "top-k", "share": 0.4, "memory": {"name": "error-feedback"}}
+        algorithms = [
+            {"name": "fedavg", "local": local},
+            {"name": "fedexp", "local": local},
+            {"name": "fedbuff", "buffer": 2, "local": local},
+            {"name": "fedavg", "label": "top-k", "local": local, "uplink": [memory]},
+        ]
+        clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
+        given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
+        return study(TRAVELS, algorithms=algorithms, **{**given, **keys})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("workers", marks=pytest.mark.slow),
+        pytest.param("ray", marks=pytest.mark.ray),
+    ],
+)
+def test_placement_changes_nothing(everything, tmp_path, assert_same, name):
+    here = rayfed.run(everything(), out=tmp_path / "here", page=False)
+    there = rayfed.run(everything(executor={"name": name}), out=tmp_path / "there", page=False)
+    assert set(there.outcome.values()) == {"finished"}
+    assert_same(here.folder, there.folder)
+
+
+@pytest.mark.slow
+def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, assert_same):
+    whole = rayfed.run(everything(), out=tmp_path / "whole", page=False)
+    begun = rayfed.run(everything(rounds=2), out=tmp_path / "begun", page=False)
+    rayfed.extend(begun.folder, rounds=6)
+    again = rayfed.resume(begun.folder, page=False)
+    assert set(again.outcome.values()) == {"finished"}
+    assert_same(whole.folder, again.folder)

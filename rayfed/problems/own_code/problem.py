@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -99,6 +100,11 @@ class OwnCode(Problem):
     def further(self) -> Mapping[str, Better | None]:
         """The metrics."""
         return self.metrics
+
+    @classmethod
+    def example(cls, folder: Path) -> Self:
+        """Return code that computes means, for the checks of plug-ins."""
+        return cls(code="rayfed.testing.own_code")
 
     def sizes(self, clients: int) -> dict[str, Ints]:
         """Return the number of examples of each of N clients (N,), by part.
