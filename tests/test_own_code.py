@@ -10,11 +10,10 @@ import yaml
 
 import rayfed
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.own_code.functions import ClientCode
-from rayfed.problems.own_code.problem import OwnCode
+from rayfed.problems import OwnCode
 from rayfed.report.best import Aim
 from rayfed.report.read.results import Results
-from rayfed.solvers.own_train import OwnTrain
+from rayfed.solvers import OwnTrain
 
 MOVED = """
 import numpy as np
@@ -248,7 +247,7 @@ def net_evaluate(model, data, part):
 
 
 def test_functions_can_be_given_in_python(tmp_path):
-    code = ClientCode(
+    code = rayfed.ClientCode(
         model=net_model, client=net_client, size=net_size, train=net_train, evaluate=net_evaluate
     )
     found = rayfed.run(
