@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -241,12 +242,20 @@ def seeds_of(key: Key, ids: Sequence[int] | Array, draw: Draw = 0, ask: int = 0)
     return [int(seed) for seed in (words[:, 0] << np.uint64(31)) ^ words[:, 1]]
 
 
+@lru_cache(maxsize=2**14)
+def seed_of(key: Key, client: int = 0) -> int:
+    """Return the seed of a client that is the same in all rounds."""
+    return seeds_of(key, [client])[0]
+
+
 def seed_all(seed: int) -> None:
     """Seed the generators of `random`, NumPy and, where it is imported, PyTorch."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 -- it is the user's
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():  # else `torch.manual_seed` queues each call with its stack
+            torch.cuda.manual_seed_all(seed)
 
 
 @contextmanager

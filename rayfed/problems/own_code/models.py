@@ -92,12 +92,11 @@ class Module:
         if pristine is None:
             pristine = copy.deepcopy(self.module).to(device=device, dtype=flat.dtype)
             self._made[flat.dtype, device] = pristine
-        module = copy.deepcopy(pristine)
-        named = self.named(module)
-        with torch.no_grad():
-            for layer in self.layers:
-                named[layer.name].copy_(flat[layer.slice].view(layer.shape))
-        return module
+        named, memo = self.named(pristine), {}
+        for layer in self.layers:  # in places of their own, since bits may depend on where they are
+            old, new = named[layer.name], flat[layer.slice].view(layer.shape).to(device, copy=True)
+            memo[id(old)] = torch.nn.Parameter(new) if isinstance(old, torch.nn.Parameter) else new
+        return copy.deepcopy(pristine, memo)
 
     def named(self, model: Any) -> Mapping[str, Any]:
         """Return the trained tensors of a module by name."""

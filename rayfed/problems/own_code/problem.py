@@ -26,7 +26,7 @@ from rayfed.problems.own_code.functions import (
     preserved,
     refuse,
     seed_all,
-    seeds_of,
+    seed_of,
 )
 from rayfed.problems.own_code.models import Arrays, Module, flat, template
 
@@ -169,7 +169,7 @@ class BoundOwnCode(OwnCode):
     @cached_property
     def _template(self) -> Arrays | Module:
         with preserved():
-            seed_all(seeds_of(self.key, np.zeros(1, dtype=np.int64))[0])
+            seed_all(seed_of(self.key))
             try:
                 made = self.code.model()
             except Exception as error:
@@ -228,7 +228,7 @@ class BoundOwnCode(OwnCode):
 
     def _data(self, client: int) -> Any:
         """Return the data of a client, made anew: training may change them."""
-        seed_all(seeds_of(self.key.sub("client"), np.array([client]))[0])
+        seed_all(seed_of(self.key.sub("client"), client))
         return self.code.client(client)
 
     def data_value(self, x: Array, batch: Batch) -> Array:
@@ -265,7 +265,7 @@ class BoundOwnCode(OwnCode):
         model, evaluate = self._template.load(x, self.device), self.code.evaluate
         with preserved():
             data = self._data(client)
-            seed_all(seeds_of(self.key.sub(f"evaluate/{part}"), np.array([client]))[0])
+            seed_all(seed_of(self.key.sub(f"evaluate/{part}"), client))
             returned = evaluate(model, data, part)
             given = isinstance(returned, Mapping) and ACCURACY in returned
             found = numbers(
