@@ -252,12 +252,28 @@ class BoundOwnCode(OwnCode):
         clients, parts = batch.X[:, 0].astype(np.int64).T
         sizes = batch.y[:, 0].astype(np.int64).tolist()
         return [
-            self._evaluated(x[min(k, len(x) - 1)], i, PARTS[part], sizes[k])
+            self.evaluated(x[min(k, len(x) - 1)], i, PARTS[part], sizes[k])
             for k, (i, part) in enumerate(zip(clients.tolist(), parts.tolist(), strict=True))
         ]
 
-    def _evaluated(self, x: Array, client: int, part: str, size: int) -> dict[str, float]:
-        """Return the numbers of one client; the last ones are held, since losses come first."""
+    def evaluated(self, x: Array, client: int, part: str, size: int) -> dict[str, float]:
+        """Return the loss, perhaps the accuracy, and the metrics of one client's examples.
+
+        The last ones are held: losses of all clients come first, then their scores.
+
+        Parameters
+        ----------
+        x : (p,) array
+        client : int
+        part : "train" or "test"
+        size : int
+            Number of examples.
+
+        Raises
+        ------
+        OwnCodeError
+            If the code returns something else than it should.
+        """
         last = self._last
         if last.get("of") == (client, part) and np.array_equal(last["x"], x):
             found: dict[str, float] = last["found"]
