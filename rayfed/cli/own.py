@@ -119,6 +119,7 @@ def init(
     codec: Annotated[Name, _own("a codec of uploads of your own")] = None,
     rule: Annotated[Name, _own("a rule in place of means of your own")] = None,
     fault: Annotated[Name, _own("a fault of clients of your own")] = None,
+    client: Annotated[Name, _own("training code of your own, in PyTorch")] = None,
 ) -> None:
     """Write a commented scenario, and custom plug-ins next to it, each with a test.
 
@@ -127,20 +128,25 @@ def init(
     given = {
         "algorithm": algorithm, "problem": problem, "dataset": dataset, "partition": partition,
         "delay": delay, "selection": selection, "measure": measure, "panel": panel, "codec": codec,
-        "rule": rule, "fault": fault,
+        "rule": rule, "fault": fault, "client": client,
     }  # fmt: skip
     names = {kind: _checked(kind, name) for kind, name in given.items() if name is not None}
     modules = [_module(name) for name in names.values()]
     if len(set(modules)) < len(modules):
         first = next(kind for kind in names if modules.count(_module(names[kind])) > 1)
         raise ScenarioError(f"--{first}", "two files would have one name; give different names")
+    replaced = {"problem", "dataset", "partition"} & names.keys()
+    if client is not None and replaced:
+        text = f"brings a model and data of its own; leave --{min(replaced)} out"
+        raise ScenarioError("--client", text)
     files = _files(folder, names)
     _write(folder, files)
     for file in files:
         say(f"wrote {folder / file}")
     say(f"run it by: rayfed run {shlex.quote(str(folder / 'scenario.yaml'))}")
-    for name in names.values():
-        say(f"check yours by: rayfed test {_named(name)}  (in {folder})")
+    for kind, name in names.items():
+        tested = "scenario.yaml" if kind == "client" else _named(name)
+        say(f"check yours by: rayfed test {tested}  (in {folder})")
     if "panel" in names:
         say(f"see yours by: rayfed report DIR --panel {_named(names['panel'])}  (in {folder})")
 
@@ -173,7 +179,7 @@ def _checked(kind: str, name: str) -> str:
 
 def _kinds(kind: str) -> str:
     """Return the names of a kind among those of plug-ins."""
-    return {"codec": "stages", "rule": "aggregators"}.get(kind, f"{kind}s")
+    return {"codec": "stages", "rule": "aggregators", "client": "problems"}.get(kind, f"{kind}s")
 
 
 def _module(name: str) -> str:
@@ -204,13 +210,14 @@ def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         return starters.get_template(f"{starter}.txt").render(words)
 
     study = _module(folder.resolve().name) if folder.resolve().name else "study"
-    own = {kind: f'"{_named(name)}"' for kind, name in names.items()}
+    own = {kind: f'"{_named(name)}"' for kind, name in names.items() if kind != "client"}
+    own |= {kind: _module(name) for kind, name in names.items() if kind == "client"}
     files = {"scenario.yaml": filled("scenario.yaml", study=study, **own)}
     for kind, name in names.items():
         module, numbers = _module(name), "problem" in names
         words = {"name": name, "module": module, "Class": _class(name), "numbers": numbers}
         words["kinds"] = _kinds(kind)
         files[f"{module}.py"] = filled(f"{kind}.py", **words)
-        sound = filled("sound.py", **words)
-        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + "\n\n" + sound
+        sound = "" if kind == "client" else "\n\n" + filled("sound.py", **words)
+        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + sound
     return files
