@@ -391,8 +391,8 @@ def name_of(plugin: Any) -> str:
     are found again in this process, as long as there is one of a name.
     """
     cls: Any = plugin if isinstance(plugin, NAMED) else type(plugin)
-    if cls.__module__.startswith("rayfed."):
-        return str(cls.name)
+    if isinstance(cls, type) and cls.__module__.startswith("rayfed."):
+        return str(plugin.name)
     path = f"{cls.__module__}:{cls.__qualname__}"
     if "<" in path:
         _NAMELESS[path] = tuple({*_NAMELESS.get(path, ()), cls})
