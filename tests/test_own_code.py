@@ -199,7 +199,7 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
         ({"evaluate": {"rows": 3}}, "evaluate.rows: own code has data of its own"),
         ({"algorithms": ["fedavg"]}, "algorithms.0.local: found 'sgd' with problem 'own-code'"),
         ({"clients": {}}, "clients.count: is missing; give the number of clients"),
-        ({"problem": {"metrics": {"late": None}}}, "'late' is a column of rayfed's own"),
+        ({"problem": {"metrics": {"late": None}}}, "problem.metrics: the column 'late' is taken"),
         ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),

@@ -252,7 +252,9 @@ class Run:
         local = "Metric of local steps of own code, a weighted mean over the replies that are used."
         found = {
             "problem.metrics": [Column(name, better=b, about=about) for name, b in evaluated],
-            "local.metrics": [Column(name, better=b, about=local) for name, b in metrics.items()],
+            "algorithm.local.metrics": [
+                Column(name, better=b, about=local) for name, b in metrics.items()
+            ],
         }
         return {place: tuple(columns) for place, columns in found.items() if columns}
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from rayfed.clients import Clients
 from rayfed.core.arrays import Array
+from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import Refusals
 from rayfed.core.plugins import raised
 from rayfed.datasets.opaque import OpaqueShards
 from rayfed.engine.columns import TAKEN
@@ -20,13 +23,19 @@ from rayfed.solvers.base import Solver
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.study import Study
 from rayfed.study.plan.data import SeedData
+from rayfed.study.plan.shared import Shared
 
 _NEED = {"cpow-d": "rows", "gradient": "gradients", "heterogeneity": "gradients"}
 """Selections and measures that need what own code has not."""
 
 
-def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype) -> SeedData:
+def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Shared) -> SeedData:
     """Return the data of own training code: the number of examples of each client.
+
+    Parameters
+    ----------
+    known : Shared
+        Sizes of earlier seeds.
 
     Raises
     ------
@@ -42,9 +51,11 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype) -> SeedData:
     for place, value in given.items():
         if value is not None:
             raise ScenarioError(place, "own code has data of its own; leave it out")
-    if study.clients.count is None:
+    count = study.clients.count
+    if count is None:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
-    shards = OpaqueShards(problem.sizes(study.clients.count), dtype)
+    sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
+    shards = OpaqueShards(sizes, dtype)
     return SeedData(problem, shards, None, {"clients": "", "server": ""})
 
 
@@ -59,36 +70,63 @@ def check_own_code(run: Run) -> None:
     Raises
     ------
     ScenarioError
-        If its local solver is another, or the first client function of the algorithm needs
-        gradients, rows or changed local steps.
+        If its local solver is another, or a part of the run needs gradients, rows, clients without
+        memory or a column of that name.
     """
-    training = run.training
-    own = isinstance(training.problem, OwnCode)
-    algorithm = training.algorithm
-    named = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
-    solvers = {name: value for name, value in named.items() if isinstance(value, Solver)}
-    for name, solver in [*solvers.items(), *(("local", each) for each in training.solvers)]:
-        if isinstance(solver, OwnTrain) != own:
+    for place, text in _refusals(run):
+        raise ScenarioError(place, text)
+    if isinstance(run.training.problem, OwnCode):
+        _check_first_ask(run)
+
+
+def _refusals(run: Run) -> Refusals:
+    own = isinstance(run.training.problem, OwnCode)
+    yield from _of_solvers(run, own)
+    if own:
+        yield from _of_parts(run)
+        yield from _of_columns(run)
+
+
+def _of_solvers(run: Run, own: bool) -> Refusals:
+    """Refuse local solvers of own code with other problems, and others with own code."""
+    training, algorithm = run.training, run.training.algorithm
+    held = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}.items()
+    for name, solver in [*held, *(("local", each) for each in training.solvers)]:
+        if isinstance(solver, Solver) and isinstance(solver, OwnTrain) != own:
             found = f"found '{solver.name}' with problem '{training.problem.name}'"
             instead = "give name: own-train" if own else "it is for own-code; leave it out"
-            raise ScenarioError(f"algorithm.{name}", f"{found}; {instead}")
-    if not own:
-        return
+            yield f"algorithm.{name}", f"{found}; {instead}"
+
+
+def _of_parts(run: Run) -> Refusals:
+    """Refuse parts that need rows, gradients or clients without memory."""
+    training, algorithm = run.training, run.training.algorithm
     if algorithm.centralised:
         text = f"'{algorithm.name}' needs all rows in one place, which own code has not"
-        raise ScenarioError("algorithm", f"{text}; leave it out")
-    select = run.participation.select
+        yield "algorithm", f"{text}; leave it out"
+    memory = any(solver.state for solver in training.solvers if isinstance(solver, OwnTrain))
+    if memory and run.channel.privacy is not None and run.channel.privacy.sampled:
+        text = "privacy needs clients without memory, but local.state stays between rounds"
+        yield "privacy", f"{text}; leave one of them out"
+    select, measures = run.participation.select, run.measuring.measures
     if select.name in _NEED:
         text = f"'{select.name}' needs {_NEED[select.name]}, which own code has not"
-        raise ScenarioError("participation.select", f"{text}; give select: uniform")
-    for name in run.measuring.measures.keys() & _NEED.keys():
+        yield "participation.select", f"{text}; give select: uniform"
+    for name in sorted(measures.keys() & _NEED.keys()):
         text = f"'{name}' needs {_NEED[name]}, which own code has not; leave it out"
-        raise ScenarioError("evaluate.measures", text)
-    taken = sorted({column.name for group in run.own_columns.values() for column in group} & TAKEN)
-    if taken:
-        text = f"'{taken[0]}' is a column of rayfed's own; rename it"
-        raise ScenarioError("problem.metrics", text)
-    _check_first_ask(run)
+        yield "evaluate.measures", text
+
+
+def _of_columns(run: Run) -> Refusals:
+    """Refuse metrics with the name of another column."""
+    plugins = (run.training.algorithm, run.participation.select)
+    taken = {*TAKEN, *(name for plugin in plugins for name in names(plugin.diagnostics))}
+    taken.update(*(names(measure.columns) for measure in run.measuring.measures.values()))
+    for place, columns in run.own_columns.items():
+        for name in names(columns):
+            if name in taken:
+                yield place, f"the column '{name}' is taken; rename it"
+            taken.add(name)
 
 
 def _check_first_ask(run: Run) -> None:
@@ -119,7 +157,9 @@ class _Idle(BoundOwnCode):
     @classmethod
     def of(cls, problem: BoundOwnCode) -> _Idle:
         """Return the idle form of a problem."""
-        return cls(**problem.__getstate__())
+        idle = cls(**problem.__getstate__())
+        vars(idle)["_template"] = problem._template  # big models are made once
+        return idle
 
     def trained(
         self, x: Array, context: Context, size: int, metrics: Sequence[str]

@@ -206,7 +206,8 @@ class _Seed:
     def _load(self) -> tuple[SeedData, dict[str, Any] | None]:
         """Return the data of the seed, and their digest."""
         if isinstance(self.problem, OwnCode):
-            return data_of_code(self.study, self.problem, self.dtype), None
+            known = self.planner.loader.known
+            return data_of_code(self.study, self.problem, self.dtype, known), None
         wanted, loader = self._wanted(), self.planner.loader
         data = loader.load(wanted, self.seed)
         if wanted.validation and not data.validated:
