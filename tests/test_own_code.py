@@ -112,18 +112,20 @@ COUNTED = MOVED.replace(
     context.state["seen"][1] += context.round
     return {"loss": 0.0, "seen": context.state["seen"][0]}""",
 )
-KEPT = {"state": {"seen": 2}, "metrics": {"seen": "higher"}}
+STATE = {"state": {"seen": 2}, "metrics": {"seen": "higher"}}
 
 
-def test_state_stays_at_clients_whose_replies_are_used(result):
-    slow = [{"name": "slow", "ids": [2], "delay": {"name": "constant", "mean_s": 9.0}}]
-    clients = {"count": 3, "delay": {"name": "constant", "mean_s": 1.0}, "groups": slow}
-    participation = {"deadline_s": 20}
-    found = result(COUNTED, KEPT, clients=clients, participation=participation, rounds=3)
-    assert found.events.groupby("client")["status"].unique().map(list).tolist() == [
-        ["used"], ["used"], ["late"],
-    ]  # fmt: skip
-    assert found.rounds["train_seen"].tolist()[1:] == [1, 2, 3]
+def test_late_and_dropped_tasks_leave_no_state(result):
+    clients = {"count": 3, "delay": {"name": "exponential", "mean_s": 1.0}}
+    found = result(COUNTED, STATE, clients=clients, participation={"deadline_s": 4}, rounds=8)
+    assert set(found.events["status"]) == {"used", "late"}
+    tasks = np.zeros(3)
+    for round, events in found.events[found.events["status"] == "used"].groupby("round"):
+        used = events["client"].to_numpy()
+        tasks[used] += 1
+        mean = np.average(tasks[used], weights=used + 1)
+        assert found.rounds["train_seen"][round] == pytest.approx(mean)
+    assert (tasks < 8).all()
 
 
 def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
@@ -290,7 +292,7 @@ def evaluate(model, data, part):
 
 @pytest.fixture
 def everything(study):
-    """Returns a study of four methods whose clients keep state."""
+    """A function that returns a study of four methods with client state."""
 
     def make(**keys):
         local = {

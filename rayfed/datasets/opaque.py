@@ -1,4 +1,4 @@
-"""Clients whose data are known by their size alone: own training code reads them itself."""
+"""Shards of opaque clients, known by the size of their data alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base of local solvers whose length is a number of steps, of passes, or of seconds."""
+"""Base of local solvers with a length: a number of steps, passes or seconds."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Stepped(Solver):
         given = self.steps or self.epochs or _STEPS
         length: Ints | Floats
         if isinstance(given, StepCount):
-            who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, draw=draw, state=state)
+            ids = np.arange(len(sizes)) if ids is None else ids
+            length = given.draw(ids, seed=seed, draw=draw, state=state)
         else:
             length = np.full(len(sizes), given)
         if self.epochs is not None:

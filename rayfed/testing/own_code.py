@@ -27,7 +27,7 @@ def size(i: int, part: str) -> int:
 
 
 def train(model: Model, data: Floats, context: Any) -> dict[str, float]:
-    """Take gradient steps towards the mean of random rows; count the tasks where state is kept."""
+    """Take gradient steps towards the mean of random rows; count tasks in each array of state."""
     losses = []
     for _ in range(context.steps):
         losses.append(evaluate(model, data, "train")["loss"])

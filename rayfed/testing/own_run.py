@@ -1,6 +1,6 @@
 """Checks of own training code: its functions depend on their arguments alone.
 
-Each check compares digests of what the code computes for a few clients. As a program, ``python -m
+Each check compares digests of the results for a few clients. As a program, ``python -m
 rayfed.testing.own_run CODE`` prints those of a fresh process.
 """
 
@@ -30,7 +30,7 @@ from rayfed.testing.checks.common import require
 CLIENTS = 3
 """Clients that are looked at."""
 Digests: TypeAlias = Mapping[str, str]
-"""Digests of bytes by what was computed: ``train of client 1``."""
+"""Digests of bytes by the call: ``train of client 1``."""
 
 
 def run_of(code: str) -> Run:
@@ -64,7 +64,7 @@ def run_of(code: str) -> Run:
 
 
 def digests(run: Run, order: Sequence[int]) -> Digests:
-    """Return digests of what own code computes for clients, in this order."""
+    """Return digests of the results of own code for clients, in this order."""
     solver, found = run.training.solvers[0], {}
     assert isinstance(run.training.problem, BoundOwnCode)
     problem = replace(run.training.problem)  # which makes its model anew

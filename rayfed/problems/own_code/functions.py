@@ -180,7 +180,7 @@ def check_metrics(names: Iterable[str]) -> None:
 
 
 def refuse(function: Callable[..., Any], text: str) -> NoReturn:
-    """Raise an error about what a function returns."""
+    """Raise an error about the return value of a function."""
     at = defined_at(function)
     name = getattr(function, "__name__", type(function).__name__)
     raise OwnCodeError(f"{name}{f' ({at})' if at else ''} {text}")
@@ -215,7 +215,7 @@ def numbers(
     unknown = [str(name) for name in returned if name not in ("loss", EXAMPLES, *declared)]
     if unknown:
         text = f"returns '{clipped(unknown[0], 40)}', which is not declared"
-        refuse(function, f"{text}; add it to {place}: [{clipped(', '.join(unknown), 60)}]")
+        refuse(function, f"{text}; add it to {place}, with higher, lower or null")
     missing = [name for name in declared if name not in returned]
     if missing:
         refuse(function, f"returns no '{missing[0]}', which {place} declares; return it")
@@ -265,7 +265,7 @@ def preserved() -> Iterator[None]:
     Raises
     ------
     OwnCodeError
-        If PyTorch is imported meanwhile: its first draws would depend on what came before.
+        If PyTorch is imported meanwhile: its first draws would depend on earlier ones.
     """
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state()  # noqa: NPY002

@@ -104,7 +104,7 @@ class Module:
 
 
 def template(made: Any) -> Arrays | Module:
-    """Return the flat form of what ``model()`` returned.
+    """Return the flat form of the result of ``model()``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Own training code in a plan: its data, and refusals of what it cannot have."""
+"""Own training code in a plan: its data and its refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rayfed.study.plan.data import SeedData
 from rayfed.study.plan.shared import Shared
 
 _NEED = {"cpow-d": "rows", "gradient": "gradients", "heterogeneity": "gradients"}
-"""Selections and measures that need what own code has not."""
+"""Needs of selections and measures that own code lacks."""
 
 
 def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Shared) -> SeedData:
@@ -40,7 +40,7 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     Raises
     ------
     ScenarioError
-        If data are given besides, rows are looked at, or the number of clients is missing.
+        If other data are given, rows are chosen, or the number of clients is missing.
     """
     given = {
         "problem.dataset": study.data,

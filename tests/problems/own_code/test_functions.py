@@ -1,4 +1,4 @@
-"""The functions of own code: what they are called with, and what they may return."""
+"""Functions of own code: signatures, return values, seeds."""
 
 import random
 import sys
@@ -84,7 +84,10 @@ def test_numbers_are_floats_of_the_declared_names():
     [
         (None, r'train \(test_functions.py:\d+\) returns None; return {"loss": ...}'),
         ({"f1": 1.0}, 'returns f1; return {"loss": ...}'),
-        ({"loss": 1, "f1": 1, "auc": 1}, r"returns 'auc', which is not declared; add it to here"),
+        (
+            {"loss": 1, "f1": 1, "auc": 1},
+            r"returns 'auc', which is not declared; add it to here, with higher",
+        ),
         ({"loss": 1}, "returns no 'f1', which here declares; return it"),
         ({"loss": 1, "f1": float("nan")}, "returns NaN for 'f1'; return a number"),
         ({"loss": "low", "f1": 1}, "returns 'low' for 'loss'; return a number"),
