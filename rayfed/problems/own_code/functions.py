@@ -118,18 +118,42 @@ class ClientCode:
                 check_function(name, function)
 
     @classmethod
-    def of_module(cls, module: str) -> ClientCode:
-        """Return the functions that a module defines.
+    def of(cls, given: Any) -> ClientCode:
+        """Return the code that a scenario gives.
+
+        Parameters
+        ----------
+        given : str, mapping or ClientCode
+            The name of a module that defines the functions, or functions by name.
 
         Raises
         ------
         ScenarioError
-            If the module is not found, or lacks a function.
+            If it is anything else, or a function is not found or missing.
         """
-        required = {name: f"{module}:{name}" for name in ARGUMENTS if name not in OPTIONAL}
-        load(required["model"])
-        further = [name for name in OPTIONAL if hasattr(sys.modules[module], name)]
-        return cls(**required, **{name: f"{module}:{name}" for name in further})
+        if isinstance(given, ClientCode):
+            return given
+        if isinstance(given, str):
+            given = _of_module(given)
+        if not isinstance(given, Mapping):
+            raise ScenarioError("", f"found {clipped(repr(given), 60)}; give the name of a module")
+        odd = sorted(map(str, given.keys() - ARGUMENTS.keys()))
+        odd += [name for name in ARGUMENTS if name not in (*given, *OPTIONAL)]
+        if odd:
+            text = f"'{clipped(odd[0], 40)}' is {'missing' if odd[0] in ARGUMENTS else 'unknown'}"
+            needed = ", ".join(name for name in ARGUMENTS if name not in OPTIONAL)
+            raise ScenarioError("", f"{text}; give {needed}, and cost if there is one")
+        return cls(**given)
+
+
+def _of_module(module: str) -> dict[str, str]:
+    """Return the names of the functions of a module."""
+    named = {name: f"{module}:{name}" for name in ARGUMENTS}
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ScenarioError("", f"found '{clipped(module, 60)}'; give the name of a module")
+    load(named["model"])
+    defined = vars(sys.modules[module])
+    return {name: path for name, path in named.items() if name not in OPTIONAL or name in defined}
 
 
 def _loaded(name: str, path: str) -> Any:

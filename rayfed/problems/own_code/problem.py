@@ -13,6 +13,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Better
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.own import Untrusted
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
 from rayfed.problems.base import Batch, Problem, Scores, Start
@@ -80,20 +81,12 @@ class OwnCode(Problem):
         if self.intercept or self.l2:
             place = "intercept" if self.intercept else "l2"
             raise ScenarioError(place, "own code has a model and a loss of its own; leave it out")
-        if isinstance(self.code, str):
-            found = ClientCode.of_module(self.code)
-        elif isinstance(self.code, Mapping):
-            unknown = sorted(set(self.code) - {f.name for f in fields(ClientCode)})
-            if unknown:
-                text = f"unknown function '{clipped(unknown[0], 40)}'; give model, client, size,"
-                raise ScenarioError("code", f"{text} train, evaluate and perhaps cost")
-            found = ClientCode(**self.code)
-        else:
-            found = self.code
-        if not isinstance(found, ClientCode):
-            text = f"found {clipped(repr(found), 60)}; give the name of a module"
-            raise ScenarioError("code", text)
-        object.__setattr__(self, "code", found)
+        try:
+            object.__setattr__(self, "code", ClientCode.of(self.code))
+        except Untrusted:
+            raise
+        except ScenarioError as error:
+            raise ScenarioError("code", str(error)) from error
         check_metrics(self.metrics)
 
     @property

@@ -70,7 +70,22 @@ def test_a_module_without_a_function_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "half_code.py").write_text("def model():\n    return {}\ndef client(i): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ScenarioError, match="size: half_code:size: module 'half_code' has no 's"):
-        ClientCode.of_module("half_code")
+        ClientCode.of("half_code")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("mine:model", "found 'mine:model'; give the name of a module"),
+        (3, "found 3; give the name of a module"),
+        ({**GIVEN, "fit": train}, "'fit' is unknown; give model, client, size, train, evaluate,"),
+        ({"model": model}, "'client' is missing; give model,"),
+        ("json", "'json' is of Python's own library"),
+    ],
+)
+def test_other_code_is_one_line(given, message):
+    with pytest.raises(ScenarioError, match=message):
+        ClientCode.of(given)
 
 
 def test_numbers_are_floats_of_the_declared_names():
