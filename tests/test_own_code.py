@@ -197,9 +197,15 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"partition": "iid"}, "partition: own code has data of its own; leave it out"),
-        ({"evaluate": {"rows": 3}}, "evaluate.rows: own code has data of its own"),
-        ({"algorithms": ["fedavg"]}, "algorithms.0.local: found 'sgd' with problem 'own-code'"),
+        (
+            {"partition": "iid"},
+            "partition: 'iid' needs rows of features",
+        ),
+        ({"evaluate": {"rows": 3}}, "evaluate.rows: .* needs rows of features"),
+        (
+            {"algorithms": ["fedavg"]},
+            "algorithms.0.local: found 'sgd'; own code needs name",
+        ),
         ({"clients": {}}, "clients.count: is missing; give the number of clients"),
         ({"problem": {"metrics": {"late": None}}}, "problem.metrics: the column 'late' is taken"),
         ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),

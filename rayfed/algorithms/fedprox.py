@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rayfed.algorithms.fedavg import FedAvg
-from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import PROXIMAL, Terms
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
 
@@ -51,11 +51,6 @@ class FedProx(FedAvg):
     """
 
     name: ClassVar[str] = "fedprox"
+    needs: ClassVar[Terms] = FedAvg.needs | {PROXIMAL}
 
     local: Solver = field(default_factory=lambda: SGD(mu=0.01))
-
-    def check_solver(self, solver: Solver) -> None:
-        """Refuse a local solver without a proximal term; see `Algorithm.check_solver`."""
-        if not hasattr(solver, "mu"):
-            text = f"found '{solver.name}', which has no proximal term; use sgd, or fedavg"
-            raise ScenarioError("local", text)

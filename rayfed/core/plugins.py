@@ -141,9 +141,9 @@ def load(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     if "<" in name:  # of a lambda, or of what a function defined
-        kept = _NAMELESS.get(path, ())
-        if len(kept) == 1:
-            return kept[0]
+        known = _NAMELESS.get(path, ())
+        if len(known) == 1:
+            return known[0]
         text = "cannot be found by its name; define it at the top of a module or notebook"
         raise ScenarioError(clipped(path, 60), text)
     own.admit(path)

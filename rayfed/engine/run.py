@@ -26,7 +26,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.settings import Participation, Stop
 from rayfed.engine.stopping import Pace
-from rayfed.measures import Need, Optimum
+from rayfed.measures import Optimum, Use
 from rayfed.measures.base import Measure
 from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.messages import Ask
@@ -133,9 +133,9 @@ class Measuring:
     subsample: Subsample | None = None
     left_out: bool = False
 
-    def needs(self, need: Need) -> bool:
-        """Whether a measure needs something."""
-        return any(need in measure.needs for measure in self.measures.values())
+    def uses(self, use: Use) -> bool:
+        """Whether a measure uses something that the engine provides."""
+        return any(use in measure.uses for measure in self.measures.values())
 
     @property
     def exact(self) -> bool:
@@ -227,9 +227,9 @@ class Run:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Per-client columns of evaluations, among `KEPT`."""
+        """Per-client columns of evaluations, among `RECORDED`."""
         measuring = self.measuring
-        accuracies = measuring.needs("accuracy")
+        accuracies = measuring.uses("accuracy")
         return reported(self.training.algorithm, len(measuring.evaluated), accuracies)
 
     @property

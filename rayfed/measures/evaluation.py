@@ -116,10 +116,10 @@ HIGHEST = 5
 """Of many classes, how many with the highest scores count as a prediction of `Evaluation.top`."""
 MANY = 20
 """More classes than these are many."""
-KEPT = names(MODELS)
+RECORDED = names(MODELS)
 """The names of what is kept of a client's own model."""
 MOST_ROWS = 40_000
-"""Clients times rounds of one run; a float64 for each of `KEPT` makes 1.6 MB of them."""
+"""Clients times rounds of one run; a float64 for each of `RECORDED` makes 1.6 MB of them."""
 MOST_CLIENTS = 10_000
 """Of more evaluated clients nothing is kept."""
 
@@ -138,7 +138,7 @@ class Evaluation:
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
     reported : tuple of str
-        Values that `measure` reports of every client in addition to the sums, among `KEPT`.
+        Values that `measure` reports of every client in addition to the sums, among `RECORDED`.
     top : bool
         Whether rows count whose class is among the `HIGHEST` with the highest scores.
     validation : bool
@@ -419,7 +419,7 @@ def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, .
 
 
 def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...]:
-    """Return which of `KEPT` an evaluation reports of every client.
+    """Return which of `RECORDED` an evaluation reports of every client.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...
         Whether a measure needs their accuracies under the model.
     """
     if OWN_MODELS in algorithm.gives and evaluated <= MOST_CLIENTS:
-        return KEPT if MODEL in algorithm.gives else KEPT[1:]
+        return RECORDED if MODEL in algorithm.gives else RECORDED[1:]
     wanted = {"personal_accuracy": OWN_MODELS in algorithm.gives, "accuracy": accuracies}
     return tuple(name for name, given in wanted.items() if given)
 

@@ -22,6 +22,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
 from rayfed.core.columns import Better
 from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.needs import BY_PROBLEMS, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.problems.layers import Layer
@@ -78,8 +79,8 @@ class StepKey:
         What is drawn for a client depends on no other client, and for a row on no row after it.
         """
         words = self.words(f"dropout/{self.stream}/{self.step}/{layer}", rows * width)
-        kept = words < np.uint64(round(share * 2.0**32))
-        return np.asarray(kept.reshape(len(self.ids), rows, width))
+        drawn = words < np.uint64(round(share * 2.0**32))
+        return np.asarray(drawn.reshape(len(self.ids), rows, width))
 
     def seeds(self) -> Ints:
         """Draw a seed (K,) for a generator of each client's own, below 2**63."""
@@ -150,6 +151,14 @@ class Scores(NamedTuple):
     metrics: Mapping[str, Floats] = MappingProxyType({})
 
 
+OLD_FLAGS: Mapping[str, str] = {
+    "has_hessian": "gives = Problem.gives - {HESSIANS, PRODUCTS}",
+    "has_products": "gives = Problem.gives - {HESSIANS}",
+    "has_representation": "gives = Problem.gives | {REPRESENTATIONS}",
+}
+"""Flags of earlier releases, and the declaration in place of each where it is not its default."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Base of all problems: normalisation, l2 term, and the interface of the kernels.
@@ -159,8 +168,9 @@ class Problem:
     rows of client i and n that of all clients.
 
     A subclass implements `data_value_and_gradient`, `size` and `predict`, and `data_hessian` to
-    support second-order methods. One whose models end in a linear layer may implement
-    `representation` and `data_value_and_gradient_with`. The l2 term is added here and nowhere else.
+    support second-order methods; without it, `gives` leaves `HESSIANS` and `PRODUCTS` out. One
+    whose models end in a linear layer may implement `representation` and
+    `data_value_and_gradient_with`, and give `REPRESENTATIONS`. The l2 term is added here alone.
 
     Parameters
     ----------
@@ -185,11 +195,9 @@ class Problem:
 
     name: ClassVar[str]
     task: ClassVar[Literal["regression", "binary", "multiclass", "own"]]
+    gives: ClassVar[Terms] = BY_PROBLEMS - {REPRESENTATIONS}
+    """Terms that others may need, from `rayfed.core.needs`; by default all but representations."""
     convex: ClassVar[bool] = True
-    has_hessian: ClassVar[bool] = True
-    has_representation: ClassVar[bool] = False
-    has_products: ClassVar[bool] = False
-    """Whether it has products of Hessians with vectors, though no Hessians."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages whose arrays it computes with; none for NumPy's own."""
     default_init: ClassVar[Start] = "zeros"
@@ -211,6 +219,9 @@ class Problem:
     regularise_intercept: bool = True
     init: Start | FilePath | None = None
 
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, OLD_FLAGS)
+
     @property
     def exact(self) -> str:
         """Level of numerical reproducibility, for ``run.json``."""
@@ -220,11 +231,6 @@ class Problem:
     def has_optimum(self) -> bool:
         """Whether the minimiser of F can be found: F is convex."""
         return self.convex
-
-    @property
-    def has_hvp(self) -> bool:
-        """Whether it has products of Hessians with vectors; see `hvp`."""
-        return self.has_hessian or self.has_products
 
     @property
     def random_steps(self) -> bool:

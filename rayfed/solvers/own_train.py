@@ -12,6 +12,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Better
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.rng import Draw
 from rayfed.problems.own_code.functions import ClientCode, Context, check_metrics, refuse
 from rayfed.problems.own_code.problem import BoundOwnCode
@@ -42,6 +43,8 @@ class OwnTrain(Stepped):
     """
 
     name: ClassVar[str] = "own-train"
+    needs: ClassVar[Terms] = NOTHING
+    gives: ClassVar[Terms] = NOTHING
 
     config: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Annotated[int, Ge(1)] | tuple[Annotated[int, Ge(1)], ...]] = field(

@@ -13,6 +13,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Better
 from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.own import Untrusted
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
@@ -69,7 +70,7 @@ class OwnCode(Problem):
     name: ClassVar[str] = "own-code"
     task: ClassVar[Literal["regression", "binary", "multiclass", "own"]] = "own"
     convex: ClassVar[bool] = False
-    has_hessian: ClassVar[bool] = False
+    gives: ClassVar[Terms] = NOTHING
     default_init: ClassVar[Start] = "own"
     starts: ClassVar[tuple[Start, ...]] = ("own",)
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
-from rayfed.report.figures.style import canvas, fitted, line, spans_decades
+from rayfed.report.figures.style import canvas, line, spans_decades
 from rayfed.report.read import units
 from rayfed.report.read.results import RunRecord
 
@@ -139,7 +139,7 @@ def rows_down(figure: go.Figure, names: Sequence[str]) -> None:
 
 
 def over_levels(
-    points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: str, height: int
+    points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: Mapping[str, Any], height: int
 ) -> go.Figure:
     """Draw a line for each series, with a bar of one deviation at each level where it is known.
 
@@ -149,8 +149,10 @@ def over_levels(
         ``series``, ``level``, ``value`` and ``sd`` (NaN where there is none).
     styles : mapping of str to LineStyle
         The series in their order.
-    x, y : str
-        Titles of the axes.
+    x : str
+        Title of the axis of levels.
+    y : mapping
+        The axis of values, of `style.column_axis`.
     height : int
         Pixels.
     """
@@ -171,9 +173,7 @@ def over_levels(
     levels = np.unique(points["level"])
     if len(levels) <= MOST_TICKS:
         figure.update_xaxes(tickvals=levels, ticktext=powered(levels.tolist()))
-    known = points.dropna(subset=["value"])
-    ends = known["value"].to_numpy(), *(known["value"] + k * known["sd"].fillna(0) for k in (-1, 1))
-    return figure.update_yaxes(fitted(y, [np.asarray(values) for values in ends]))
+    return figure.update_yaxes(y)
 
 
 def powered(values: Sequence[float]) -> list[str]:

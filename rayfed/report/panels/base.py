@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any, ClassVar
 
@@ -109,12 +110,14 @@ class PageSource:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """A row for each algorithm, see `tables.summary`."""
-        return summary(self.results, self.y, self.goal)
+        key = ("summary", self.y, self.goal)
+        return self.results.cached(key, partial(summary, self.results, self.y, self.goal))
 
     @cached_property
     def answer(self) -> str:
         """The headline, see `answers.headline`."""
-        return headline(self.results, self.summary)
+        key = ("answer", self.y, self.goal)
+        return self.results.cached(key, partial(headline, self.results, self.summary))
 
     @cached_property
     def styles(self) -> dict[str, LineStyle]:
@@ -158,6 +161,8 @@ class PageSource:
         """The results without all settings but the best of each algorithm, if many were swept."""
         names = leaders(self.results, self.y)
         runs = tuple(run for run in self.results.runs_found if run.name in names)
+        if len(runs) == len(self.results.runs_found):  # what they have cached serves both
+            return self.results
         return replace(self.results, runs_found=runs)
 
     @cached_property
@@ -422,10 +427,16 @@ class FigurePanel(TemplatedFigure):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The `content`, or that of each case, None where it does not apply."""
+        """The `content`, or that of each case, None where it does not apply.
+
+        That of a case is cached with its results, which the dashboard uses again until they change.
+        """
+        if self.source.whole is not None:
+            key = (type(self), self.source.y, self.source.goal, tuple(self.source.styles))
+            return self.source.results.cached(key, lambda: self.content)
         if "" in self.parts:
             return self.content
-        shown = {case: part.content for case, part in self.parts.items()}
+        shown = {case: part.payload for case, part in self.parts.items()}
         return {"cases": [shown.get(case) for case in self.source.cases], "keyed": self.keyed}
 
     @property
@@ -565,7 +576,17 @@ def short_columns(
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:
-    """Return a Plotly figure as plain values; Plotly packs its arrays."""
-    values: dict[str, Any] = json.loads(figure.to_json())
+    """Return a Plotly figure as plain values; Plotly packs its arrays, here in single precision."""
+    values: dict[str, Any] = json.loads(figure.to_json(), object_hook=_single)
     values["layout"].pop("template", None)
     return values
+
+
+def _single(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed array in single precision if that has all integers of its range."""
+    if values.get("dtype") != "f8":
+        return values
+    numbers = np.frombuffer(b64decode(values["bdata"]))
+    if np.max(np.abs(numbers), initial=0.0, where=np.isfinite(numbers)) > 2**24:
+        return values
+    return values | {"dtype": "f4", "bdata": b64encode(numbers.astype("f4").tobytes()).decode()}

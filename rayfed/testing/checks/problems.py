@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, namespace, to_numpy
 from rayfed.core.errors import RayfedError
+from rayfed.core.needs import HESSIANS, PRODUCTS, REPRESENTATIONS
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.problems.base import Batch, Problem
@@ -98,12 +99,12 @@ def check_hessian(problem: Problem) -> None:
     for name in SECOND_ORDER:
         if name not in _kernels(problem):
             _require_refused(case, name, "has no Hessian")
-    if not problem.has_hvp:
+    if not problem.gives & {HESSIANS, PRODUCTS}:
         return
     expected = differences(KERNELS["gradient"], case)
     product = (expected @ case.v[:, :, None])[:, :, 0]
     _require_close(KERNELS["hvp"](case), product, f"{problem}: Hessian times a vector")
-    if problem.has_hessian:
+    if HESSIANS in problem.gives:
         hessian = KERNELS["hessian"](case)
         _require_close(hessian, expected, f"{problem}: Hessian")
         symmetric = f"{problem}: the Hessian is not symmetric"
@@ -113,7 +114,7 @@ def check_hessian(problem: Problem) -> None:
 def check_representation(problem: Problem) -> None:
     """Check that functions of the representations have their gradients, or that there are none."""
     case = case_of(problem)
-    if not problem.has_representation:
+    if REPRESENTATIONS not in problem.gives:
         for name in OF_REPRESENTATIONS:
             _require_refused(case, name, "has no representation")
         return
@@ -236,9 +237,9 @@ def term(z: Array, which: slice = slice(None)) -> tuple[Array, Array]:
 
 def _kernels(problem: Problem) -> dict[str, Kernel]:
     missing: list[str] = []
-    if not problem.has_hessian:
-        missing += SECOND_ORDER[:1] if problem.has_products else SECOND_ORDER
-    if not problem.has_representation:
+    if HESSIANS not in problem.gives:
+        missing += SECOND_ORDER[:1] if PRODUCTS in problem.gives else SECOND_ORDER
+    if REPRESENTATIONS not in problem.gives:
         missing += OF_REPRESENTATIONS
     return {name: kernel for name, kernel in KERNELS.items() if name not in missing}
 

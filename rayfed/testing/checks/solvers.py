@@ -47,13 +47,13 @@ def check_stacks(solver: Solver) -> None:
     for dtype in (np.float64, np.float32):
         clients = _clients(solver, dtype)
         x = _start(clients, dtype)
-        whole = clients.solve(x)
-        require(whole.x.dtype == dtype, f"{solver}: {np.dtype(dtype)} became {whole.x.dtype}")
+        together = clients.solve(x)
+        require(together.x.dtype == dtype, f"{solver}: {np.dtype(dtype)} became {together.x.dtype}")
         for k in range(len(SIZES)):
             alone = clients.only(k).solve(x[k : k + 1])
             text = f"{solver}, {np.dtype(dtype)}: client {k} alone"
-            require_equal(alone.x[0], whole.x[k], f"{text} ends elsewhere")
-            require_equal(alone.loss[0], whole.loss[k], f"{text} has another loss")
+            require_equal(alone.x[0], together.x[k], f"{text} ends elsewhere")
+            require_equal(alone.loss[0], together.loss[k], f"{text} has another loss")
 
 
 def check_pure(solver: Solver) -> None:

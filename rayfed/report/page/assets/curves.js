@@ -22,7 +22,7 @@ const curves = (() => {
   const lowest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.min(a, b), Infinity);
   const highest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.max(a, b), -Infinity);
   const positive = (lines) => lines.some((c) => c.mean.length) && lowest(lines) > 0;
-  const spansDecades = (lines) => positive(lines) && highest(lines) / lowest(lines) > SPAN;
+  const spansDecades = (lines) => positive(lines) && highest(lines) / lowest(lines) >= SPAN;
 
   // Moves heights apart so that neighbours keep a gap; see rayfed/report/figures/labels.py.
   function spread(heights, room) {
