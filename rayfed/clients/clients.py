@@ -14,12 +14,15 @@ from rayfed.clients import gram
 from rayfed.clients.gram import GramSteps
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
-from rayfed.core.rng import Draw, part_of
+from rayfed.core.rng import Draw, Key, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Oracle, Problem, StepKey
 from rayfed.problems.objective import Objective
+from rayfed.problems.own_code.functions import Context, OwnCodeError, seeds_of
+from rayfed.problems.own_code.problem import BoundOwnCode
 from rayfed.solvers import Local, StepOracle, sampling
 from rayfed.solvers.base import OnBatch, Solver
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.solvers.sampling import Minibatch, Sampling, Subsample
 
 GradientFn: TypeAlias = Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]
@@ -57,6 +60,8 @@ class Clients:
         The coordinate of keyed draws that stands for the round; see `draws`.
     block : int, optional
         How many clients take local steps together at most, unless by the Gram matrix.
+    left : dict of str to (K, ...) array
+        State and metrics that own training code leaves behind, for the host.
     """
 
     problem: Problem
@@ -74,6 +79,7 @@ class Clients:
     stacks: Stacks = field(default_factory=Stacks)
     draw: Draw | None = None
     block: int | None = None
+    left: dict[str, Array] = field(default_factory=dict)
 
     @property
     def draws(self) -> Draw:
@@ -113,6 +119,11 @@ class Clients:
         dtype = getattr(xp, self.shards.dtype.name)
         shape = (len(self.ids), x.shape[-1])
         x = xp.astype(xp.broadcast_to(x, shape), dtype, copy=False)
+        if isinstance(self.solver, OwnTrain):
+            if not (correction is None and gradient is None and after_step is None):
+                text = "own code takes its steps itself, by its own gradients"
+                raise OwnCodeError(f"{text}; choose a method that changes no gradients")
+            return self._trained(x)
         added = None if correction is None else xp.astype(correction, dtype, copy=False)
         places, clients = np.arange(len(self.ids)), self
         unequal = bool((self.steps != self.steps[0]).any())
@@ -143,6 +154,23 @@ class Clients:
             return local
         back = np.argsort(places)
         return Local(local.x[back], local.loss[back])
+
+    def _trained(self, x: Array) -> Local:
+        """Run own training code from x (K, p); repeated calls continue with the state left."""
+        assert isinstance(self.solver, OwnTrain)
+        assert isinstance(self.problem, BoundOwnCode)
+        k = len(self.ids)
+        key = Key(self.seed, "own-code/train")
+        seeds = seeds_of(key, self.ids, self.draws, self.ask)
+        tasks = zip(self.ids.tolist(), self.steps.tolist(), seeds, strict=True)
+        contexts = [Context(i, self.round, steps, seed) for i, steps, seed in tasks]
+        state = {
+            name: self.left.get(name, self.state.get(name, np.repeat(row[None], k, axis=0)))
+            for name, row in self.solver.initial(self.shards.dtype).items()
+        }
+        local, after, metrics = self.solver.train(self.problem, x, contexts, self.sizes, state)
+        self.left.update(after | metrics)
+        return local
 
     def _by_gram(self) -> int:
         """Return the number of clients, from the first, with local steps by the Gram matrix.

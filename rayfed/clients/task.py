@@ -25,6 +25,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
 from rayfed.messages import Upload
+from rayfed.solvers.own_train import STATE
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,7 @@ class Task:
         clients = self._clients(index)
         upload = self.function.call(clients, index)
         values, state = dict(upload.values), upload.state
+        own_state, metrics = self._left(clients)
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, stored = self._through(self.uplink, values, clients.ids, index)
@@ -198,15 +200,21 @@ class Task:
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
         for name, vector in upload.squares.items():
             values[name] = np.sum(values[vector] * values[vector], axis=1)
-        if state:
-            self.run.store.put(clients.ids, state)
+        if state or own_state:
+            self.run.store.put(clients.ids, {**state, **own_state})
         if self.faults:
             values = self._wrong(values, clients.ids, index)
         if upload.group is not None:
             values[GROUP] = upload.group
         if upload.loss is not None:
             values.setdefault("loss", upload.loss)
-        return values | left_out
+        return values | left_out | metrics
+
+    def _left(self, clients: Clients) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the state and the metrics that own training code left, in training alone."""
+        left = clients.left if self.request.owner == "algorithm" else {}
+        state = {name: rows for name, rows in left.items() if name.startswith(STATE)}
+        return state, {name: rows for name, rows in left.items() if name not in state}
 
     def _through(
         self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints

@@ -247,6 +247,8 @@ class Exchange:
         ask, total = asked.ask, None if stats.corrected is None else self.correction.total
         if self.private is not None and asked.coded:
             total = self.private.cohort
+        for answer in answers:
+            stats.add_metrics(answer.gathered.each, answer.raw)
         extra = {} if self.channel.uplink is None else self.channel.uplink.extra
         count = self.run.federation.population.count
         sizes = MeanInputs({**ask.up, **extra}, count, ask.plain, total, self.mean_weight)

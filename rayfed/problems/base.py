@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
+from rayfed.core.columns import Better
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.core.needs import BY_PROBLEMS, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
@@ -33,7 +35,9 @@ RowsLoss: TypeAlias = Callable[[Array, slice], tuple[Array, Array]]
 
 The second argument holds the places of their clients among the batch's K: some, or all.
 """
-Start: TypeAlias = Literal["zeros", "ones", "normal", "standard-normal", "uniform", "torch"]
+Start: TypeAlias = Literal[
+    "zeros", "ones", "normal", "standard-normal", "uniform", "torch", "own"
+]  # fmt: skip
 STARTS: tuple[Start, ...] = get_args(Start)
 """Initial models that need no file."""
 
@@ -130,6 +134,23 @@ class Batch:
         return head
 
 
+class Scores(NamedTuple):
+    """Sums over scored rows of each of K clients.
+
+    Parameters
+    ----------
+    loss, right, rows : (K,) array of float64
+        Summed losses, number of right predictions (NaN for regression), and number of rows.
+    metrics : mapping of str to (K,) array of float64
+        Sums of further metrics of the problem.
+    """
+
+    loss: Floats
+    right: Floats
+    rows: Floats
+    metrics: Mapping[str, Floats] = MappingProxyType({})
+
+
 OLD_FLAGS: Mapping[str, str] = {
     "has_hessian": "gives = Problem.gives - {HESSIANS, PRODUCTS}",
     "has_products": "gives = Problem.gives - {HESSIANS}",
@@ -165,10 +186,11 @@ class Problem:
         w_i: n_i / n, 1 / N, or 1.
     regularise_intercept : bool
         Whether the l2 term covers the intercepts.
-    init : "zeros", "ones", "normal", "standard-normal", "uniform", "torch" or path, optional
-        First model: zeros, ones, normal or uniform noise that the problem scales, normal noise of
-        deviation 1, a network's own initialisation, or the path of a model. If None, the model that
-        comes with the data, or else the problem's default.
+    init : str, optional
+        First model: "zeros", "ones", "normal" or "uniform" noise that the problem scales,
+        "standard-normal" noise of deviation 1, the initialisation of a network ("torch") or of own
+        code ("own"), or the path of a model. If None, the model that comes with the data, or else
+        the problem's default.
     """
 
     name: ClassVar[str]
@@ -238,6 +260,11 @@ class Problem:
             If the problem does not fit the rows.
         """
         return self
+
+    @property
+    def further(self) -> Mapping[str, Better | None]:
+        """Names of metrics in addition to loss and accuracy, and their better directions."""
+        return {}
 
     def pooled(self, l2: float, weight: float) -> Problem:
         """Return the problem of one client that has all rows.
@@ -410,6 +437,16 @@ class Problem:
         if largest is None or batch.ridge is None:
             return largest
         return np.asarray(largest + batch.ridge.max(axis=1))
+
+    def scored(self, x: Array, batch: Batch) -> Scores:
+        """Return the scores of the rows of a batch at x, (K, p) or (1, p), without l2."""
+        w = to_numpy(batch.w)
+        rows = np.asarray(np.sum(w, axis=1, dtype=np.float64))
+        loss = np.broadcast_to(to_numpy(self.value(x, batch)), rows.shape).astype(np.float64)
+        if self.task == "regression":
+            return Scores(loss, np.full_like(rows, np.nan), rows)
+        hits = to_numpy(self.predict(x, batch.X) == batch.y) & (w > 0)
+        return Scores(loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows)
 
     def predict(self, x: Array, X: Array) -> Array:
         """Return predicted classes (int64), or values for regression, (K, B) for rows (K, B, d)."""

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 from zipfile import is_zipfile
 
@@ -28,7 +28,9 @@ from rayfed.core.files import read_json
 from rayfed.core.inside import opened
 from rayfed.core.machine import private_file
 from rayfed.core.own import Names, Untrusted, admit, is_users, resolving
+from rayfed.core.plugins import NAMED
 from rayfed.engine.run import Run
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
 
@@ -247,6 +249,8 @@ def _plugins(run: Run) -> list[Any]:
         for field in fields(plugin)
     ]
     inner = [item for value in held if isinstance(value, Mapping) for item in value.values()]
+    if isinstance(training.problem, OwnCode):
+        inner += vars(training.problem.code).values()
     return [*plugins, *held, *inner]
 
 
@@ -255,9 +259,9 @@ def _home(plugin: Any) -> str:
     return str(_named(plugin).__module__)
 
 
-def _named(plugin: Any) -> type | FunctionType:
+def _named(plugin: Any) -> Any:
     """Return a class or a function, or the class of a value."""
-    return plugin if isinstance(plugin, (type, FunctionType)) else type(plugin)
+    return plugin if isinstance(plugin, NAMED) else type(plugin)
 
 
 def seal(text: str) -> str:

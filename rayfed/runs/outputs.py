@@ -164,7 +164,8 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
     called = [clients.names[client] for client in ids.tolist()] if clients.names else []
     named = columns.NAMED if clients.names else ()
     wrong = {"fault": fault_names(run.faults, ids)} if run.faults else {}
-    further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named)
+    own = run.own_columns.get("problem.metrics", ())
+    further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named, *own)
     declared = (*columns.CLIENTS, *further)
     return table(
         ({"name": called} if clients.names else {})
@@ -181,6 +182,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
             "accuracy": scores.get("accuracy", unknown),
             **power,
             **wrong,
+            **{name: scores.get(name, unknown) for name in names(own)},
         },
         schema(declared),
     )

@@ -59,6 +59,7 @@ from rayfed.core.needs import (
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.study.forecast.declared import needs_of, of_problem
 
 
@@ -171,6 +172,7 @@ def may_fail(run: Run) -> bool:
 
 def _algorithm(run: Run, ask: Ask | None) -> Part:
     algorithm, privacy = run.training.algorithm, run.channel.privacy
+    own = [solver for solver in run.training.solvers if isinstance(solver, OwnTrain)]
     needs = needs_of(algorithm) - where({FRESH: algorithm.asynchronous})
     removes = GIVEN - algorithm.gives
     removes |= where(
@@ -180,7 +182,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
             RESTARTS: isinstance(algorithm, Asynchronous) and algorithm.redispatch == "update",
             MEMORYLESS: privacy is not None
             and privacy.sampled
-            and algorithm.client_state(run.training.x0),
+            and (algorithm.client_state(run.training.x0) or any(s.state for s in own)),
             SENT: ask is None or not coded_vectors(ask, run.coded(ask)),
         }
     )

@@ -26,6 +26,7 @@ from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability.base import Always
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.modules import source_digests
 from rayfed.runs.resume import Identities
 from rayfed.selection.base import Selection
@@ -48,6 +49,7 @@ from rayfed.study.plan.data import (
 from rayfed.study.plan.firstmodel import first_model
 from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
+from rayfed.study.plan.own_code import charged, check_columns, check_solvers, data_of_code
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
@@ -190,13 +192,9 @@ class _Seed:
         self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
         self.problem: Problem = study.problem
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
+        check_solvers(study, self.problem)
         check_declared(study, self.problem)
-        wanted = self._wanted()
-        self.data: SeedData = planner.loader.load(wanted, seed)
-        self.rows = planner.loader.digest(wanted, seed)
-        if wanted.validation and not self.data.validated:
-            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
-            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        self.data, self.rows = self._load()
         self.problem = self._bound_problem()
         check_declared(study, self.problem, self.data.shards.classes)
         self.data = replace(self.data, problem=self.problem)
@@ -223,6 +221,18 @@ class _Seed:
         self.data, self.subsample, self.evaluated_on = evaluation_rows(
             self.data, self.evaluated, study.evaluate.rows, seed
         )
+
+    def _load(self) -> tuple[SeedData, dict[str, Any] | None]:
+        """Return the data of the seed, and their digest."""
+        if isinstance(self.problem, OwnCode):
+            known = self.planner.loader.known
+            return data_of_code(self.study, self.problem, self.dtype, known), None
+        wanted, loader = self._wanted(), self.planner.loader
+        data = loader.load(wanted, self.seed)
+        if wanted.validation and not data.validated:
+            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
+            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        return data, loader.digest(wanted, self.seed)
 
     def _wanted(self) -> Wanted:
         """Return the data settings of the scenario."""
@@ -259,8 +269,11 @@ class _Seed:
         select = study.participation_of(index).select
         uniform = select.size_weighted or algorithm.asynchronous
         weights = algorithm.weights or ("uniform" if uniform else "size")
-        algorithm = self._bound(algorithm, select, weights)
         groups = () if algorithm.centralised else study.group_solvers(index)
+        if isinstance(self.problem, OwnCode):  # before it is bound, which a copy would undo
+            algorithm = replace(algorithm, local=charged(algorithm.local, self.problem))
+            groups = tuple(charged(solver, self.problem) for solver in groups)
+        algorithm = self._bound(algorithm, select, weights)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
             algorithm = replace(algorithm, concurrency=self._concurrency(algorithm, participation))
@@ -281,6 +294,7 @@ class _Seed:
             channel=self._channel(algorithm),
             record=record,
         )
+        check_columns(run)
         check_run(run)
         run = with_noise(run)
         return replace(run, record={**run.record, "aim": of_aim(run)})
@@ -399,6 +413,8 @@ class _Seed:
             return bound
 
     def _block(self, algorithm: Algorithm) -> int:
+        if isinstance(self.problem, OwnCode):
+            return 1
         batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
         widths = self.data.shards.widths(self.evaluated)
         rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,9 @@ from rayfed.core.needs import HESSIANS, PRODUCTS, REPRESENTATIONS
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.problems.base import Batch, Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.testing.checks.common import require, require_equal
+from rayfed.testing.examples import examples
 from rayfed.testing.toy import clients_of
 
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 3}
@@ -76,6 +79,11 @@ KERNELS: Mapping[str, Kernel] = {
 }
 SECOND_ORDER = ("hessian", "hvp")
 OF_REPRESENTATIONS = ("representation", "value with a term", "gradient with a term")
+
+
+def variants(cls: type[Any], folder: Path) -> list[Any]:
+    """Return the examples of a class; none of own code, which has no rows to check it on."""
+    return [] if issubclass(cls, OwnCode) else examples(cls, folder)
 
 
 def check_gradient(problem: Problem) -> None:
