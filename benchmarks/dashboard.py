@@ -3,9 +3,12 @@
 ``views``: a study of 1,000 runs is made of one that was run. Printed are the seconds to the first
 view of the overview and to a change of what is compared. ``looks``: the memory of a process before
 and after twelve hours of looks, one a second, simulated. ``slowed``: what an open dashboard costs a
-study of 40 runs on two workers, with and without it in turn. ``events``: a run of 1,000 clients
-with ten million rows of events is made of one that was run; printed are the seconds to views of it
-and to single clients, and the memory of the server. Without a part all are measured.
+study of 40 runs on two workers, with and without it in turn. ``cases``: the same for a study of
+four algorithms by cases whose Compare is open (3 levels of skew and 3 seeds, 36 runs; with
+``--levels 15 --seeds 5`` 300 runs), and the seconds to its first view and to a change of one run.
+``events``: a run of 1,000 clients with ten million rows of events is made of one that was run;
+printed are the seconds to views of it and to single clients, and the memory of the server. Without
+a part all are measured.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +38,7 @@ import rayfed
 from rayfed.core.entries import Entry, sealed
 from rayfed.core.parquet import read
 from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.server import REST
 from rayfed.dashboard.views import VIEWS
 from rayfed.runs.files import summaries
 
@@ -94,9 +99,11 @@ def taken(address: str, process: psutil.Process) -> str:
     return f"{clock:.2f} s ({spent:.2f} s of a processor)"
 
 
-def _read(address: str) -> None:
+def _read(address: str) -> float:
+    """Read an address; return the seconds after which a tab may ask again."""
     with urllib.request.urlopen(address) as answer:
         answer.read()
+        return float(answer.headers.get(REST, 0.0))
 
 
 def views(folder: Path, runs: int) -> None:
@@ -138,23 +145,63 @@ def slowed(folder: Path, pairs: int) -> None:
     print(f"40 runs on two workers with the dashboard open: {median(ratios):.2f} times as long")
 
 
-def _seconds(out: Path) -> float:
-    changes = ["rounds=200", "executor=workers", f"seeds={list(range(40))}"]
+def _seconds(out: Path, scenario: dict[str, Any] | None = None) -> float:
+    scenario = scenario or SCENARIO | {"rounds": 200, "seeds": [*range(40)]}
     began = perf_counter()
-    rayfed.run(SCENARIO, out=out, overrides=changes, page=False, watch=False)
+    rayfed.run(scenario, out=out, overrides=["executor=workers"], page=False, watch=False)
     return perf_counter() - began
 
 
+def cases(folder: Path, levels: int, seeds: int, pairs: int) -> None:
+    """Print how much an open Compare of a study by cases slows it, and what its views take."""
+    local = {"steps": 20, "batch": 32, "lr": 0.1}
+    names = ("fedavg", "fedexp", "scaffold", "fednova")
+    scenario = SCENARIO | {
+        "partition": {"name": "dirichlet", "alpha": 0.1},
+        "grid": {"partition.alpha": [round(0.1 * level, 1) for level in range(1, levels + 1)]},
+        "seeds": [*range(seeds)],
+        "algorithms": [{"name": name, "local": local} for name in names],
+    }
+    ratios, runs = [], len(names) * levels * seeds
+    for number in range(pairs):
+        alone = _seconds(folder / f"alone{number}", scenario)
+        out = folder / f"watched{number}"
+        out.mkdir()
+        view = f"compare.json?study={out.name}/study"
+        with served(out) as (address, process), _listening(address, view):
+            watched = _seconds(out / "study", scenario)
+            used = process.cpu_times()
+        ratios.append(watched / alone)
+        print(f"{runs} runs by cases: {alone:.1f} s, with Compare open {watched:.1f} s; ", end="")
+        print(f"the server took {used.user + used.system:.1f} s of a processor")
+    print(f"{runs} runs by cases with Compare open: {median(ratios):.2f} times as long")
+    changes(folder / "alone0")
+
+
+def changes(study: Path) -> None:
+    """Print what the first view of a study takes, the same again, and one of a changed run."""
+    with served(study) as (address, process):
+        print(f"overview {taken(address, process)}")
+        view = f"{address}compare.json?study={study.name}"
+        for when in ("first", "again"):
+            print(f"compare {when}: {taken(view, process)}")
+        for run in sorted(study.glob("*/run.json"))[:3]:
+            os.utime(run)
+            print(f"compare after a change of a run: {taken(view, process)}")
+        print(f"the server holds {process.memory_info().rss / 1e6:.0f} MB")
+
+
 @contextmanager
-def _listening(address: str) -> Iterator[None]:
-    """Do what an open tab of the overview does."""
+def _listening(address: str, view: str = "overview.json") -> Iterator[None]:
+    """Do what an open tab of a view does."""
     ended = threading.Event()
 
     def follow() -> None:
         with suppress(OSError), urllib.request.urlopen(f"{address}events") as stream:
             while not ended.is_set():
                 if stream.readline().startswith(b"data"):
-                    _read(f"{address}overview.json")
+                    with suppress(urllib.error.HTTPError):  # the study has not begun
+                        ended.wait(_read(address + view))
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
@@ -221,15 +268,18 @@ def _later(table: pa.Table, rounds: int, seconds: float) -> pa.Table:
 def main() -> None:
     """Print what is asked for, or all of it."""
     parser = argparse.ArgumentParser(description="What the dashboard takes over many runs.")
-    parts = ("views", "looks", "slowed", "events")
+    parts = ("views", "looks", "slowed", "cases", "events")
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--levels", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     asked = {
         "views": lambda folder: views(many(folder, given.runs), given.runs),
         "looks": looks,
         "slowed": lambda folder: slowed(folder, given.pairs),
+        "cases": lambda folder: cases(folder, given.levels, given.seeds, given.pairs),
         "events": events,
     }
     for part in given.parts or asked:

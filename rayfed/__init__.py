@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from rayfed import topology as topology
     from rayfed.api import Result, extend, load, resume, run, stop, sweep
     from rayfed.iteration import Iteration, Row, iterate
+    from rayfed.problems.own_code.functions import ClientCode
     from rayfed.study import Study
 
 __all__ = [
+    "ClientCode",
     "Iteration",
     "Result",
     "Row",
@@ -47,6 +49,11 @@ _PACKAGES = (
     "solvers", "study", "topology",
 )  # fmt: skip
 """Packages of the interface, whose classes studies are made of."""
+_HOMES = {
+    "ClientCode": "problems.own_code.functions", "Iteration": "iteration", "Row": "iteration",
+    "Study": "study", "iterate": "iteration",
+}  # fmt: skip
+"""Modules of names that are not in `rayfed.api`."""
 
 moved.install()
 
@@ -70,7 +77,4 @@ def __getattr__(name: str) -> Any:
         return import_module(f"rayfed.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'rayfed' has no attribute '{name}'")
-    home = "study" if name == "Study" else "api"
-    if name in ("Iteration", "Row", "iterate"):
-        home = "iteration"
-    return getattr(import_module(f"rayfed.{home}"), name)
+    return getattr(import_module(f"rayfed.{_HOMES.get(name, 'api')}"), name)

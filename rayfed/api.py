@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from rayfed.core.own import Names, resolving
 from rayfed.core.run_state import read_record
 from rayfed.core.shipped import locate
 from rayfed.core.threads import one_thread
+from rayfed.report.writing import LOGGING
 from rayfed.result import Result
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.files import stops
@@ -123,6 +125,7 @@ def run(
     debug: bool = False,
     profile: bool = False,
     page: bool = True,
+    log: Sequence[str] = (),
     **study: Unpack[StudyKeywords],
 ) -> Result:
     """Run a scenario and return what it recorded.
@@ -154,11 +157,15 @@ def run(
     page : bool
         Whether ``report.html`` and ``summary.csv`` are written at the end, which takes seconds
         where there are many runs; `Result.report` writes them at any time.
+    log : sequence of str
+        Experiment trackers that get each row meanwhile: "mlflow", "tensorboard", "wandb".
 
     Raises
     ------
     ScenarioError
         If the scenario or its data are wrong; nothing is started then.
+    RayfedError
+        If the library of a tracker is missing.
 
     Warns
     -----
@@ -181,7 +188,7 @@ def run(
     """
     plan = prepare(without_search(read(scenario, overrides, address, **study)))
     display = _display(watch, len(plan.runs), debug)
-    folder = begin(plan, out, watch=display)
+    folder = begin(plan, out, watch=display, log=log)
     with _resumable(folder):
         result = execute(plan, folder, watch=display, debug=debug, profile=profile, page=page)
     return warn_of_failures(result)
@@ -194,6 +201,7 @@ def sweep(
     overrides: Overrides = (),
     address: str | None = None,
     watch: ProgressDisplay | bool = True,
+    log: Sequence[str] = (),
     **study: Unpack[StudyKeywords],
 ) -> Result:
     """Try settings of a scenario with `search`, and return what they reached.
@@ -203,7 +211,7 @@ def sweep(
 
     Parameters
     ----------
-    scenario, out, overrides, address, watch, **study
+    scenario, out, overrides, address, watch, log, **study
         As for `run`.
 
     Raises
@@ -217,7 +225,7 @@ def sweep(
     """
     plan: Any = prepare(with_search(read(scenario, overrides, address, **study)))
     display = _display(watch, plan.search.runs)
-    folder = begin(plan, out, watch=display)
+    folder = begin(plan, out, watch=display, log=log)
     with _resumable(folder):
         return execute(plan, folder, watch=display)
 
@@ -254,15 +262,28 @@ def with_search(study: Study) -> Study:
 
 
 def begin(
-    plan: Plan, out: str | Path | None = None, *, watch: ProgressDisplay | None = None
+    plan: Plan,
+    out: str | Path | None = None,
+    *,
+    watch: ProgressDisplay | None = None,
+    log: Sequence[str] = (),
 ) -> Path:
     """Make the result folder of a plan, with its scenario, and return its path, which is local.
 
     Raises
     ------
     ScenarioError
-        If the folder cannot be written or holds something else, or its disk is too small.
+        If nothing uses the topology, the folder cannot be written or holds something else, its disk
+        is too small, or a tracker to log to is unknown.
+    RayfedError
+        If the library of a tracker is missing.
     """
+    plan.check_topology()
+    if log:
+        from rayfed.report.trackers import check_installed  # here: it imports pandas
+
+        for name in log:
+            check_installed(name)
     note = (watch or ProgressDisplay()).note
     if out is not None and is_url(out):
         from rayfed.runs.remote.copies import begin as begin_remote  # here: it imports fsspec
@@ -276,6 +297,8 @@ def begin(
         runs = [] if plan.study.search else [run.folder for run in plan.runs]
         note_modules(folder, plan.study.to_dict(), runs)
         publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
+        if log:
+            publish_text(folder / LOGGING, json.dumps({name: {} for name in log}))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise RayfedError(f"{folder}: cannot be written ({why})") from error
@@ -683,7 +706,7 @@ def execute(
     """
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
-    with locked(folder, watch.note), uploaded(folder, watch):
+    with locked(folder, watch.note), uploaded(folder, watch), logged(folder, watch):
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
@@ -728,6 +751,15 @@ def uploaded(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[Non
     from rayfed.runs.remote.copies import owned  # here: it imports fsspec
 
     return owned(folder, watch.note)
+
+
+def logged(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
+    """Send rows to experiment trackers, if the study has any."""
+    if not (folder / LOGGING).exists():
+        return nullcontext()
+    from rayfed.report.live import logged as logged_live  # here: it imports pandas
+
+    return logged_live(folder, watch.note)
 
 
 @contextmanager

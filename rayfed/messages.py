@@ -44,7 +44,7 @@ class Ask:
     clients : (K,) array of int or "visited", optional
         Clients that are asked. If None, the cohort (after the first Ask: its clients that
         answered); if "visited", the client that a walking server is at, which only methods with
-        `needs_walk` may use.
+        `rayfed.core.needs.WALK` may use.
     plain : tuple of str
         Names in `up` whose vectors are averaged with weight 1 for every client that answered,
         regardless of its size and of how often it was drawn, so that their sum equals the sum of

@@ -27,7 +27,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "_static" / "dashboard"
 SIZES = {"wide": (1280, 800), "narrow": (390, 844)}
 SCHEMES = ("light", "dark")
 VIEWS = {
-    "overview": ("?of=accuracy&target=0.9", ""),
+    "overview": ("?of=accuracy&target=0.9&x=time+to+target", ""),
     "compare": ("?study=results/devices", "#x=time_s"),
     "clients": ("?study=results/devices", ""),
     "topology": ("?study=results/walk", ""),
@@ -115,7 +115,7 @@ def going(folder: Path) -> Iterator[None]:
 
 def pictures(folder: Path, out: Path, views: dict[str, tuple[str, str]]) -> None:
     """Take the pictures of some views of the studies in a folder."""
-    served = start([folder])
+    served = start([folder], token=False)
     with tempfile.TemporaryDirectory() as profile:
         driver = opened(Path(profile))
         try:
@@ -125,7 +125,9 @@ def pictures(folder: Path, out: Path, views: dict[str, tuple[str, str]]) -> None
                     look(driver, width, height)
                     driver.get("about:blank")
                     driver.get(f"{served.address}{place}{query}{choices}")
-                    if view not in ("overview", "log"):
+                    if view == "overview":
+                        wait(driver, "document.querySelector('#dots.js-plotly-plot')")
+                    elif view != "log":
                         wait(driver, "document.body.dataset.ready === 'true'", seconds=120)
                     for scheme in SCHEMES:
                         look(driver, width, height, scheme)

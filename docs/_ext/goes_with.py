@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import md
 from sphinx.application import Sphinx
 
-from rayfed.core.needs import GIVEN, TERMS, Term, Terms
+from rayfed.channel.privacy import Privacy, Tree
+from rayfed.core.needs import (
+    BY_DATA,
+    BY_PROBLEMS,
+    BY_SOLVERS,
+    GIVEN,
+    LABELS,
+    OPTIMUM,
+    TERMS,
+    Terms,
+    where,
+)
 from rayfed.core.plugins import find
-from rayfed.study.forecast.parts import BY_PRIVACY, OF_PRIVACY, SETTINGS
+from rayfed.study.forecast.parts import SETTINGS
 
 HEAD = """# What goes with what
 
@@ -19,14 +30,19 @@ A part of a study declares what it needs, and what it removes, so that others ca
 (`rayfed.core.needs`). Before a run starts, one function compares all parts: where one needs what
 another removes, the study is refused, and the message names both. For example, FedVARP needs
 replies of the current round alone, and `late: stale` uses replies of earlier rounds. What follows
-from the first Ask of an algorithm, from numbers or from shapes is checked as well, and not listed
-here; [](../howto/compress.md) has the codecs and rules that each algorithm takes."""
-KINDS = ("stages", "memories", "aggregators", "faults", "selections")
+from the first Ask of an algorithm, from settings, from numbers or from shapes is checked as well,
+and not listed here; [](../howto/compress.md) has the codecs and rules that each algorithm takes."""
+KINDS = (
+    "stages", "memories", "aggregators", "mixers", "faults", "selections", "measures", "partitions",
+    "drifts", "problems", "datasets", "solvers",
+)  # fmt: skip
+GIVERS = {"problems": BY_PROBLEMS, "datasets": BY_DATA, "solvers": BY_SOLVERS}
+"""Kinds of parts that remove the terms that they do not give."""
 
 
 def page() -> str:
     """Return the page."""
-    parts = dict(_parts())
+    parts = list(_parts())
     return "\n\n".join([HEAD, _algorithms(), _terms(parts)]) + "\n"
 
 
@@ -39,47 +55,54 @@ def _algorithms() -> str:
     return f"## Algorithms\n\n{md.table(head, rows)}"
 
 
-def _terms(parts: dict[str, tuple[Terms, Terms]]) -> str:
+def _terms(parts: Sequence[tuple[str, Terms, Terms]]) -> str:
     rows = [
         (
-            f"`{term.name.upper()}`",
+            f"`{name}`",
             md.escaped(term.needed),
-            ", ".join(f"`{name}`" for name, (needs, _) in parts.items() if term in needs),
-            ", ".join(f"`{name}`" for name, (_, removes) in parts.items() if term in removes),
+            ", ".join(f"`{part}`" for part, needs, _ in parts if term in needs),
+            ", ".join(f"`{part}`" for part, _, removes in parts if term in removes),
         )
-        for term in TERMS.values()
+        for name, term in TERMS.items()
     ]
     head = ("term", "meaning", "needed by", "removed by")
     text = (
         "Algorithms are in the table above. Where a cell is empty, algorithms, the first Ask, the "
-        "clients, the server or drift need or remove the term."
+        "settings of a part, the clients or the server need or remove the term."
     )
     return f"## Terms\n\n{text}\n\n{md.table(head, rows)}"
 
 
-def _parts() -> Iterator[tuple[str, tuple[Terms, Terms]]]:
+def _parts() -> Iterator[tuple[str, Terms, Terms]]:
     """Yield the parts that are no algorithms: name, needs, and removed terms."""
     for kind in KINDS:
         for name, cls in find(kind).items():
-            yield name, (_declared(cls, "needs"), _declared(cls, "removes"))
+            removes = _declared(cls, "removes")
+            if kind in GIVERS:
+                removes = GIVERS[kind] - cls.gives
+            if kind == "problems":
+                numbers, unknown = cls.task == "regression", not cls.convex
+                removes |= where({LABELS: numbers, OPTIMUM: unknown})
+            shown = f"dataset: {name}" if kind == "datasets" else name
+            yield shown, _declared(cls, "needs"), removes
     for each in SETTINGS:
         name = f"{each.key}: {each.value}" if each.value else each.key
-        yield name, (frozenset(each.needs), frozenset(each.removes))
-    yield "privacy", (OF_PRIVACY, BY_PRIVACY)
+        yield name, frozenset(each.needs), frozenset(each.removes)
+    for private in (Privacy(noise=1.0, delta=1e-5), Tree(noise=1.0, delta=1e-5, separation=1)):
+        name = "privacy" if private.sampled else "privacy: tree"
+        yield name, private.needs, private.removes
 
 
 def _declared(cls: type[Any], key: str) -> Terms:
-    """Return a declaration; one that depends on settings, for their defaults."""
-    found = getattr(cls, key)
+    """Return a declaration, or nothing; one that depends on settings, for their defaults."""
+    found = getattr(cls, key, frozenset())
     declared: Terms = found.fget(cls) if isinstance(found, property) else found
     return declared
 
 
 def _names(terms: Terms) -> str:
-    def order(term: Term) -> tuple[bool, str]:
-        return term in GIVEN, term.name
-
-    return ", ".join(f"`{term.name.upper()}`" for term in sorted(terms, key=order))
+    found = [name for name, term in TERMS.items() if term in terms]
+    return ", ".join(f"`{name}`" for name in sorted(found, key=lambda n: (TERMS[n] in GIVEN, n)))
 
 
 def _generate(app: Sphinx) -> None:

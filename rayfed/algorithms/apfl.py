@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, copied, inner, namespace
-from rayfed.core.needs import OWN_MODELS, Terms
+from rayfed.core.needs import GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 from rayfed.solvers.base import Solver
@@ -56,6 +56,7 @@ class APFL(FedAvg):
 
     name: ClassVar[str] = "apfl"
     coded: ClassVar[Coded] = {"delta": "any"}
+    needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     alpha: Annotated[float, Interval(ge=0, le=1)] = 0.5
@@ -76,13 +77,13 @@ class APFL(FedAvg):
         lr, xp = solver.rate(clients.round), namespace(x)
         v, alpha = (copied(clients.state[name]) for name in ("v", "alpha"))
 
-        def mixed(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            a = alpha[who]
-            _, g = problem.value_and_gradient(a * v[who] + (1 - a) * w, batches[0])
+        def mixed(w: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
+            a = alpha[index]
+            _, g = problem.value_and_gradient(a * v[index] + (1 - a) * w, batches[0])
             if self.adaptive:
-                slope = inner(v[who] - w, g)[:, None]
-                alpha[who] = xp.clip(a - lr * slope, 0, 1)
-            v[who] -= lr * a * g
+                slope = inner(v[index] - w, g)[:, None]
+                alpha[index] = xp.clip(a - lr * slope, 0, 1)
+            v[index] -= lr * a * g
             return problem.value_and_gradient(w, batches[0])
 
         local = clients.solve(x, gradient=mixed)

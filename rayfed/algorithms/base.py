@@ -22,11 +22,14 @@ from rayfed.core.needs import (
     FRESH,
     MEAN,
     MODEL,
+    NOTHING,
     ONE_ASK,
+    ROWS,
     SOLVER,
     Terms,
     refuse_flags,
     refuse_renamed,
+    where,
 )
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
@@ -154,6 +157,7 @@ class Algorithm:
 
     def __init_subclass__(cls) -> None:
         refuse_flags(cls, OLD_FLAGS)
+        cls.needs |= where({ROWS: cls.centralised})
         refuse_renamed(cls, {"beside": "evaluation_state"})
 
     def __post_init__(self) -> None:
@@ -242,7 +246,7 @@ class Algorithm:
         return 0 if self.aim == "plain" else None
 
     def on_graphs(self, graphs: Graphs, selection: Selection) -> Algorithm:
-        """Return the algorithm for the graphs that its server walks on, if it `needs_walk`.
+        """Return the algorithm for the graphs that its server walks on, if it needs a `WALK`.
 
         Raises
         ------
@@ -265,9 +269,9 @@ class Algorithm:
         raise NotImplementedError
 
     @property
-    def needs_walk(self) -> bool:
-        """Whether the server must be at one client after another."""
-        return False
+    def setting_needs(self) -> Terms:
+        """Needs that follow from its settings, in addition to `needs`; none by default."""
+        return NOTHING
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -13,7 +13,7 @@ from rayfed.channel.base import Codec, Draws
 from rayfed.channel.codecs.sparsifiers import RandK
 from rayfed.core.arrays import Array, to_numpy
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.core.needs import EVERYONE, FRESH, MEAN, Terms
+from rayfed.core.needs import EVERYONE, FRESH, GRADIENTS, MEAN, Terms
 from rayfed.core.rng import Key
 from rayfed.messages import Ask, Reply
 from rayfed.solvers.base import Solver
@@ -39,7 +39,7 @@ class Compressed(Algorithm):
     """
 
     coded: ClassVar[Coded] = {}
-    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, EVERYONE})
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, EVERYONE, GRADIENTS})
 
     codec: Codec = RandK(share=0.1)
     lr: Annotated[float, Gt(0)] = 0.1

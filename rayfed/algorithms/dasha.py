@@ -1,4 +1,4 @@
-"""DASHA: compressed changes with momentum, and never a whole gradient after the first.
+"""DASHA: compressed changes with momentum, and never a full gradient after the first.
 
 Tyurin, Richtarik, "DASHA: Distributed Nonconvex Optimization with Communication Compression,
 Optimal Oracle Complexity, and No Client Synchronization", ICLR 2023,
@@ -67,7 +67,7 @@ class Dasha(Compressed):
         """Return h_i and g_i (p,)."""
         return {"h": np.zeros_like(x0), "g": np.zeros_like(x0)}
 
-    def whole(self, clients: Clients, x: Array) -> Upload:
+    def full_gradient(self, clients: Clients, x: Array) -> Upload:
         """Client function of the first round: grad F_i(x), (K, p)."""
         g = gradient(clients, x)
         return Upload({"change": g}, state={"h": g, "g": g})
@@ -83,7 +83,7 @@ class Dasha(Compressed):
     def round(self, state: State) -> Round:
         """Server function: g <- g + mean m_i; x <- x - lr g."""
         x, full = state["x"], not state["t"][0]
-        reply = yield self.ask(x, "whole" if full else "change", {"x": x}, full)
+        reply = yield self.ask(x, "full_gradient" if full else "change", {"x": x}, full)
         all_replied(reply, self.name)
         g = state["g"] + reply.mean["change"]
         return {"x": x - self.lr * g, "g": g, "t": state["t"] + 1}, {}

@@ -15,7 +15,7 @@ from annotated_types import Ge
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.needs import OWN_MODELS, Terms
+from rayfed.core.needs import GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
@@ -49,6 +49,7 @@ class Ditto(FedAvg):
 
     name: ClassVar[str] = "ditto"
     coded: ClassVar[Coded] = {"delta": "any"}
+    needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     lam: Annotated[float, Ge(0)] = 1.0
@@ -61,7 +62,7 @@ class Ditto(FedAvg):
         """Client function: local steps of the global model and of the personal ones (K, p)."""
         problem = clients.problem
 
-        def pulled(v: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def pulled(v: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(v, batches[0])
             g += self.lam * (v - x)
             return loss, g

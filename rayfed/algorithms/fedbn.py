@@ -15,7 +15,7 @@ from rayfed.algorithms.fedper import FedPer
 from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array, Ints, namespace
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import OWN_STATISTICS, Terms
+from rayfed.core.needs import GRADIENTS, OWN_STATISTICS, Terms
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch
 from rayfed.problems.layers import Layer
@@ -57,6 +57,7 @@ class FedBN(FedPer):
 
     name: ClassVar[str] = "fedbn"
     coded: ClassVar[Coded] = {"delta": "any"}
+    needs: ClassVar[Terms] = FedPer.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedPer.gives | {OWN_STATISTICS}
 
     _moved: LayerSplit = field(
@@ -92,9 +93,9 @@ class FedBN(FedPer):
         models = self._split.join(base[None, :], clients.state["own"])
         statistics = namespace(models).asarray(moved.own(models), copy=True)
 
-        def normalised(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            loss, g = problem.value_and_gradient(moved.join(y, statistics[who]), batches[0])
-            statistics[who] -= moved.own(g)
+        def normalised(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
+            loss, g = problem.value_and_gradient(moved.join(y, statistics[index]), batches[0])
+            statistics[index] -= moved.own(g)
             return loss, moved.shared(g)
 
         local = clients.solve(moved.shared(models), gradient=normalised)

@@ -180,22 +180,22 @@ def merged(models: Array, groups: Groups, delta: float) -> tuple[Array, Ints]:
         Where each of the models is among these.
     """
     known = groups.labels < len(models)
-    who, weights = groups.labels[known], groups.weights[known].astype(np.float64)
-    apart = distances(groups.mean["losses"][known][:, who])
+    remaining, weights = groups.labels[known], groups.weights[known].astype(np.float64)
+    apart = distances(groups.mean["losses"][known][:, remaining])
     models, into = models.copy(), np.arange(len(models))
-    while len(who) > 1:
+    while len(remaining) > 1:
         a, b = np.unravel_index(np.argmin(apart), apart.shape)
         if apart[a, b] >= delta:
             break
         a, b = min(a, b), max(a, b)
         share = weights[b] / (weights[a] + weights[b])
-        models[who[a]] += share * (models[who[b]] - models[who[a]])
+        models[remaining[a]] += share * (models[remaining[b]] - models[remaining[a]])
         weights[a] += weights[b]
         apart[a] = apart[:, a] = np.maximum(apart[a], apart[b])
         apart[a, a] = np.inf
-        into[into == who[b]] = who[a]
+        into[into == remaining[b]] = remaining[a]
         apart = np.delete(np.delete(apart, b, axis=0), b, axis=1)
-        who, weights = np.delete(who, b), np.delete(weights, b)
+        remaining, weights = np.delete(remaining, b), np.delete(weights, b)
     left = np.unique(into)
     return models[left], np.searchsorted(left, into)
 

@@ -16,6 +16,7 @@ from annotated_types import Gt
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.needs import GRADIENTS, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.problems.base import Batch
 
@@ -66,6 +67,7 @@ class FedDyn(memory.WithMemory):
     """
 
     name: ClassVar[str] = "feddyn"
+    needs: ClassVar[Terms] = memory.WithMemory.needs | {GRADIENTS}
     coded: ClassVar[Coded] = {"delta": "any", "moved": "any"}
 
     alpha: Annotated[float, Gt(0)] = 0.1
@@ -83,9 +85,9 @@ class FedDyn(memory.WithMemory):
         problem, shares, c = clients.problem, self.shares(clients), clients.state["h"]
         h = memory.over(shares, c)
 
-        def bent(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def bent(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(y, batches[0])
-            g -= h[who]
+            g -= h[index]
             g += self.alpha * (y - x)
             return loss, g
 

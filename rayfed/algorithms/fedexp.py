@@ -18,7 +18,7 @@ from rayfed.algorithms.columns import SERVER_LR
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.core.needs import MEAN, SOLVER, Terms
+from rayfed.core.needs import CORRECTIONS, MEAN, SOLVER, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 
@@ -86,6 +86,11 @@ class FedExP(WithMemory):
     max_one: bool = True
     server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.0
     variance_reduction: bool = False
+
+    @property
+    def setting_needs(self) -> Terms:
+        """Corrected local steps, with variance reduction."""
+        return where({CORRECTIONS: self.variance_reduction})
 
     def check_solver(self, solver: Solver) -> None:
         """Refuse a solver that is not SGD, with variance reduction."""

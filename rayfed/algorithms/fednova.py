@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
-from rayfed.core.needs import MEAN, SOLVER, Terms
+from rayfed.core.needs import CORRECTIONS, MEAN, SOLVER, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -91,6 +91,11 @@ class FedNova(WithMemory):
     tau_eff: Literal["norms", "steps"] = "norms"
     variance_reduction: bool = False
     local: SGD = field(default_factory=SGD)
+
+    @property
+    def setting_needs(self) -> Terms:
+        """Corrected local steps, with variance reduction."""
+        return where({CORRECTIONS: self.variance_reduction})
 
     def check_solver(self, solver: Solver) -> None:
         """Refuse a solver that is not SGD."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rayfed.algorithms.fedavg import FedAvg
+from rayfed.core.needs import PROXIMAL, Terms
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
 
@@ -50,5 +51,6 @@ class FedProx(FedAvg):
     """
 
     name: ClassVar[str] = "fedprox"
+    needs: ClassVar[Terms] = FedAvg.needs | {PROXIMAL}
 
     local: Solver = field(default_factory=lambda: SGD(mu=0.01))

@@ -16,6 +16,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import GRADIENTS, Terms
 from rayfed.messages import ByClient, Upload
 from rayfed.problems.base import Batch
 from rayfed.solvers.base import Solver
@@ -54,6 +55,7 @@ class FedRep(FedPer):
     """
 
     name: ClassVar[str] = "fedrep"
+    needs: ClassVar[Terms] = FedPer.needs | {GRADIENTS}
     coded: ClassVar[Coded] = {"delta": "any"}
 
     head: Solver = field(default_factory=SGD)
@@ -68,7 +70,7 @@ class FedRep(FedPer):
         """Client function: steps of the head, then of phi (s,); upload the change of phi (K, s)."""
         problem, phi, split = clients.problem, base[None, :], self._split
 
-        def in_head(h: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def in_head(h: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(split.join(phi, h), batches[0])
             return loss, split.own(g)
 
@@ -77,8 +79,8 @@ class FedRep(FedPer):
         first = replace(clients, solver=self.head, steps=steps, ask=clients.ask + 1)
         h_i = first.solve(clients.state["own"], gradient=in_head).x
 
-        def in_phi(now: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
-            loss, g = problem.value_and_gradient(split.join(now, h_i[who]), batches[0])
+        def in_phi(now: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
+            loss, g = problem.value_and_gradient(split.join(now, h_i[index]), batches[0])
             return loss, split.shared(g)
 
         local = clients.solve(base, gradient=in_phi)

@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Aim, Algorithm
 from rayfed.core.arrays import Array, like, namespace
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import SOLVER, Terms
+from rayfed.core.needs import GRADIENTS, SOLVER, Terms
 from rayfed.messages import Reply, State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
-    from rayfed.population import Population
-    from rayfed.problems.base import Problem
-    from rayfed.problems.objective import Objective
 
 SHARE = "share"
 """Name of the scalar with the share of F of a client."""
@@ -68,7 +64,7 @@ class FullGradient(Algorithm):
         that ``clients.delay`` gives, and so what a pass over all rows costs.
     """
 
-    needs: ClassVar[Terms] = Algorithm.needs - {SOLVER}
+    needs: ClassVar[Terms] = Algorithm.needs - {SOLVER} | {GRADIENTS}
     aim: ClassVar[Aim] = "own"
     curved: ClassVar[bool] = False
     """Whether it needs Hessians or their products with vectors."""
@@ -80,30 +76,6 @@ class FullGradient(Algorithm):
         if self.weights is not None:
             what = f"found {self.weights}, but '{self.name}' steps along the gradient of F"
             raise ScenarioError("weights", f"{what}; leave it out and set problem.weighting")
-
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> FullGradient:
-        """Return the algorithm as it is.
-
-        Raises
-        ------
-        ScenarioError
-            If it needs second derivatives and the problem has none.
-        """
-        problem = objective.problem
-        known = problem.has_hvp if self.products_alone else problem.has_hessian
-        if self.curved and not known:
-            what = f"'{self.name}' needs Hessians, which '{problem.name}' does not have"
-            raise ScenarioError("", f"{what}; {self._without_hessians(problem)}")
-        return self
-
-    @property
-    def products_alone(self) -> bool:
-        """Whether products of Hessians with vectors are all that it needs of them."""
-        return False
-
-    def _without_hessians(self, problem: Problem) -> str:
-        """Return the advice for a problem without Hessians."""
-        return "choose a first-order method"
 
     def client_state(self, x0: Array) -> State:
         """Return the model of the round, which later Asks do not send again."""

@@ -19,7 +19,7 @@ from rayfed.algorithms.full_gradient import SHARE, FullGradient, terms, total
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import RayfedError
-from rayfed.core.needs import EXACT_DOWNLOADS, MODEL, Terms
+from rayfed.core.needs import EXACT_DOWNLOADS, HESSIANS, MODEL, Terms
 from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class GIANT(FullGradient):
 
     name: ClassVar[str] = "giant"
     coded: ClassVar[Coded] = {"gradient": "any", "direction": "any"}
-    needs: ClassVar[Terms] = FullGradient.needs | {EXACT_DOWNLOADS}
+    needs: ClassVar[Terms] = FullGradient.needs | {EXACT_DOWNLOADS, HESSIANS}
     gives: ClassVar[Terms] = frozenset({MODEL})
     diagnostics: ClassVar[tuple[Column, ...]] = (GRADIENT_NORM, SERVER_LR, COMMUNICATIONS)
     curved: ClassVar[bool] = True

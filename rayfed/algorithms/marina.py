@@ -1,4 +1,4 @@
-"""MARINA: compressed differences of gradients, and now and then whole gradients.
+"""MARINA: compressed differences of gradients, and now and then full gradients.
 
 Gorbunov, Burlachenko, Li, Richtarik, "MARINA: Faster Non-Convex Distributed Learning with
 Compression", ICML 2021, https://arxiv.org/abs/2102.07845, Algorithm 1.
@@ -35,7 +35,7 @@ class Marina(Compressed):
     Parameters
     ----------
     p : float
-        Probability of whole gradients; k/d of Rand-k is the paper's choice.
+        Probability of full gradients; k/d of Rand-k is the paper's choice.
 
     Notes
     -----
@@ -43,7 +43,7 @@ class Marina(Compressed):
 
     Examples
     --------
-    The first round sends whole gradients; here their mean is 2:
+    The first round sends full gradients; here their mean is 2:
 
     >>> from rayfed.messages import Reply
     >>> algorithm = Marina(lr=0.5)
@@ -54,7 +54,7 @@ class Marina(Compressed):
     ...     round.send(reply)
     ... except StopIteration as end:
     ...     print(ask.function, end.value[0]["x"], end.value[0]["g"])
-    whole [2.] [2.]
+    full_gradient [2.] [2.]
     """
 
     name: ClassVar[str] = "marina"
@@ -76,7 +76,7 @@ class Marina(Compressed):
         """Return the gradient (p,) at the model before; there is none yet."""
         return {"g": np.zeros_like(x0)}
 
-    def whole(self, clients: Clients, x: Array) -> Upload:
+    def full_gradient(self, clients: Clients, x: Array) -> Upload:
         """Client function: grad F_i(x), (K, p)."""
         g = gradient(clients, x)
         return Upload({"change": g}, state={"g": g})
@@ -88,14 +88,14 @@ class Marina(Compressed):
         return Upload({"change": change}, state={"g": g})
 
     def coin(self, t: int) -> bool:
-        """Return whether whole gradients are sent in round t, from 0."""
+        """Return whether full gradients are sent in round t, from 0."""
         return t == 0 or bool(Key(self._seed, "marina/coin").uniforms([0], round=t)[0] < self.p)
 
     def round(self, state: State) -> Round:
         """Server function: g <- mean, or g + mean of changes; x <- x - lr g."""
         x, t = state["x"], int(state["t"][0])
         full = self.coin(t)
-        reply = yield self.ask(x, "whole" if full else "change", {"x": x}, full)
+        reply = yield self.ask(x, "full_gradient" if full else "change", {"x": x}, full)
         all_replied(reply, self.name)
         g = reply.mean["change"] + (0 if full else state["g"])
         return {"x": x - self.lr * g, "g": g, "t": state["t"] + 1}, {}

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Gt
 
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, inner, namespace
-from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import LAYERS, Terms
+from rayfed.core.needs import GRADIENTS, LAYERS, REPRESENTATIONS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
-    from rayfed.population import Population
-    from rayfed.problems.objective import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,23 +58,10 @@ class Moon(FedAvg):
 
     name: ClassVar[str] = "moon"
     coded: ClassVar[Coded] = {"delta": "any"}
-    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS}
+    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS, GRADIENTS, REPRESENTATIONS}
 
     mu: Annotated[float, Ge(0)] = 1.0
     temperature: Annotated[float, Gt(0)] = 0.5
-
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> Self:
-        """Return the algorithm as it is.
-
-        Raises
-        ------
-        ScenarioError
-            If the problem has no representations.
-        """
-        if not objective.problem.has_representation:
-            what = f"'moon' compares representations, which '{objective.problem.name}' has none of"
-            raise ScenarioError("", f"{what}; choose a model with layers, such as mlp")
-        return self
 
     def client_state(self, x0: Array) -> State:
         """Return every client's first model of the last round (p,), the first of all."""
@@ -88,10 +71,10 @@ class Moon(FedAvg):
         """Client function: local steps with the contrastive loss; upload Delta (K, p)."""
         problem, previous = clients.problem, clients.state["previous"]
 
-        def contrasted(y: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def contrasted(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             batch = batches[0]
             z_glob = problem.representation(x[None, :], batch.X, batch.key)
-            z_prev = problem.representation(previous[who], batch.X, batch.key)
+            z_prev = problem.representation(previous[index], batch.X, batch.key)
 
             def term(z: Array, which: slice) -> tuple[Array, Array]:
                 w = self.mu * batch.w[which]

@@ -15,16 +15,12 @@ from annotated_types import Gt
 
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import OWN_MODELS, Terms
+from rayfed.core.needs import GRADIENTS, OWN_MODELS, PRODUCTS, Terms, where
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
-    from rayfed.datasets.shards import Shards
-    from rayfed.population import Population
-    from rayfed.problems.objective import Objective
 
 Variant = Literal["first-order", "hessian-free", "exact"]
 _GRADIENTS: dict[Variant, float] = {"first-order": 2.0, "hessian-free": 4.0, "exact": 3.0}
@@ -59,24 +55,23 @@ class PerFedAvg(FedAvg):
     """
 
     name: ClassVar[str] = "per-fedavg"
+    needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     alpha: Annotated[float, Gt(0)] = 0.01
     variant: Variant = "first-order"
     width: Annotated[float, Gt(0)] = 1e-3
 
-    def bound(self, shards: Shards, population: Population, objective: Objective) -> PerFedAvg:
-        """Refuse the exact variant for a problem without a Hessian."""
-        if self.variant == "exact" and not objective.problem.has_hvp:
-            text = f"found exact, but '{objective.problem.name}' has no Hessian"
-            raise ScenarioError("variant", f"{text}; use first-order or hessian-free")
-        return self
+    @property
+    def setting_needs(self) -> Terms:
+        """Products of Hessians with vectors, for the exact variant."""
+        return where({PRODUCTS: self.variant == "exact"})
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client function: local steps along the gradients above from x (p,); upload Delta."""
         problem = clients.problem
 
-        def meta(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def meta(w: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             first, second, third = batches
             loss, g = problem.value_and_gradient(w, first)
             g = problem.gradient(w - self.alpha * g, second)

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, namespace
-from rayfed.core.needs import OWN_MODELS, Terms
+from rayfed.core.needs import GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
@@ -53,6 +53,7 @@ class PFedMe(FedAvg):
     """
 
     name: ClassVar[str] = "pfedme"
+    needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedAvg.gives | {OWN_MODELS}
 
     lam: Annotated[float, Gt(0)] = 15.0
@@ -63,7 +64,7 @@ class PFedMe(FedAvg):
         """Client function: local steps along lam (w - theta) (K, p); upload Delta (K, p)."""
         problem = clients.problem
 
-        def envelope(w: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def envelope(w: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, theta = self._personal(problem, w, batches[0])
             return loss, self.lam * (w - theta)
 

@@ -16,7 +16,7 @@ from rayfed.algorithms.base import Algorithm, Coded, Round
 from rayfed.algorithms.compressed import all_replied
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import ALL_STEPS, EVERYONE, EXACT_DOWNLOADS, OWN_STEPS, Terms
+from rayfed.core.needs import ALL_STEPS, CORRECTIONS, EVERYONE, EXACT_DOWNLOADS, OWN_STEPS, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -60,7 +60,7 @@ class ProxSkip(Algorithm):
     """
 
     name: ClassVar[str] = "proxskip"
-    needs: ClassVar[Terms] = Algorithm.needs | {EVERYONE, ALL_STEPS, EXACT_DOWNLOADS}
+    needs: ClassVar[Terms] = Algorithm.needs | {EVERYONE, ALL_STEPS, EXACT_DOWNLOADS, CORRECTIONS}
     gives: ClassVar[Terms] = Algorithm.gives | {OWN_STEPS}
     coded: ClassVar[Coded] = {}
 

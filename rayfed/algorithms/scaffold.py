@@ -15,6 +15,7 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
+from rayfed.core.needs import CORRECTIONS, GRADIENTS, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 
@@ -64,10 +65,16 @@ class Scaffold(WithMemory):
     """
 
     name: ClassVar[str] = "scaffold"
+    needs: ClassVar[Terms] = WithMemory.needs | {CORRECTIONS}
     coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
 
     option: control.Option = 2
     server_lr: Annotated[float, Gt(0)] = 1.0
+
+    @property
+    def setting_needs(self) -> Terms:
+        """Gradients, with option 1."""
+        return where({GRADIENTS: self.option == 1})
 
     def check_solver(self, solver: Solver) -> None:
         """Refuse a solver that is not SGD, with option 2."""

@@ -12,11 +12,9 @@ from rayfed.channel.mixers import Mixer, squared_distances
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.needs import (
     COUNT_ONCE,
-    FRESH,
     MEAN,
     ONE_MEAN,
     REPLIED,
-    ROUNDS,
     SUMS,
     THIS_ROUND,
     VECTORS,
@@ -50,14 +48,9 @@ class Aggregator:
     before: Mixer | None = None
 
     @property
-    def sees_vectors(self) -> bool:
-        """Whether a real server would see single vectors; sums by bucket are none."""
-        return self.before is None or self.before.sees_vectors
-
-    @property
     def needs(self) -> Terms:
         """What others must leave to it; buckets are of one cohort, whose replies come together."""
-        seen = {VECTORS} if self.sees_vectors else {ROUNDS, FRESH}
+        seen = {VECTORS} if self.before is None else self.before.needs
         alike = () if self.weighs and self.before is None else {VECTORS_ALIKE}
         return frozenset({ONE_MEAN, COUNT_ONCE, THIS_ROUND, *seen, *alike})
 

@@ -14,7 +14,20 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.channel.base import CodecState, Draws
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import NOTHING, ONE_MEAN, READABLE, ROUNDS, UNAFFECTED, WEIGHTED, Terms
+from rayfed.core.needs import (
+    FIXED_ROWS,
+    LABELS,
+    NOTHING,
+    ONE_MEAN,
+    READABLE,
+    ROUNDS,
+    TABLE,
+    UNAFFECTED,
+    VECTORS,
+    WEIGHTED,
+    Terms,
+    refuse_flags,
+)
 from rayfed.core.shares import rounded
 
 
@@ -126,12 +139,16 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True)
 class Collusion(Fault):
-    """Base of faults of clients that know the honest replies, and all send the same."""
+    """Base of faults of clients that know the honest replies, and all send the same.
 
-    sees_vectors: ClassVar[bool] = False
-    """Whether sums over the honest are not enough."""
+    One that needs `VECTORS` is given the honest vectors; for others sums over them are enough.
+    """
+
     needs: ClassVar[Terms] = frozenset({ROUNDS, READABLE, ONE_MEAN, WEIGHTED})
     removes: ClassVar[Terms] = frozenset({UNAFFECTED})
+
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, {"sees_vectors": "needs = Collusion.needs | {VECTORS}"})
 
     def init(self, p: int, uniforms: Floats) -> CodecState:
         """Return the colluding clients' state before the first round; empty by default.
@@ -252,6 +269,7 @@ class LabelFlip(Fault):
     """
 
     name: ClassVar[str] = "label-flip"
+    needs: ClassVar[Terms] = frozenset({LABELS, TABLE, FIXED_ROWS})
     rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -356,7 +374,7 @@ class Mimic(Collusion):
     """
 
     name: ClassVar[str] = "mimic"
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Collusion.needs | {VECTORS}
 
     learning: Annotated[int, Ge(1)] = 20
 

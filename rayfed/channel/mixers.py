@@ -9,6 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.needs import FRESH, ROUNDS, VECTORS, Terms, refuse_flags
 from rayfed.core.rng import Key
 
 
@@ -21,12 +22,15 @@ class Mixer:
 
     Attributes
     ----------
-    sees_vectors : bool
-        Whether a real server would see single vectors.
+    needs : set of Term
+        What others must leave to it, from `rayfed.core.needs`; by default the vectors themselves.
     """
 
     name: ClassVar[str]
-    sees_vectors: ClassVar[bool] = True
+    needs: ClassVar[Terms] = frozenset({VECTORS})
+
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, {"sees_vectors": "needs = frozenset({ROUNDS, FRESH})"})
 
     def labels(self, ids: Ints, key: Key) -> Ints | None:
         """Return the group (K,) of each client that is asked; None if vectors are mixed one by one.
@@ -79,7 +83,7 @@ class Buckets(Mixer):
     """
 
     name: ClassVar[str] = "buckets"
-    sees_vectors: ClassVar[bool] = False
+    needs: ClassVar[Terms] = frozenset({ROUNDS, FRESH})
 
     size: Annotated[int, Ge(2)] = 2
 

@@ -18,9 +18,29 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.extras import install
+from rayfed.core.needs import (
+    BLIND,
+    COINS,
+    COUNT_ONCE,
+    FIXED_NORM,
+    FRESH,
+    HONEST,
+    KNOWN_SIZE,
+    MEAN,
+    MEMORYLESS,
+    ONE_MEAN,
+    REPLIED,
+    ROUNDS,
+    SUMS,
+    UNAFFECTED,
+    Terms,
+    where,
+)
 
 Accountant: TypeAlias = Literal["pld", "rdp"]
 _Counted: TypeAlias = Literal["pld", "rdp", "tree"]
+COUNTED = frozenset({ROUNDS, COUNT_ONCE, UNAFFECTED, FRESH, SUMS, MEMORYLESS, ONE_MEAN, BLIND})
+"""Needs of every accountant: what it counts is what a run spends."""
 _TOLERANCE = 1e-4  # of a noise multiplier that is solved for
 
 
@@ -50,6 +70,8 @@ class Privacy:
         every round, and neighbouring populations differ by one whose uploads are zeros.
     """
 
+    removes: ClassVar[Terms] = frozenset({MEAN, REPLIED})
+
     noise: Annotated[float, Gt(0)] | None = None
     epsilon: Annotated[float, Gt(0)] | None = None
     delta: Annotated[float, Interval(gt=0, lt=1)]
@@ -59,6 +81,12 @@ class Privacy:
     def __post_init__(self) -> None:
         if (self.noise is None) == (self.epsilon is None):
             raise ScenarioError("", "give noise or epsilon, one of them")
+
+    @property
+    def needs(self) -> Terms:
+        """Needs of the accountant: what it counts is what a run spends."""
+        drawn = {COINS} if self.sampled else {KNOWN_SIZE, FIXED_NORM}
+        return COUNTED | drawn | where({HONEST: self.at == "clients"})
 
     @property
     def sampled(self) -> bool:

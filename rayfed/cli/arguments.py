@@ -85,6 +85,21 @@ def local(text: str) -> Path:
     return Path(text)
 
 
+def folders_of(given: list[Path] | None) -> list[Path]:
+    """Return folders with results below them, ``results`` if none are given.
+
+    Raises
+    ------
+    ScenarioError
+        If one is no folder.
+    """
+    places = given or [Path("results")]
+    for place in places:
+        if not place.is_dir():
+            raise ScenarioError(str(place), "is no folder; give one with results below it")
+    return places
+
+
 ScenarioFile = Annotated[
     Path,
     typer.Argument(
@@ -106,6 +121,14 @@ Folder = Annotated[
     Path,
     typer.Argument(
         help="A result folder, or its URL.", metavar="DIR", parser=given, callback=brought
+    ),
+]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR...",
+        parser=local,
+        help="Folders with results below them; results if not given.",
     ),
 ]
 Out = Annotated[
@@ -160,6 +183,17 @@ NoPage = Annotated[
         "--no-page",
         help="Do not write the page at the end, which takes seconds where there are many runs; "
         "rayfed report DIR writes it later.",
+    ),
+]
+
+
+Trackers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="TOOL",
+        help="Send each row while it runs to mlflow, tensorboard or wandb, as rayfed export does "
+        "afterwards. May be repeated.",
     ),
 ]
 

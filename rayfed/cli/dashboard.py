@@ -11,21 +11,13 @@ from typing import Annotated
 
 import typer
 
-from rayfed.cli.arguments import OwnPanels, local
+from rayfed.cli.arguments import Folders, OwnPanels, folders_of
 from rayfed.cli.console import say
-from rayfed.core.errors import ScenarioError
 
 
 def dashboard(
     panel: OwnPanels,
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DIR...",
-            parser=local,
-            help="Folders with results below them; results if not given.",
-        ),
-    ] = None,
+    folders: Folders = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8270,
     host: Annotated[
         str,
@@ -38,7 +30,8 @@ def dashboard(
         bool,
         typer.Option(
             "--control",
-            help="Let the browser stop, resume and extend studies.",
+            help="Let the browser stop, resume and extend studies, edit their notes, archive and "
+            "delete them.",
         ),
     ] = False,
     token: Annotated[
@@ -59,13 +52,9 @@ def dashboard(
     """
     from rayfed.dashboard import serve
 
-    places = folders or [Path("results")]
-    for place in places:
-        if not place.is_dir():
-            raise ScenarioError(str(place), "is no folder; give one with results below it")
     serve(
-        places, host=host, port=port, control=control, token=token, panels=panel, log=say,
-        browse=open_,
+        folders_of(folders), host=host, port=port, control=control, token=token, panels=panel,
+        log=say, browse=open_,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from rayfed.cli import completion, dashboard, own, plans, reproduce, results, runs
+from rayfed.cli import completion, dashboard, notes, own, plans, reproduce, results, runs
 from rayfed.cli.completion import LISTED
 from rayfed.cli.console import err, out, say
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
@@ -55,6 +55,8 @@ app.command()(runs.resume)
 app.command()(runs.stop)
 app.command()(runs.extend)
 app.command()(dashboard.dashboard)
+app.command()(notes.studies)
+app.command()(notes.note)
 app.command()(reproduce.reproduce)
 app.command()(plans.check)
 app.command()(plans.topology)

@@ -7,7 +7,8 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial, update_wrapper, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -26,7 +27,9 @@ def test(
     plugin: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:CLASS", help="A class of yours, such as mine:SignAvg in mine.py."
+            metavar="MODULE:CLASS",
+            help="A class of yours, such as mine:SignAvg in mine.py; or own training code, as a "
+            "module or a scenario file.",
         ),
     ],
 ) -> None:
@@ -35,21 +38,20 @@ def test(
     These are the checks that rayfed's own plug-ins pass: an algorithm runs on small problems in
     stacks of 1 and 7 clients with the same bits, is stopped and resumed, learns, changes nothing
     in place and sends what it declares; gradients of a problem agree with differences; draws depend
-    on the seed alone.
+    on the seed alone. Of own training code the functions of three clients are called twice, in
+    another order, and in a fresh process: they must return the same bytes.
 
     Exit status: 0 if all pass, 1 if one does not, 2 if there is no such class.
     """
-    from rayfed.testing.checks import Skipped, checks
+    from rayfed.testing.checks import Skipped
 
-    cls = load(plugin)
-    kind = _kind(plugin, cls)
     failed = 0
-    for name, check in checks(kind).items():
+    for name, check in _checks(plugin).items():
         words = name.removeprefix("check_").replace("_", " ")
         about = clipped((check.__doc__ or "").partition("\n")[0].removeprefix("Check "), 90)
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(cls, Path(folder))
+                check(Path(folder))
             except Skipped as reason:
                 say(f"  left out  {words}: {reason}")
             except Exception as error:
@@ -61,6 +63,24 @@ def test(
                 say(f"  ok        {words}: {about}")
     say(f"{plugin}: {failed} checks failed" if failed else f"{plugin}: all checks passed")
     raise typer.Exit(1 if failed else 0)
+
+
+def _checks(plugin: str) -> Mapping[str, Callable[[Path], None]]:
+    """Return the checks of a plug-in class, or of own training code, as functions of a folder."""
+    if ":" not in plugin:
+        from rayfed.testing import own_run
+
+        return {name: _without_folder(check) for name, check in own_run.checks(plugin).items()}
+    from rayfed.testing.checks import checks
+
+    cls = load(plugin)
+    found = checks(_kind(plugin, cls))
+    return {name: update_wrapper(partial(check, cls), check) for name, check in found.items()}
+
+
+def _without_folder(check: Callable[[], None]) -> Callable[[Path], None]:
+    """Return a check that ignores its folder."""
+    return wraps(check)(lambda folder: check())
 
 
 def _kind(plugin: str, cls: Any) -> str:
@@ -99,6 +119,7 @@ def init(
     codec: Annotated[Name, _own("a codec of uploads of your own")] = None,
     rule: Annotated[Name, _own("a rule in place of means of your own")] = None,
     fault: Annotated[Name, _own("a fault of clients of your own")] = None,
+    client: Annotated[Name, _own("training code of your own, in PyTorch")] = None,
 ) -> None:
     """Write a commented scenario, and custom plug-ins next to it, each with a test.
 
@@ -107,20 +128,25 @@ def init(
     given = {
         "algorithm": algorithm, "problem": problem, "dataset": dataset, "partition": partition,
         "delay": delay, "selection": selection, "measure": measure, "panel": panel, "codec": codec,
-        "rule": rule, "fault": fault,
+        "rule": rule, "fault": fault, "client": client,
     }  # fmt: skip
     names = {kind: _checked(kind, name) for kind, name in given.items() if name is not None}
     modules = [_module(name) for name in names.values()]
     if len(set(modules)) < len(modules):
         first = next(kind for kind in names if modules.count(_module(names[kind])) > 1)
         raise ScenarioError(f"--{first}", "two files would have one name; give different names")
+    replaced = {"problem", "dataset", "partition"} & names.keys()
+    if client is not None and replaced:
+        text = f"brings a model and data of its own; leave --{min(replaced)} out"
+        raise ScenarioError("--client", text)
     files = _files(folder, names)
     _write(folder, files)
     for file in files:
         say(f"wrote {folder / file}")
     say(f"run it by: rayfed run {shlex.quote(str(folder / 'scenario.yaml'))}")
-    for name in names.values():
-        say(f"check yours by: rayfed test {_named(name)}  (in {folder})")
+    for kind, name in names.items():
+        tested = "scenario.yaml" if kind == "client" else _named(name)
+        say(f"check yours by: rayfed test {tested}  (in {folder})")
     if "panel" in names:
         say(f"see yours by: rayfed report DIR --panel {_named(names['panel'])}  (in {folder})")
 
@@ -153,7 +179,7 @@ def _checked(kind: str, name: str) -> str:
 
 def _kinds(kind: str) -> str:
     """Return the names of a kind among those of plug-ins."""
-    return {"codec": "stages", "rule": "aggregators"}.get(kind, f"{kind}s")
+    return {"codec": "stages", "rule": "aggregators", "client": "problems"}.get(kind, f"{kind}s")
 
 
 def _module(name: str) -> str:
@@ -184,13 +210,14 @@ def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         return starters.get_template(f"{starter}.txt").render(words)
 
     study = _module(folder.resolve().name) if folder.resolve().name else "study"
-    own = {kind: f'"{_named(name)}"' for kind, name in names.items()}
+    own = {kind: f'"{_named(name)}"' for kind, name in names.items() if kind != "client"}
+    own |= {kind: _module(name) for kind, name in names.items() if kind == "client"}
     files = {"scenario.yaml": filled("scenario.yaml", study=study, **own)}
     for kind, name in names.items():
         module, numbers = _module(name), "problem" in names
         words = {"name": name, "module": module, "Class": _class(name), "numbers": numbers}
         words["kinds"] = _kinds(kind)
         files[f"{module}.py"] = filled(f"{kind}.py", **words)
-        sound = filled("sound.py", **words)
-        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + "\n\n" + sound
+        sound = "" if kind == "client" else "\n\n" + filled("sound.py", **words)
+        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + sound
     return files

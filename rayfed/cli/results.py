@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,7 +114,7 @@ def print_best(
     """Print the best setting of every algorithm, write them down, and return them."""
     from rayfed.report.best import Aim, Best
     from rayfed.report.read.results import Results
-    from rayfed.runs.modules import untrusted
+    from rayfed.runs.modules import names_modules, untrusted
 
     results = Results.read(folder)
     for run in results.damaged:
@@ -125,13 +125,23 @@ def print_best(
     for line in (*settings, *choice.notes):
         say(line)
     strange = untrusted(folder)
-    for path in choice.write(strange):
+    shorten = dict if names_modules(folder) else _shortened
+    for path in choice.write(strange, shorten):
         if not strange:
             say(f"run it by: rayfed run {shlex.quote(str(path))}")
     if strange:
         remedy = "to run best.yaml, copy it and the modules that you have read to a folder of yours"
         say(f"warning: {strange.partition('; read')[0]}; {remedy}", err, style="yellow")
     return choice
+
+
+def _shortened(scenario: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario without defaults; one that cannot be read any more stays as it is."""
+    from rayfed.study.scenario.short import shortened
+
+    with suppress(ScenarioError):
+        return shortened(scenario)
+    return scenario
 
 
 def figures(
@@ -152,14 +162,23 @@ def figures(
             "--what",
             metavar="FIGURE[:OPTION=VALUE,...]",
             help="A figure, such as convergence:x=time_s,y=accuracy or timeline:name=FedAvg,seed=1,"
-            " or table-costs or table-finals. May be repeated. Without, all that the study has.",
+            " or table-costs or table-finals. Figures joined by ' + ' are panels of one figure with"
+            " one legend. May be repeated. Without, all that the study has.",
+        ),
+    ] = None,
+    font: Annotated[
+        str | None,
+        typer.Option(
+            "--font",
+            metavar="FAMILY[:POINTS]",
+            help="The font of all figures, such as 'Times New Roman:9'; 8 pt if not given.",
         ),
     ] = None,
 ) -> None:
     """Write the figures and tables of a result folder for a paper.
 
     Figures are those of the page, always light, as PDF and SVG: FIGURE-column is 3.3 in wide, for
-    a column, and FIGURE-full 7 in, for a page; letters are 8 pt high in both, so include them
+    a column, and FIGURE-full 7 in, for a page. Texts have the same size in both, so include them
     without scaling. Tables are .tex files for the LaTeX package booktabs: table-costs (what it took
     to reach the target) and table-finals (the values in the end).
 
@@ -174,7 +193,7 @@ def figures(
         returned(folder) if out is None else nullcontext(),
         err.status("drawing; half a second a file"),
     ):
-        paths = result.save_figures(place, what or ())
+        paths = result.save_figures(place, what or (), font)
     for path in paths:
         say(str(path))
 

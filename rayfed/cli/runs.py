@@ -21,6 +21,7 @@ from rayfed.cli.arguments import (
     Overrides,
     ScenarioFile,
     ScenarioFiles,
+    Trackers,
     Trust,
     local,
     returned,
@@ -54,6 +55,7 @@ def run(
             help="Open the dashboard in a browser while it runs; also does what --profile does.",
         ),
     ] = False,
+    log: Trackers = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -73,7 +75,7 @@ def run(
         if not debug:
             plan = plan.placed(cpus())
         display = volume.watch(len(plan.runs), bars=not debug)
-        folder = api.begin(plan, out_, watch=display)
+        folder = api.begin(plan, out_, watch=display, log=log or ())
         say(headline(plan))
         how = {"debug": debug, "profile": profile or watch, "page": not no_page}
         go = partial(api.execute, plan, folder, watch=display, **how)
@@ -106,6 +108,7 @@ def sweep(
     ] = False,
     set_: Overrides = None,
     out_: Out = None,
+    log: Trackers = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -136,7 +139,7 @@ def sweep(
     with volume.applied():
         plan = prepared([scenario], [*(set_ or ()), *asked], adapt=api.with_search)
         display = volume.watch(plan.search.runs)
-        folder = api.begin(plan, out_, watch=display)
+        folder = api.begin(plan, out_, watch=display, log=log or ())
         say(swept(plan))
         status = _end_sweep(folder, partial(api.execute, plan, folder, watch=display))
     volume.end(folder)

@@ -34,6 +34,21 @@ def studies(paths: Mapping[str, Path]) -> Table:
     return table
 
 
+def overview(rows: Sequence[Any]) -> Table:
+    """Return a line for every study of an overview: `rayfed.dashboard.overview.StudyRow`."""
+    name, here = Column("study", overflow="fold"), Path.cwd()
+    table = Table(name, "runs", "started", "duration", "tags", "notes", box=None, pad_edge=False)
+    for row in rows:
+        notes = row.study.notes
+        tags = (*notes.tags, *(["(archived)"] if notes.archived else []))
+        text = clipped(notes.text, 60) if notes.text else row.study.trouble
+        folder = row.study.folder
+        place = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        cells = (str(place), row.counts, row.started, row.duration, " ".join(tags), text)
+        table.add_row(*map(escape, cells))
+    return table
+
+
 def claims(outcome: Any) -> Table:
     """Return a line for every claim of a study that was checked."""
     heads = ("the source says", "where", "runs", "measured", "holds")

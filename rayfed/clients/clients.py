@@ -14,12 +14,15 @@ from rayfed.clients import gram
 from rayfed.clients.gram import GramSteps
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
-from rayfed.core.rng import Draw, part_of
+from rayfed.core.rng import Draw, Key, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Oracle, Problem, StepKey
 from rayfed.problems.objective import Objective
+from rayfed.problems.own_code.functions import Context, OwnCodeError, seeds_of
+from rayfed.problems.own_code.problem import BoundOwnCode
 from rayfed.solvers import Local, StepOracle, sampling
 from rayfed.solvers.base import OnBatch, Solver
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.solvers.sampling import Minibatch, Sampling, Subsample
 
 GradientFn: TypeAlias = Callable[[Array, Sequence[Batch], Ints], tuple[Array, Array]]
@@ -57,6 +60,8 @@ class Clients:
         The coordinate of keyed draws that stands for the round; see `draws`.
     block : int, optional
         How many clients take local steps together at most, unless by the Gram matrix.
+    left : dict of str to (K, ...) array
+        State and metrics that own training code leaves behind, for the host.
     """
 
     problem: Problem
@@ -74,6 +79,7 @@ class Clients:
     stacks: Stacks = field(default_factory=Stacks)
     draw: Draw | None = None
     block: int | None = None
+    left: dict[str, Array] = field(default_factory=dict)
 
     @property
     def draws(self) -> Draw:
@@ -113,21 +119,26 @@ class Clients:
         dtype = getattr(xp, self.shards.dtype.name)
         shape = (len(self.ids), x.shape[-1])
         x = xp.astype(xp.broadcast_to(x, shape), dtype, copy=False)
+        if isinstance(self.solver, OwnTrain):
+            if not (correction is None and gradient is None and after_step is None):
+                text = "own code takes its steps itself, by its own gradients"
+                raise OwnCodeError(f"{text}; choose a method that changes no gradients")
+            return self._trained(x)
         added = None if correction is None else xp.astype(correction, dtype, copy=False)
-        who, clients = np.arange(len(self.ids)), self
+        places, clients = np.arange(len(self.ids)), self
         unequal = bool((self.steps != self.steps[0]).any())
         if unequal:
-            who = np.argsort(-self.steps, kind="stable")  # those with steps left come first
-            clients, x = self.chosen(who), x[who]
-            added = None if added is None else added[who]
+            places = np.argsort(-self.steps, kind="stable")  # those with steps left come first
+            clients, x = self.chosen(places), x[places]
+            added = None if added is None else added[places]
         first = 0 if gradient or after_step else clients._by_gram()
         pieces = [slice(0, first)] if first else []
-        most = self.block or len(who)
-        pieces += [slice(at, at + most) for at in range(first, len(who), most)]
+        most = self.block or len(places)
+        pieces += [slice(at, at + most) for at in range(first, len(places), most)]
         parts = []
         for piece in pieces:
             some = clients.chosen(piece) if len(pieces) > 1 else clients
-            x0, plus, at = x[piece], None if added is None else added[piece], who[piece]
+            x0, plus, at = x[piece], None if added is None else added[piece], places[piece]
             if piece.stop <= first:
                 parts.append(some._solve_by_gram(x0, plus))
                 continue
@@ -141,8 +152,25 @@ class Clients:
         local = parts[0] if len(parts) == 1 else Local.joined(parts)
         if not unequal:
             return local
-        back = np.argsort(who)
+        back = np.argsort(places)
         return Local(local.x[back], local.loss[back])
+
+    def _trained(self, x: Array) -> Local:
+        """Run own training code from x (K, p); repeated calls continue with the state left."""
+        assert isinstance(self.solver, OwnTrain)
+        assert isinstance(self.problem, BoundOwnCode)
+        k = len(self.ids)
+        key = Key(self.seed, "own-code/train")
+        seeds = seeds_of(key, self.ids, self.draws, self.ask)
+        tasks = zip(self.ids.tolist(), self.steps.tolist(), seeds, strict=True)
+        contexts = [Context(i, self.round, steps, seed) for i, steps, seed in tasks]
+        state = {
+            name: self.left.get(name, self.state.get(name, np.repeat(row[None], k, axis=0)))
+            for name, row in self.solver.initial(self.shards.dtype).items()
+        }
+        local, after, metrics = self.solver.train(self.problem, x, contexts, self.sizes, state)
+        self.left.update(after | metrics)
+        return local
 
     def _by_gram(self) -> int:
         """Return the number of clients, from the first, with local steps by the Gram matrix.
@@ -184,14 +212,14 @@ class Clients:
         )
 
     def _oracles(
-        self, x0: Array, gradient: GradientFn | None, streams: int, who: Ints
+        self, x0: Array, gradient: GradientFn | None, streams: int, places: Ints
     ) -> Iterator[StepOracle]:
         """Return the objectives of one local step after another, from x0 (K, p).
 
-        Unless a gradient stands for them; to it these are the clients with the numbers who (K,).
+        Unless a gradient stands for them; to it these are the clients at `places` (K,).
         """
         if gradient is not None:
-            return _replaced(gradient, self._streams(streams), who)
+            return _replaced(gradient, self._streams(streams), places)
         if self.solver.minibatch is None and not self.problem.random_steps:
             return _on_all_rows(self.problem, self.data, x0, self.steps)
         return _on_batches(self.problem, self._batches())
@@ -290,9 +318,9 @@ class Clients:
             if part == "train":
                 return self.take(index, real / counts[:, None])
             X, y, _ = self._rows(part, sizes)
-            who = np.arange(len(self.ids))[:, None]
+            places = np.arange(len(self.ids))[:, None]
             return self.problem.batch(
-                Batch(X[who, index], y[who, index], real.astype(X.dtype), None)
+                Batch(X[places, index], y[places, index], real.astype(X.dtype), None)
             )
 
         key = (self.shards.version, part, subsample.most, self.ids.tobytes())
@@ -360,9 +388,9 @@ def loss_alone(clients: Clients, x0: Array, steps: int) -> Floats:
     return to_numpy(clients.value(before.solve(x0).x)).astype(np.float64)
 
 
-def _of_these(after_step: Callable[[Array, Ints], None], who: Ints, x: Array) -> None:
+def _of_these(after_step: Callable[[Array, Ints], None], places: Ints, x: Array) -> None:
     """Tell of new models (k, p) after a step, which are of the first k of these clients (K,)."""
-    after_step(x, who[: len(x)])
+    after_step(x, places[: len(x)])
 
 
 def _on_all_rows(problem: Problem, data: Batch, x0: Array, steps: Ints) -> Iterator[StepOracle]:
@@ -389,7 +417,7 @@ def _on_batches(problem: Problem, batches: Iterable[Batch]) -> Iterator[StepOrac
 
 
 def _replaced(
-    gradient: GradientFn, batches: Iterable[Sequence[Batch]], who: Ints
+    gradient: GradientFn, batches: Iterable[Sequence[Batch]], places: Ints
 ) -> Iterator[StepOracle]:
     """Yield the replacements of the objectives.
 
@@ -399,12 +427,12 @@ def _replaced(
         What stands for them.
     batches : iterable of sequence of Batch
         What it is given in one step after another.
-    who : (K,) array of int
+    places : (K,) array of int
         Numbers of the clients, in the order of their rows.
     """
     for given in batches:
-        yield len(given[0].w), _oracle(gradient, given, who)
+        yield len(given[0].w), _oracle(gradient, given, places)
 
 
-def _oracle(gradient: GradientFn, batches: Sequence[Batch], who: Ints) -> Oracle:
-    return lambda x: gradient(x, batches, who[: len(x)])
+def _oracle(gradient: GradientFn, batches: Sequence[Batch], places: Ints) -> Oracle:
+    return lambda x: gradient(x, batches, places[: len(x)])

@@ -99,11 +99,11 @@ class ClientFunction:
         except ClientError:
             raise
         except Exception as error:
-            whole = error  # errors raised in its handler would be reported with it
+            original = error  # errors raised in its handler would be reported with it
         else:
             self._check(upload, len(index))
             return upload
-        raise self._failure(clients, send, whole) from whole
+        raise self._failure(clients, send, original) from original
 
     def _sent(self, index: Ints) -> Mapping[str, Array]:
         """Return the download of some of the request's clients."""
@@ -113,7 +113,7 @@ class ClientFunction:
         return {name: stack[rows] for name, stack in self.send.items()}
 
     def _failure(
-        self, clients: Clients, send: Mapping[str, Array], whole: Exception
+        self, clients: Clients, send: Mapping[str, Array], original: Exception
     ) -> ClientError:
         """Return the error of the first client that a function fails for alone, or of the first.
 
@@ -128,7 +128,7 @@ class ClientFunction:
                     self.function(clients.only(k), **one)
             except Exception as error:
                 return ClientError.of(int(clients.ids[k]), error)
-        return ClientError.of(int(clients.ids[0]), whole)
+        return ClientError.of(int(clients.ids[0]), original)
 
     def _check_returned(
         self, upload: Any, send: Mapping[str, Array], before: Mapping[str, Any]
@@ -185,9 +185,9 @@ class ClientFunction:
 
     def _refuse(self, why: str) -> NoReturn:
         """Blame the client function, under the name of its first client."""
-        who = type(self.setup.owners[self.request.owner]).__name__
+        asker = type(self.setup.owners[self.request.owner]).__name__
         at = defined_at(self.function)
-        text = f"{who}.{self.request.function} {why}" + (f" ({at})" if at else "")
+        text = f"{asker}.{self.request.function} {why}" + (f" ({at})" if at else "")
         raise ClientError(int(self.request.ids[0]), "", text)
 
 

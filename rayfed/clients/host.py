@@ -84,15 +84,15 @@ class Host:
             classes = run.classes if request.classes is None else request.classes
             branches = [b for r, m in classes for b in task.branch(r, m)]
         except ClientError as error:
-            return Failure(error.client, error.trace, error.reason, prints.kept)
+            return Failure(error.client, error.trace, error.reason, prints.captured)
         except ScratchError:
             raise
         except Exception as error:  # no client function is to blame
             trace = traceback.format_exc()
-            return Failure(int(request.ids[0]), trace, raised(error), prints.kept)
+            return Failure(int(request.ids[0]), trace, raised(error), prints.captured)
         if request.sleep_s is not None and len(request.ids):
             time.sleep(float(request.sleep_s.max()))
-        return Partial(branches, task.each, prints.kept)
+        return Partial(branches, task.each, prints.captured)
 
     def _run(self, key: str) -> HostedRun:
         if key not in self.runs:

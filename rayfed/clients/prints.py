@@ -16,11 +16,11 @@ class Prints:
 
     Attributes
     ----------
-    kept : tuple of str
+    captured : tuple of str
         Lines that travel to the process that shows them.
     """
 
-    kept: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
 
     def labelled(self, label: object) -> AbstractContextManager[object]:
         """Put a label in front of every line that is printed meanwhile."""
@@ -46,7 +46,7 @@ class Labelled(Prints):
         return redirect_stdout(io.StringIO())
 
 
-class Kept(Labelled):
+class Captured(Labelled):
     """Keeps labelled lines, for another process to show."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Kept(Labelled):
         return _Redirected(_Lines(label, self.text))
 
     @property
-    def kept(self) -> tuple[str, ...]:  # type: ignore[override]
+    def captured(self) -> tuple[str, ...]:  # type: ignore[override]
         """The first `MOST` lines, and the number of further ones."""
         lines = self.text.getvalue().splitlines()
         more = len(lines) - MOST
@@ -74,8 +74,8 @@ class _Lines(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Pass on the lines that are whole."""
-        *whole, self.begun = (self.begun + text).split("\n")
-        for line in whole:
+        *complete, self.begun = (self.begun + text).split("\n")
+        for line in complete:
             self.into.write(f"{self.label}: {line}\n")
         return len(text)
 

@@ -25,6 +25,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
 from rayfed.messages import Upload
+from rayfed.solvers.own_train import STATE
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Task:
         if len(self.request.ids) > self.together:
             stacked = self._stacked(index)
         else:  # clients of different classes share a stack
-            stacked = self._whole
+            stacked = self._unsplit
             if len(index) < len(self.request.ids):
                 stacked = {name: rows[index] for name, rows in stacked.items()}
         if not self.request.sums:
@@ -171,7 +172,7 @@ class Task:
         }
 
     @cached_property
-    def _whole(self) -> dict[str, Array]:
+    def _unsplit(self) -> dict[str, Array]:
         return self._stacked(np.arange(len(self.request.ids)))
 
     def _stacked(self, index: Ints) -> dict[str, Array]:
@@ -190,33 +191,40 @@ class Task:
         clients = self._clients(index)
         upload = self.function.call(clients, index)
         values, state = dict(upload.values), upload.state
+        own_state, metrics = self._left(clients)
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
-            values, kept = self._through(self.uplink, values, clients.ids, index)
+            values, stored = self._through(self.uplink, values, clients.ids, index)
             decoded = self._found(self.uplink, upload, values, clients.ids, index)
-            state = {**state, **mirrored(upload, decoded), **kept}
+            state = {**state, **mirrored(upload, decoded), **stored}
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
         for name, vector in upload.squares.items():
             values[name] = np.sum(values[vector] * values[vector], axis=1)
-        if state:
-            self.run.store.put(clients.ids, state)
+        if state or own_state:
+            self.run.store.put(clients.ids, {**state, **own_state})
         if self.faults:
             values = self._wrong(values, clients.ids, index)
         if upload.group is not None:
             values[GROUP] = upload.group
         if upload.loss is not None:
             values.setdefault("loss", upload.loss)
-        return values | left_out
+        return values | left_out | metrics
+
+    def _left(self, clients: Clients) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the state and the metrics that own training code left, in training alone."""
+        left = clients.left if self.request.owner == "algorithm" else {}
+        state = {name: rows for name, rows in left.items() if name.startswith(STATE)}
+        return state, {name: rows for name, rows in left.items() if name not in state}
 
     def _through(
         self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the decoded upload at the server, and the channel's next client state."""
         request = self.request
-        kept = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
+        stored = self.run.store.get(ids, uplink.initial) if uplink.initial else {}
         draws = self._draws(uplink, ids, index)
         first = np.zeros(len(ids), bool) if request.first is None else request.first[index]
-        sent, now = uplink.sent(values, kept, draws, first, self.norm)
+        sent, now = uplink.sent(values, stored, draws, first, self.norm)
         memory = uplink.memory
         if uplink.secure is not None and memory is not None and request.shares is not None:
             for name in uplink.up:  # the server's memory takes what is rounded in its sum
@@ -243,10 +251,10 @@ class Task:
         """Return the uploads of faulty clients, and store their state."""
         request, out = self.request, dict(values)
         names = [name for name in self.setup.initial if name.startswith(FAULTS)]
-        kept = self.run.store.get(ids, names) if names else {}
+        stored = self.run.store.get(ids, names) if names else {}
         draw = part_of(request.round if request.draw is None else request.draw, index)
         draws = Draws(Key(self.setup.seed, "faults"), ids, draw, request.ask, request.round)
-        for at, wrong, now in faulty.sent(self.faults, values, kept, draws, request.round):
+        for at, wrong, now in faulty.sent(self.faults, values, stored, draws, request.round):
             for name, rows in wrong.items():
                 out[name] = out[name].copy()
                 out[name][at] = rows

@@ -22,10 +22,10 @@ _QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNKNOWN = 2**33  # bytes, if the system does not say how much memory it has
 _CPUS = Path("/sys/devices/system/cpu")
-_SAID = ("level", "type", "size", "shared_cpu_map")
+_FACTS = ("level", "type", "size", "shared_cpu_map")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of malloc.h
-_KEPT = 2**28  # bytes, of each process
-_KEPT_BEFORE = 2**25  # the most that older ones take for an array, 2.34 among them
+_RETAINED = 2**28  # bytes, of each process
+_RETAINED_BEFORE = 2**25  # the most that older ones take for an array, 2.34 among them
 
 
 class Caches(NamedTuple):
@@ -81,11 +81,11 @@ def caches(cpus: Path = _CPUS) -> Caches:
     with suppress(OSError, ValueError):  # not on Linux, or not for guests
         cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
         for folder in (cpus / f"cpu{cpu}" / "cache").glob("index*"):
-            said = {name: (folder / name).read_text(encoding="ascii").strip() for name in _SAID}
-            if said["type"] != "Instruction":
-                sharing = said["shared_cpu_map"].replace(",", "")
-                size = int(said["size"].removesuffix("K")) * 1024
-                found[int(said["level"])] = size, int(sharing, 16).bit_count()
+            facts = {name: (folder / name).read_text(encoding="ascii").strip() for name in _FACTS}
+            if facts["type"] != "Instruction":
+                sharing = facts["shared_cpu_map"].replace(",", "")
+                size = int(facts["size"].removesuffix("K")) * 1024
+                found[int(facts["level"])] = size, int(sharing, 16).bit_count()
     if 2 not in found:
         return Caches()
     size, cores = found[max(found)]
@@ -107,8 +107,8 @@ def keep_freed_memory(*, own: bool = False) -> None:
     with suppress(AttributeError, OSError, TypeError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
         # Once one threshold is set glibc raises neither by itself: alone it would do harm.
-        if any(mallopt(_MMAP_THRESHOLD, most) for most in (_KEPT, _KEPT_BEFORE)):
-            mallopt(_TRIM_THRESHOLD, _KEPT)
+        if any(mallopt(_MMAP_THRESHOLD, most) for most in (_RETAINED, _RETAINED_BEFORE)):
+            mallopt(_TRIM_THRESHOLD, _RETAINED)
         if own:
             mallopt(_ARENA_MAX, 1)
 

@@ -12,7 +12,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError, unknown
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-_WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
+_INTEGER = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 
 
 def canonical(name: str) -> str:
@@ -26,7 +26,7 @@ def canonical(name: str) -> str:
     >>> canonical("1.0"), canonical("01"), canonical("1.50"), canonical("v1.0")
     ('1', '01', '1.50', 'v1.0')
     """
-    found = _WHOLE.fullmatch(name)
+    found = _INTEGER.fullmatch(name)
     return name if found is None else found[1]
 
 

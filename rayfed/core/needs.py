@@ -1,8 +1,8 @@
-"""Needs of the parts of a run, and one function that finds parts that do not go together.
+"""Needs of the parts of a study, and one function that finds parts that do not go together.
 
-A part is an algorithm, a stage, a rule, a selection, a setting of participation, and so on. It
-declares terms that it needs, and terms that it removes, which others then cannot have. All refusals
-are written from the two phrases of a term.
+A part is an algorithm, a problem, a solver, a stage, a measure, a setting of participation, and so
+on. It declares terms that it needs, and terms that it removes, which others then cannot have. All
+refusals are written from the phrases of a term.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ Refusals: TypeAlias = Iterator[tuple[str, str]]
 """Dotted keys, and the reason why each is refused; an empty reason refuses nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Term:
     """One thing that parts of a run need, give or remove.
 
     Parameters
     ----------
-    name : str
-        Name of its constant, in lower case.
     needed : str
         Object of "needs ...".
     removed : str
         Predicate of a part that does not leave it to others.
+    remedy : str
+        Remedy, where it is the same for all parts; otherwise that of one of the parts.
     """
 
-    name: str
     needed: str
     removed: str
+    remedy: str = ""
 
 
 Terms: TypeAlias = frozenset[Term]
@@ -46,76 +46,140 @@ def where(conditions: Mapping[Term, object]) -> Terms:
 
 
 # Needs of algorithms, which settings may remove.
-MEAN = Term("mean", "the exact weighted mean of uploads", "replaces that mean by an estimate")
-FRESH = Term("fresh", "replies of the current round alone", "uses replies of earlier rounds")
-ALL_STEPS = Term("all_steps", "all local steps of a client", "cuts local steps short")
-EVERYONE = Term("everyone", "all clients in every round", "leaves clients out")
-VECTORS = Term("vectors", "the vector of each client", "hides single vectors")
-EXACT_UPLOADS = Term("exact_uploads", "its uploads as they are", "changes uploads")
-EXACT_DOWNLOADS = Term(
-    "exact_downloads", "exactly what the server sends at its clients", "changes downloads"
+MEAN = Term("the exact weighted mean of uploads", "replaces that mean by an estimate")
+FRESH = Term("replies of the current round alone", "uses replies of earlier rounds")
+ALL_STEPS = Term("all local steps of a client", "cuts local steps short")
+EVERYONE = Term("all clients in every round", "leaves clients out")
+VECTORS = Term("the vector of each client", "hides single vectors")
+EXACT_UPLOADS = Term("its uploads as they are", "changes uploads")
+EXACT_DOWNLOADS = Term("exactly what the server sends at its clients", "changes downloads")
+REPLIED = Term("the vector of each client in a reply", "passes one vector on")
+SOLVER = Term("local steps of a solver", "takes no local steps")
+LAYERS = Term("a model of several layers", "has one layer")
+
+# What problems, data sets and solvers give.
+GRADIENTS = Term("gradients of the objective", "gives no gradients")
+CORRECTIONS = Term("local steps with corrected gradients", "does not correct local steps")
+PROXIMAL = Term("a proximal term (`mu`) in local steps", "has no proximal term")
+HESSIANS = Term(
+    "Hessians",
+    "gives no Hessians",
+    "choose a first-order method, products alone (newton_solver: cg; preconditioner: none with a "
+    "tolerance), or another problem",
 )
-REPLIED = Term("replied", "the vector of each client in a reply", "passes one vector on")
-SOLVER = Term("solver", "local steps of a solver", "takes no local steps")
-LAYERS = Term("layers", "a model of several layers", "has one layer")
+PRODUCTS = Term(
+    "products of Hessians with vectors",
+    "gives no such products",
+    "choose a first-order method or variant, or another problem",
+)
+REPRESENTATIONS = Term(
+    "representations of rows",
+    "gives no representations",
+    "choose a model with layers, such as mlp",
+)
+OPTIMUM = Term("a known optimum", "leaves the optimum unknown")
+ROWS = Term("rows of features and targets", "gives no rows")
+LABELS = Term(
+    "class labels",
+    "has no class labels",
+    "leave it out, or choose a problem that predicts classes",
+)
+TABLE = Term("all rows in a table", "makes the rows of each client itself")
+FIXED_ROWS = Term("rows that stay the same in all rounds", "changes rows over rounds")
 
 # What algorithms give, which settings may need.
-MODEL = Term("model", "a global model", "has no global model")
-OWN_MODELS = Term("own_models", "models of the clients' own", "has no models of the clients' own")
-ONE_ASK = Term("one_ask", "one Ask in a round", "asks several times")
+MODEL = Term("a global model", "has no global model")
+OWN_MODELS = Term("models of the clients' own", "has no models of the clients' own")
+ONE_ASK = Term("one Ask in a round", "asks several times")
 OWN_STATISTICS = Term(
-    "own_statistics",
     "running statistics that stay at the clients (they average wrongly over different data)",
     "averages them",
 )
-OWN_STEPS = Term("own_steps", "step counts of the method's own", "takes those of the solver")
-SERVER = Term("server", "a server", "learns without one")
-ROUNDS = Term("rounds", "rounds", "is asynchronous and has no rounds")
+OWN_STEPS = Term("step counts of the method's own", "takes those of the solver")
+SERVER = Term("a server", "learns without one")
+ROUNDS = Term("rounds", "is asynchronous and has no rounds")
 
 # What follows from the first Ask of an algorithm.
-LOCAL = Term("local", "local steps of the client's solver", "does not ask for local steps")
-SENT = Term("sent", "vectors in the first Ask of a round", "uploads no vectors then")
-ONE_MEAN = Term("one_mean", "one mean over all clients", "needs one of each group")
-WEIGHTED = Term("weighted", "weighted means alone", "adds up vectors without weights")
+LOCAL = Term("local steps of the client's solver", "does not ask for local steps")
+SENT = Term("vectors in the first Ask of a round", "uploads no vectors then")
+ONE_MEAN = Term("one mean over all clients", "needs one of each group")
+WEIGHTED = Term("weighted means alone", "adds up vectors without weights")
 NO_SCALARS = Term(
-    "no_scalars",
     "uploads of vectors alone",
     "makes clients upload scalars, in the clear",
 )
-IN_TURN = Term("in_turn", "clients that send after they compute", "computes while it sends")
+IN_TURN = Term("clients that send after they compute", "computes while it sends")
 
 # What channel, participation and clients leave to others.
-SUMS = Term("sums", "sums over the clients' vectors", "uses no sums")
-READABLE = Term("readable", "sums that the server can read", "hides sums")
-SEVERAL = Term("several", "several replies to a sum", "updates after a single reply")
-ONE_SIZE = Term("one_size", "uploads of one size", "sends first vectors as they are")
-THIS_ROUND = Term("this_round", "vectors of the round alone", "adds up what all clients sent")
-MEMORYLESS = Term("memoryless", "clients without memory", "keeps state between rounds")
-COUNT_ONCE = Term("count_once", "clients that count alike", "weighs clients differently")
-VECTORS_ALIKE = Term("vectors_alike", "vectors that count alike", "weighs vectors differently")
-UNAFFECTED = Term(
-    "unaffected", "clients that do not affect one another", "lets clients affect one another"
-)
-COHORT = Term("cohort", "a cohort of a given size", "decides itself which clients take part")
-ONE_MORE = Term("one_more", "a selection that can draw one more client", "draws whole cohorts")
-CHANCES = Term(
-    "chances", "a known probability of taking part", "makes the probability of taking part unknown"
-)
+SUMS = Term("sums over the clients' vectors", "uses no sums")
+READABLE = Term("sums that the server can read", "hides sums")
+SEVERAL = Term("several replies to a sum", "updates after a single reply")
+ONE_SIZE = Term("uploads of one size", "sends first vectors as they are")
+THIS_ROUND = Term("vectors of the round alone", "adds up what all clients sent")
+MEMORYLESS = Term("clients without memory", "keeps state between rounds")
+COUNT_ONCE = Term("clients that count alike", "weighs clients differently")
+VECTORS_ALIKE = Term("vectors that count alike", "weighs vectors differently")
+UNAFFECTED = Term("clients that do not affect one another", "lets clients affect one another")
+COHORT = Term("a cohort of a given size", "decides itself which clients take part")
+ONE_MORE = Term("a selection that can draw one more client", "draws whole cohorts")
+CHANCES = Term("a known probability of taking part", "makes the probability of taking part unknown")
 TIMES = Term(
-    "times",
     "transfer times that are known in advance",
     "shares its bandwidth among transfers",
 )
-RESTARTS = Term(
-    "restarts", "clients that start one by one", "starts its clients together, when all have sent"
+RESTARTS = Term("clients that start one by one", "starts its clients together, when all have sent")
+SIZES = Term("clients of constant size", "changes the sizes of clients")
+GRAPHS = Term(
+    "a graph of clients",
+    "is missing",
+    "give a graph of clients, for example topology: ring",
 )
-SIZES = Term("sizes", "clients of constant size", "changes the sizes of clients")
+BLIND = Term(
+    "cohorts that depend on no data",
+    "depends on the clients' data or draws clients twice",
+    "give a selection and an availability that do not",
+)
+COINS = Term(
+    "clients that take part with one probability",
+    "draws no coins",
+    "give participation.select: poisson",
+)
+KNOWN_SIZE = Term(
+    "cohorts of a known size",
+    "draws a coin for each client",
+    "give participation.select: uniform, or privacy at the server by coins",
+)
+HONEST = Term(
+    "noise of every client",
+    "leaves its noise out",
+    "leave clients.faults or at: clients out",
+)
+BOUNDED = Term(
+    "uploads that a clip bounds, since a secure sum may wrap around",
+    "sends others",
+    "leave clients.faults or secure-sum out",
+)
+FIXED_NORM = Term("a norm that does not change", "follows a quantile", "give a number as norm")
+UNCLIPPED = Term("uploads that are not clipped", "clips them")
+SAME_CLIENTS = Term("the clients that were asked first", "replaces them", "use retry: same")
+WALK = Term("a server that visits clients", "visits no client", "use select: walk")
+ALL_ROWS = Term("the loss of all rows", "looks at some rows alone")
+APART = Term("rows that stay with their clients", "has all rows in one place")
 
 GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS})
 """Terms that an algorithm removes unless it gives them."""
+BY_PROBLEMS: Terms = frozenset(
+    {GRADIENTS, CORRECTIONS, PROXIMAL, HESSIANS, PRODUCTS, REPRESENTATIONS, ROWS, LABELS}
+)
+"""Terms that a problem removes unless it gives them."""
+BY_SOLVERS: Terms = frozenset({CORRECTIONS, PROXIMAL})
+"""Terms that a local solver removes unless it gives them."""
+BY_DATA: Terms = frozenset({ROWS, LABELS, TABLE})
+"""Terms that a data set removes unless it gives them."""
 TERMS: Mapping[str, Term] = {
-    term.name: term for term in list(vars().values()) if isinstance(term, Term)
+    name: term for name, term in list(vars().items()) if isinstance(term, Term)
 }
+"""All terms by the names of their constants."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +189,7 @@ class Part:
     Parameters
     ----------
     place : str
-        Dotted key that a user changes; "" for the algorithm, which is never to blame.
+        Dotted key that a user changes; "" for algorithm and problem, which are never to blame.
     shown : str
         Its name in messages.
     needs, removes : frozenset of Term
@@ -143,7 +207,7 @@ class Part:
 def clashes(parts: Iterable[Part]) -> Refusals:
     """Yield the place and text of each need of a part that another part removes.
 
-    The part that is no algorithm is to blame; of two others, the one with the need.
+    The part with a place is to blame; of two such parts, the one with the need.
 
     Examples
     --------
@@ -156,10 +220,11 @@ def clashes(parts: Iterable[Part]) -> Refusals:
     parts = list(parts)
     for part in parts:
         for other in parts:
-            for term in sorted(part.needs & other.removes, key=lambda term: term.name):
+            for term in sorted(part.needs & other.removes):
                 if other is not part:
                     text = f"{part.shown} needs {term.needed}, but {other.shown} {term.removed}"
-                    remedy = part.instead or other.instead or "leave one of them out"
+                    remedy = term.remedy or part.instead or other.instead
+                    remedy = remedy or "leave one of them out"
                     yield part.place or other.place or "algorithm", f"{text}; {remedy}"
 
 

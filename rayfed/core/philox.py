@@ -56,7 +56,7 @@ def philox(counter: Four, key: tuple[int, int]) -> Four:
         c0, c2 = (p1 >> _SHIFT) ^ (c1 ^ k0), (p0 >> _SHIFT) ^ (c3 ^ k1)
         c1, c3 = p1 & _LOW, p0 & _LOW
     shape = np.broadcast(c0, c1, c2, c3).shape
-    c0, c1, c2, c3 = (_whole(word, shape) for word in (c0, c1, c2, c3))
+    c0, c1, c2, c3 = (_full(word, shape) for word in (c0, c1, c2, c3))
     spare = np.empty(shape, dtype=np.uint64)
     for k0, k1 in keys[_SPREAD:]:
         c0 *= _MULTIPLIERS[0]
@@ -67,7 +67,7 @@ def philox(counter: Four, key: tuple[int, int]) -> Four:
     return c0, c1, c2, c3
 
 
-def _whole(word: Words, shape: tuple[int, ...]) -> Words:
+def _full(word: Words, shape: tuple[int, ...]) -> Words:
     """Return a word, with elements of its own for all counters."""
     if word.shape == shape:
         return word
@@ -124,10 +124,10 @@ def blocks(
             yield which, columns, _grid(key, block, *of_ids)
 
 
-def _grid(key: tuple[int, int], block: Words, who: Words, round: Words, ask: Words) -> Four:
+def _grid(key: tuple[int, int], block: Words, client: Words, round: Words, ask: Words) -> Four:
     """Return the words (k, b) of b blocks of k ids."""
-    if len(who) <= len(block):
-        return philox((block, who[:, None], round[:, None], ask[:, None]), key)
+    if len(client) <= len(block):
+        return philox((block, client[:, None], round[:, None], ask[:, None]), key)
     # the longer axis is the inner one of NumPy's loops
-    c0, c1, c2, c3 = philox((block[:, None], who, round, ask), key)
+    c0, c1, c2, c3 = philox((block[:, None], client, round, ask), key)
     return c0.T, c1.T, c2.T, c3.T

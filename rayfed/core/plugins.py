@@ -51,6 +51,9 @@ class ScenarioPath:
 FilePath: TypeAlias = Annotated[str, ScenarioPath()]
 
 
+NAMED = (type, FunctionType, type(cache(str)))
+"""Types of objects that a module defines under a name: classes, functions, and cached functions."""
+
 PLACE = "place"
 """Metadata of a field that a scenario file sets under another key, which is its value."""
 
@@ -138,9 +141,9 @@ def load(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     if "<" in name:  # of a lambda, or of what a function defined
-        kept = _NAMELESS.get(path, ())
-        if len(kept) == 1:
-            return kept[0]
+        known = _NAMELESS.get(path, ())
+        if len(known) == 1:
+            return known[0]
         text = "cannot be found by its name; define it at the top of a module or notebook"
         raise ScenarioError(clipped(path, 60), text)
     own.admit(path)
@@ -387,9 +390,9 @@ def name_of(plugin: Any) -> str:
     A function has the name that `load` maps to it, if it is not in a function itself: such ones
     are found again in this process, as long as there is one of a name.
     """
-    cls: Any = plugin if isinstance(plugin, (type, FunctionType)) else type(plugin)
-    if cls.__module__.startswith("rayfed."):
-        return str(cls.name)
+    cls: Any = plugin if isinstance(plugin, NAMED) else type(plugin)
+    if isinstance(cls, type) and cls.__module__.startswith("rayfed."):
+        return str(plugin.name)
     path = f"{cls.__module__}:{cls.__qualname__}"
     if "<" in path:
         _NAMELESS[path] = tuple({*_NAMELESS.get(path, ()), cls})

@@ -127,12 +127,12 @@ class Key:
         -------
         (K, count) array
         """
-        who = np.asarray(ids).astype(np.uint64)
-        out = np.empty((len(who), count), dtype)
+        client = np.asarray(ids).astype(np.uint64)
+        out = np.empty((len(client), count), dtype)
         each = 4 // words
         parts = blocks(
-            self.words(), who, start // 4, -(-count // each),
-            _coordinate(round, len(who)), _coordinate(ask, len(who)),
+            self.words(), client, start // 4, -(-count // each),
+            _coordinate(round, len(client)), _coordinate(ask, len(client)),
         )  # fmt: skip
         for which, columns, hashed in parts:
             first, stop = each * columns.start, min(each * columns.stop, count)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -14,14 +15,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from rayfed.core.announced import PARTS, read_table, run_folders
 from rayfed.core.arrays import Floats
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.notes import Notes
 from rayfed.core.run_state import state
 from rayfed.engine.run import ENDLESS
 from rayfed.report.read.curves import targets
+from rayfed.report.read.differences import own_facts, scenario_facts
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.run import UNREADABLE, record_of, setting_of
 
@@ -89,18 +93,24 @@ class RunLine:
         ``unreadable``, or a state as of `run_state.state`.
     info : dict
         Content of ``run.json``, see `report.read.run.record_of`.
+    stamp : tuple of pairs
+        Times and sizes of ``run.json`` and of the announced parts.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
         Of each of the columns `HIGHER` that has values.
+    path : Path
+        The run's folder.
     """
 
     study: str
     folder: str
     status: str
     info: dict[str, Any]
+    stamp: Stamp = ()
     last: Mapping[str, float] | None = None
     bests: Mapping[str, Bests] = field(default_factory=dict, compare=False)
+    path: Path = Path()
 
     @property
     def key(self) -> str:
@@ -117,6 +127,40 @@ class RunLine:
         """The name of its setting in a grid, its case or its trial; empty without."""
         return setting_of(self.info)
 
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The settings of its scenario and its algorithm by dotted key."""
+        facts = scenario_facts(self.info) | own_facts(self.info)
+        return {sys.intern(key): value for key, value in facts.items()}
+
+    @property
+    def recorded(self) -> list[str]:
+        """The names of its recorded columns of numbers; none where they cannot be read."""
+        table = self._read(None)
+        kinds = () if table is None else table.schema
+        return [each.name for each in kinds if pa.types.is_primitive(each.type)]
+
+    def end(self, column: str) -> float:
+        """Return the last finite value of a recorded column; NaN without any."""
+        if column not in self._ends:
+            table = self._read([column])
+            known = np.empty(0)
+            if table is not None and column in table.column_names:
+                values = table[column].to_numpy().astype(np.float64)
+                known = values[np.isfinite(values)]
+            self._ends[column] = float(known[-1]) if len(known) else math.nan
+        return self._ends[column]
+
+    @cached_property
+    def _ends(self) -> dict[str, float]:
+        return {}
+
+    def _read(self, columns: list[str] | None) -> pa.Table | None:
+        try:
+            return read_table(self.path, "rounds", self.info, columns)
+        except _UNREADABLE:
+            return None
+
     @property
     def reason(self) -> str:
         """Reason that it failed or cannot be read; empty otherwise."""
@@ -132,15 +176,25 @@ class RunLine:
             return math.nan
         return min(1.0, self.last["round"] / rounds)
 
+    @property
+    def started(self) -> float:
+        """Time of its last start in seconds since the epoch; NaN if unknown."""
+        try:
+            return datetime.fromisoformat(str(self.info.get("started"))).timestamp()
+        except (ValueError, OverflowError):
+            return math.nan
+
+    def seconds(self, now: float) -> float:
+        """Return its wall-clock seconds, so far while it is running; NaN if unknown."""
+        if self.status == "running":
+            return now - self.started
+        return float(self.info.get("wall_s") or math.nan)
+
     def seconds_left(self, now: float) -> float:
         """Return the wall-clock seconds that a run needs to its end at its pace so far, or NaN."""
-        try:
-            began = datetime.fromisoformat(str(self.info["started"])).timestamp()
-        except (KeyError, ValueError):
-            return math.nan
         if self.status != "running" or not self.done > 0:
             return math.nan
-        return (now - began) * (1 / self.done - 1)
+        return self.seconds(now) * (1 / self.done - 1)
 
 
 @dataclass(frozen=True)
@@ -154,13 +208,15 @@ class StudyLine:
     folder : Path
     runs : tuple of RunLine
     trouble : str
-        Why it cannot be read; empty if it can.
+        Why it or its notes cannot be read; empty if they can.
+    notes : Notes
     """
 
     key: str
     folder: Path
     runs: tuple[RunLine, ...]
     trouble: str = ""
+    notes: Notes = Notes()
 
     @cached_property
     def by_folder(self) -> dict[str, RunLine]:
@@ -238,17 +294,20 @@ class Catalogue:
         except OSError as error:
             return StudyLine(key, folder, (), clipped(error, 120))
         runs = [self._run(key, path, known.get(path.name), deadline) for path in paths]
-        return StudyLine(key, folder, tuple(runs))
+        try:
+            return StudyLine(key, folder, tuple(runs), notes=Notes.read(folder))
+        except RayfedError as error:
+            return StudyLine(key, folder, tuple(runs), str(error))
 
     def _run(self, study: str, path: Path, before: RunLine | None, deadline: float) -> RunLine:
         place = f"{study}/{path.name}"
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         if before is None or self._stamps.get(place) != stamp:
             self._stamps[place], self._stills[place] = stamp, time.monotonic()
             info = _info(path)
             if before is None:
-                before = RunLine(study, path.name, info["status"], info)
-            before = replace(before, status=info["status"], info=info)
+                before = RunLine(study, path.name, info["status"], info, path=path)
+            before = replace(before, status=info["status"], info=info, stamp=stamp)
             fresh = False
         else:
             fresh = before.last is not None
@@ -317,13 +376,14 @@ def _studies(root: Path, depth: int = 0) -> Iterator[Path]:
             yield from _studies(root / name, depth + 1)
 
 
-def _stamp(run: Path) -> Stamp:
-    return tuple(_stat(run / name) for name in ("run.json", PARTS))
+def stamp_of(folder: Path, names: Iterable[str] = ("run.json", PARTS)) -> Stamp:
+    """Return the time in ns and the size of files in a folder, zeros for missing ones."""
+    return tuple(_stat(f"{folder}/{name}") for name in names)
 
 
-def _stat(path: Path) -> tuple[int, int]:
+def _stat(path: str) -> tuple[int, int]:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return (0, 0)
     return found.st_mtime_ns, found.st_size

@@ -1,24 +1,32 @@
-"""Steering from the browser: a study is stopped, resumed and extended as by the commands."""
+"""Changes of studies from the browser: stop, resume and extend, notes, archive, delete."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from rayfed.core.errors import ScenarioError, many
+from rayfed.core.errors import ScenarioError, clipped, listed, many
 from rayfed.core.inside import APPENDED, opened
-from rayfed.dashboard.catalogue import Catalogue
-from rayfed.runs.files.folder import usable
+from rayfed.core.notes import Notes
+from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.runs.files.folder import delete, usable
 from rayfed.runs.files.stops import ask
 
 LOG = "resume.log"
 """File of a result folder with what the commands print that the browser starts."""
 
 
+SOON_S = 4.0
+"""Seconds for which the answer waits for a command to fail."""
+
+
 class Control:
-    """Starts the commands `stop`, `resume` and `extend` for studies of a catalogue.
+    """Changes studies of a catalogue for the browser.
 
     Parameters
     ----------
@@ -28,58 +36,114 @@ class Control:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.started: dict[str, subprocess.Popen[bytes]] = {}
+        self.actions: dict[str, Callable[[StudyLine, Mapping[str, Any]], str]] = {
+            "stop": self._stop, "resume": self._resume, "extend": self._extend,
+            "note": self._note, "archive": self._archive, "restore": self._restore,
+            "delete": self._delete,
+        }  # fmt: skip
 
     def do(self, what: str, given: Mapping[str, Any]) -> str:
         """Carry out a request of the browser and return the result in a line.
 
         Parameters
         ----------
-        what : "stop", "resume" or "extend"
+        what : str
+            One of the `actions`.
         given : mapping
-            ``study``, its key; to stop also ``run``, the name of one; to extend also ``rounds`` and
-            ``seeds``.
+            ``study``, its key; to stop also ``run``, the name of one; to extend ``rounds`` and
+            ``seeds``; to note ``text`` and ``tags``; to delete ``name``, that of its folder.
 
         Raises
         ------
         ScenarioError
-            If there is no such study or command, or what is given does not suit it.
+            If there is no such study or action, what is given does not suit it, or the study does
+            not allow it.
         """
         key = str(given.get("study"))
         if key not in self.catalogue.studies:
             raise ScenarioError(key, "is no study here")
-        folder = self.catalogue.studies[key].folder
-        if what == "stop":
-            run = given.get("run")
-            stopped = ask(folder, [] if run is None else [str(run)])
-            return f"{many(len(stopped), 'run')} of {key} will stop after the round"
-        if what == "resume":
-            return self._begin(key, ["resume", str(folder)])
-        if what == "extend":
-            more = [
-                f"--{name}={_numbers(name, given[name])}"
-                for name in ("rounds", "seeds")
-                if given.get(name)
-            ]
-            if not more:
-                raise ScenarioError("extend", "found no rounds and no seeds; give one of them")
-            return self._begin(key, ["extend", str(folder), *more])
-        raise ScenarioError(what, "is no action; use stop, resume or extend")
+        if what not in self.actions:
+            raise ScenarioError(what, f"is no action; use {listed(self.actions)}")
+        return self.actions[what](self.catalogue.studies[key], given)
 
-    def _begin(self, key: str, command: list[str]) -> str:
-        """Start a command in a process of its own, which outlives the server."""
+    def _stop(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        run = given.get("run")
+        stopped = ask(study.folder, [] if run is None else [str(run)])
+        return f"{many(len(stopped), 'run')} of {study.key} will stop after the round"
+
+    def _resume(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        return self._begin(study.key, ["resume", str(study.folder)])
+
+    def _extend(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        more = [
+            f"--{name}={_numbers(name, given[name])}"
+            for name in ("rounds", "seeds")
+            if given.get(name)
+        ]
+        if not more:
+            raise ScenarioError("extend", "found no rounds and no seeds; give one of them")
+        return self._begin(study.key, ["extend", str(study.folder), *more])
+
+    def _note(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        made = Notes.of(given.get("text"), given.get("tags"))
+        _write(study, replace(made, archived=Notes.read(study.folder).archived))
+        return f"notes of {study.key} are saved"
+
+    def _archive(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        _write(study, replace(Notes.read(study.folder), archived=True))
+        return f"{study.key} is archived"
+
+    def _restore(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        _write(study, replace(Notes.read(study.folder), archived=False))
+        return f"{study.key} is in the list again"
+
+    def _delete(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        name = study.folder.name
+        if given.get("name") != name:
+            text = f"found another name; type '{clipped(name, 60)}' to delete it"
+            raise ScenarioError("delete", text)
+        self._check_idle(study.key)
+        delete(study.folder)
+        return f"{study.key} is deleted"
+
+    def _check_idle(self, key: str) -> None:
         before = self.started.get(key)
         if before is not None and before.poll() is None:
             raise ScenarioError(key, "is running already; wait for its end or stop it")
+
+    def _begin(self, key: str, command: list[str]) -> str:
+        """Start a command in a process of its own, which outlives the server.
+
+        Raises
+        ------
+        ScenarioError
+            With its last line, if it fails within `SOON_S`.
+        """
+        self._check_idle(key)
         folder = self.catalogue.studies[key].folder
         with usable(folder):
             opened_log = opened(folder / LOG, APPENDED)
         with opened_log as log:
-            self.started[key] = subprocess.Popen(
+            process = self.started[key] = subprocess.Popen(
                 # -P: a folder named rayfed in the current one is not taken for the library
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+        with suppress(subprocess.TimeoutExpired):
+            if process.wait(SOON_S):
+                raise ScenarioError("", _last_line(folder / LOG))
         return f"{command[0]} of {key} has started; its output is in {LOG}"
+
+
+def _last_line(path: Path) -> str:
+    with opened(path) as file:
+        lines = str(file.read(), "utf-8", "replace").split("\n")
+    return next((line for line in lines[::-1] if line.strip()), "").removeprefix("rayfed: ")
+
+
+def _write(study: StudyLine, notes: Notes) -> None:
+    with usable(study.folder):
+        notes.write(study.folder)
 
 
 def _numbers(name: str, text: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -23,10 +24,12 @@ from starlette.routing import Route
 
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.files import parse_json
+from rayfed.dashboard.cache import Cache
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
 from rayfed.dashboard.guard import Guard
-from rayfed.dashboard.overview import Goal, Overview, titled
+from rayfed.dashboard.overview import Goal, Layout, Overview, titled
+from rayfed.dashboard.scatter import Scatter
 from rayfed.dashboard.views import (
     LOG,
     VIEWS,
@@ -39,6 +42,7 @@ from rayfed.dashboard.views import (
     results_of,
     saved,
     shown,
+    stamps_of,
 )
 from rayfed.report.html import asset, environment, scripts
 from rayfed.report.page.report import colours
@@ -46,8 +50,16 @@ from rayfed.report.panels.base import Panel
 
 LOOK_S = 1.0
 """Seconds between two checks of the folders while a browser is connected."""
+RESTS = 20.0
+"""Processor times of an answer that a tab waits before it asks again: at most 5 % of a core."""
+REST_S = 30.0
+"""Most seconds that it waits: the first view of many runs takes longer than later ones."""
+REST = "Rayfed-Rest"
+"""Header with these seconds."""
 _KEEP_S = 15.0
+_ANSWERS_BYTES = 16e6
 _VIEWS = ("overview", *VIEWS, LOG)
+_SCRIPTS = ("scatter.js", "runs.js", "saved.js", "live.js")
 _DATA: dict[str, tuple[str, Callable[[Any], str | bytes]]] = {
     "csv": ("text/csv", lambda frame: frame.to_csv(index=False)),
     "parquet": ("application/octet-stream", lambda frame: frame.to_parquet(index=False)),
@@ -121,7 +133,7 @@ class Dashboard:
     kinds : sequence of type
         The panels that there are, the user's included.
     control : bool
-        Whether the browser may stop, resume and extend studies.
+        Whether the browser may change studies, see `Control`.
     """
 
     def __init__(
@@ -130,6 +142,8 @@ class Dashboard:
         self.catalogue, self.kinds = catalogue, kinds
         self.control = Control(catalogue) if control else None
         self.watch = Watch(catalogue)
+        self._answers: Cache[tuple[bytes, float]] = Cache(_ANSWERS_BYTES, lambda one: len(one[0]))
+        self._began = time.time_ns()
 
     def app(self, host: str, port: int, token: str | None, *, framed: bool = False) -> Starlette:
         """Return the application for a server on a host and port; see `Guard`."""
@@ -166,38 +180,67 @@ class Dashboard:
     async def overview(self, request: Request) -> Response:
         """Send every run of every study."""
         await self.watch.look()
-        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
+        made = await run_in_threadpool(self._overview, request)
         return HTMLResponse(self._page("overview.html", "overview", **made))
 
     async def overview_json(self, request: Request) -> Response:
         """Send the current overview."""
-        made = await run_in_threadpool(self._overview, Goal.of(request.query_params))
+        made = await run_in_threadpool(self._overview, request)
         main = templates().get_template("overview_main.html").render(**made)
-        return JSONResponse({"main": main, "title": made["overview"].tab})
+        parts = {"main": main, "title": made["overview"].tab, "colours": made["colours"]}
+        return JSONResponse(parts | {"scatter": made["scatter"].payload})
 
-    def _overview(self, goal: Goal) -> dict[str, Any]:
+    def _overview(self, request: Request) -> dict[str, Any]:
+        goal, layout = Goal.of(request.query_params), Layout.of(request.url.query)
+        overview = Overview.of(self.catalogue, time.time(), goal, layout)
+        scatter = Scatter(overview)
         return {
-            "overview": Overview.of(self.catalogue, time.time(), goal),
-            "control": self.control is not None,
-        }
+            "overview": overview, "scatter": scatter, "colours": colours(scatter.styles),
+            "control": self.control is not None, "figures": Markup(asset("figures.js")),
+        }  # fmt: skip
 
     async def view(self, request: Request) -> Response:
         """Send panels of the page over some runs."""
-        name, made = await self._view(request)
-        return HTMLResponse(self._page(f"{_template(name)}.html", name, **made))
+        return await self._answered(request, "text/html", self._html)
 
     async def view_json(self, request: Request) -> Response:
         """Send a current view."""
-        name, made = await self._view(request)
+        return await self._answered(request, "application/json", self._json)
+
+    def _html(self, name: str, made: dict[str, Any]) -> str:
+        return self._page(f"{_template(name)}.html", name, **made)
+
+    def _json(self, name: str, made: dict[str, Any]) -> str:
         main = templates().get_template(f"{_template(name)}_main.html").render(view=name, **made)
         parts = {"main": main, "data": made["payload"], "colours": str(made["colours"])}
-        return JSONResponse(parts | {"title": made["tab"]})
+        parts |= {"title": made["tab"]}
+        return json.dumps(parts, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-    async def _view(self, request: Request) -> tuple[str, dict[str, Any]]:
-        """Return the requested view and its content."""
-        name = _named(request, (*VIEWS, LOG))
-        made = await self._of_runs(request, partial(self._shown, name))
-        return name, made | {"query": Chosen.of(request.url.query).query}
+    async def _answered(
+        self, request: Request, media: str, text_of: Callable[[str, dict[str, Any]], str]
+    ) -> Response:
+        """Send a view as text; that of unchanged files is made once, and a browser keeps it."""
+        name, query = _named(request, (*VIEWS, LOG)), request.url.query
+
+        def make(_: object, found: Found) -> tuple[bytes, float]:
+            began = time.thread_time()
+            made = self._shown(name, found) | {"query": Chosen.of(query).query}
+            text = text_of(name, made).encode()
+            return text, min(REST_S, RESTS * (time.thread_time() - began))
+
+        def answer(found: Found) -> Response:
+            if name == LOG or (name == "machine" and any(study.running for study, _ in found)):
+                return Response(make(None, found)[0], media_type=media)  # logs and processes
+            stamps = stamps_of(found)
+            key = (media, name, query)
+            tag = hashlib.sha256(repr((self._began, key, stamps)).encode()).hexdigest()
+            headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+            if request.headers.get("If-None-Match") == headers["ETag"]:
+                return Response(status_code=304, headers=headers)
+            text, rest = self._answers.get(key, stamps, partial(make, found=found))
+            return Response(text, media_type=media, headers=headers | {REST: f"{rest:.2f}"})
+
+        return await self._of_runs(request, answer)
 
     async def client_json(self, request: Request) -> Response:
         """Send the activity of a client in a run."""
@@ -256,12 +299,12 @@ class Dashboard:
             views=_VIEWS,
             css=Markup(asset("page.css") + own_asset("dashboard.css")),
             scripts=Markup(scripts()),
-            live=Markup(own_asset("live.js")),
+            live=Markup("\n".join(map(own_asset, _SCRIPTS))),
             **values,
         )  # fmt: skip
 
     async def steer(self, request: Request) -> Response:
-        """Stop, resume or extend a study; only with `control`."""
+        """Carry out a request of `Control.do`; only with `control`."""
         assert self.control is not None
         try:
             given = parse_json(await request.body())
@@ -271,7 +314,7 @@ class Dashboard:
             line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return JSONResponse({"told": line})
+        return JSONResponse({"done": line})
 
     async def events(self, request: Request) -> Response:
         """Send changes as they occur."""

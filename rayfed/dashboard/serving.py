@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from rayfed.core.errors import RayfedError
 from rayfed.core.extras import install
 from rayfed.dashboard.catalogue import Catalogue
-from rayfed.report.panels.base import Panel, find
+from rayfed.dashboard.configuration import find
+from rayfed.report.panels.base import Panel
 
 if TYPE_CHECKING:
     import uvicorn
@@ -87,11 +88,11 @@ def serve(
     port : int
         0 takes one that is free.
     control : bool
-        Whether the browser may stop, resume and extend studies.
+        Whether the browser may change studies, see `control.Control`.
     token : bool
         Whether reading requires the token of the address.
     panels : sequence of str or type
-        Panels of the user's, as `panels.base.find` takes them.
+        Panels of the user's, added to those of the `configuration`.
     log : callable
         Is given the address.
     browse : bool

@@ -11,22 +11,27 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from markupsafe import Markup
 
+from rayfed.core import notes
 from rayfed.core.errors import ScenarioError, clipped, nearest
 from rayfed.core.inside import NotRegular, opened
 from rayfed.dashboard import processes
-from rayfed.dashboard.catalogue import Catalogue, StudyLine
+from rayfed.dashboard.cache import Cache
+from rayfed.dashboard.catalogue import Catalogue, RunLine, Stamp, StudyLine, stamp_of
+from rayfed.dashboard.configuration import find
+from rayfed.dashboard.control import LOG as COMMANDS
 from rayfed.measures.heterogeneity import Heterogeneity
 from rayfed.measures.skew import Skew
 from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
-from rayfed.report.panels.base import PageSource, Panel, Section, find
+from rayfed.report.panels.base import PageSource, Panel, Section
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
 from rayfed.report.read.differences import shown as text
 from rayfed.report.read.folders import joined
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, no_runs
+from rayfed.report.read.run import RunRecord, record_of
 from rayfed.report.writing import replace
 
 if TYPE_CHECKING:
@@ -47,6 +52,11 @@ Found: TypeAlias = list[tuple[StudyLine, set[str]]]
 LOG = "log"
 """A view without panels: what runs have said."""
 _LOG_BYTES = 20_000
+_SUMMARY = ("usage.parquet", "density.parquet")
+_RUNS: Cache[RunRecord] = Cache(64e6, lambda run: run.rounds.memory_usage().sum() + 50e3)
+"""Runs by their folders; the bytes count the rounds, and other tables at their usual size."""
+_RESULTS: Cache[Results] = Cache(4)
+"""Results by the runs that were chosen, with all that views have made of them."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +124,58 @@ def results_of(chosen: Found) -> Results:
     ScenarioError
         If the folder of a study holds no run any more.
     """
+    # Of a whole study new runs join the earlier ones, whose cases are used again.
+    key = tuple(
+        (study.folder, None if runs == study.by_folder.keys() else frozenset(runs))
+        for study, runs in chosen
+    )
+
+    def read(earlier: Results | None) -> Results:
+        found = _read(chosen)
+        return found if earlier is None else found.reusing(earlier)
+
+    return _RESULTS.get(key, stamps_of(chosen), read)
+
+
+def stamps_of(chosen: Found) -> tuple[Any, ...]:
+    """Return the times and sizes of the files that views of some runs are made from."""
+    return tuple(
+        (
+            stamp_of(study.folder, ("scenario.yaml", notes.FILE)),
+            tuple(_stamps_of(study, run) for run in study.runs if run.folder in runs),
+        )
+        for study, runs in chosen
+    )
+
+
+def _stamps_of(study: StudyLine, run: RunLine) -> tuple[str, str, Stamp, Stamp]:
+    files = run.info.get("files") or _SUMMARY
+    return run.folder, run.status, run.stamp, stamp_of(study.folder / run.folder, files)
+
+
+def _read(chosen: Found) -> Results:
     parts = []
     for study, runs in chosen:
-        results = Results.read(study.folder, only=runs)
+        lines = {study.folder / run.folder: run for run in study.runs if run.folder in runs}
+
+        def record(
+            path: Path,
+            info: dict[str, Any],
+            name: str,
+            study: StudyLine = study,
+            lines: dict[Path, RunLine] = lines,
+        ) -> RunRecord:
+            stamps = _stamps_of(study, lines[path])
+            return _RUNS.get(path, stamps, lambda _: RunRecord.read(path, info, "")).renamed(name)
+
+        # Reading one that cannot be read raises the reason.
+        infos = {
+            path: record_of(path) if run.status == "unreadable" else run.info
+            for path, run in lines.items()
+        }
+        if not infos:
+            raise no_runs(study.folder)
+        results = Results.of_runs(study.folder, infos, record)
         searched = Searched.of(results) if len(chosen) > 1 else None
         parts.append(results if searched is None else searched.winners)
     return parts[0] if len(parts) == 1 else joined(parts)
@@ -205,7 +264,7 @@ def save(address: str, folder: Path, out: Path, own: Sequence[str | type[Panel]]
     folder, out : Path
         A folder with results below it, and the page.
     own : sequence of str or type
-        Panels of the user's, as `panels.base.find` takes them.
+        Panels of the user's, added to those of the `configuration`.
 
     Returns
     -------
@@ -259,13 +318,15 @@ def differing_settings(results: Results) -> tuple[list[str], list[list[str]]]:
 
 
 def logs_of(chosen: Found) -> list[tuple[str, str]]:
-    """Return the name and the end of the log of each run that has one."""
+    """Return the name and the end of the logs of studies and runs that have one.
+
+    A study has one of the commands that the browser has started.
+    """
     found = []
     for study, runs in chosen:
-        for run in sorted(runs):
-            tail = _end(study.folder / run / "log.txt")
-            if tail:
-                found.append((f"{study.key}/{run}", tail))
+        files = {study.key: study.folder / COMMANDS}
+        files |= {f"{study.key}/{run}": study.folder / run / "log.txt" for run in sorted(runs)}
+        found += [(name, tail) for name, path in files.items() if (tail := _end(path))]
     return found
 
 

@@ -145,8 +145,8 @@ def _of_frame(frame: Any) -> dict[str, Array]:
     held = {"X": frame.drop(columns=["y", "client"], errors="ignore").to_numpy(dtype=float)}
     held["y"] = frame["y"].to_numpy()
     if "client" in columns:
-        who = frame["client"].astype(object)
-        held["client"] = who.where(who.notna(), None).to_numpy()
+        clients = frame["client"].astype(object)
+        held["client"] = clients.where(clients.notna(), None).to_numpy()
     return held
 
 

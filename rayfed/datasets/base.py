@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.needs import BY_DATA, TABLE, Terms
 from rayfed.core.plugins import PLACE
 from rayfed.datasets.shards import PARTS, Shards
 
@@ -170,6 +171,8 @@ class Dataset:
     """Default fraction of each client's rows that is held out."""
     random: ClassVar[bool] = False
     """Whether the rows depend on the seed."""
+    gives: ClassVar[Terms] = BY_DATA
+    """Terms that others may need, from `rayfed.core.needs`."""
 
     seed: int | None = None
     target: str | None = field(default=None, metadata={PLACE: "problem.target"})
@@ -206,6 +209,7 @@ class OnDemand(Dataset):
     """
 
     random: ClassVar[bool] = True
+    gives: ClassVar[Terms] = BY_DATA - {TABLE}
 
     def shards(
         self,

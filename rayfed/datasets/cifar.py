@@ -20,7 +20,7 @@ from rayfed.datasets.unpickle import plain_values
 
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
 _SHAPE = (3, 32, 32)
-_WHOLE = (50_000, 10_000)
+_COMPLETE = (50_000, 10_000)
 """Published training and test images."""
 Opener: TypeAlias = Callable[[str], bytes]
 """Returns the content of a file of the folder."""
@@ -89,10 +89,14 @@ class _Cifar(Images):
 
     def _note(self, train: int, test: int) -> str:
         """Return that it is a subset, if it is one."""
-        if (train, test) == _WHOLE:
+        if (train, test) == _COMPLETE:
             return ""
-        text = f"'{self.name}' is a subset here, {train:,} of {_WHOLE[0]:,} training and {test:,}"
-        return f"{text} of {_WHOLE[1]:,} test images; compare no number with the whole data set's"
+        text = (
+            f"'{self.name}' is a subset here, {train:,} of {_COMPLETE[0]:,} training and {test:,}"
+        )
+        return (
+            f"{text} of {_COMPLETE[1]:,} test images; compare no number with the whole data set's"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

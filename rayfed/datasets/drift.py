@@ -11,6 +11,7 @@ from annotated_types import Ge, Interval, Len
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import APART, FIXED_ROWS, LABELS, ROUNDS, ROWS, Terms
 from rayfed.core.shares import at_most
 from rayfed.datasets.shards import Shards
 
@@ -50,6 +51,8 @@ class Drift:
     """Whether rows have random words of their own, which `change` is given."""
     moves_sizes: ClassVar[bool] = False
     """Whether the number of rows of a client changes."""
+    needs: ClassVar[Terms] = frozenset({ROWS, ROUNDS, APART})
+    removes: ClassVar[Terms] = frozenset({FIXED_ROWS})
 
     at: Annotated[int, Ge(1)] = 1
     over: Annotated[int, Ge(1)] = 1
@@ -182,6 +185,7 @@ class LabelsSwap(Drift):
 
     name: ClassVar[str] = "labels-swap"
     by_row: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Drift.needs | {LABELS}
 
     pairs: Annotated[tuple[Pair, ...], Len(1)] = ((0, 1),)
 
@@ -192,10 +196,8 @@ class LabelsSwap(Drift):
             raise ScenarioError("pairs", "has a class twice; put each in one pair")
 
     def check(self, shards: Shards) -> None:
-        """Refuse targets that are numbers, and classes that do not exist."""
+        """Refuse classes that do not exist."""
         largest = max(label for pair in self.pairs for label in pair)
-        if not shards.classes:
-            raise ScenarioError("name", "found 'labels-swap', but the targets are numbers")
         if largest >= shards.classes:
             text = f"found class {largest}; the data has classes 0 to {shards.classes - 1}"
             raise ScenarioError("pairs", text)

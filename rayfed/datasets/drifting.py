@@ -34,7 +34,7 @@ class DriftingShards(Shards):
         How they change.
     seed : int
         Seed of the drift.
-    who : (M,) array of int or float
+    affected : (M,) array of int or float
         Ids of the clients that drift, ascending; or the share of them.
     level : float
         From 0 to 1.
@@ -45,7 +45,7 @@ class DriftingShards(Shards):
     base: Shards
     drift: Drift
     seed: int
-    who: Ints | float
+    affected: Ints | float
     level: float
     clients: int
     features: int
@@ -59,7 +59,7 @@ class DriftingShards(Shards):
     """What `totals` has found, by level."""
 
     @classmethod
-    def of(cls, base: Shards, drift: Drift, seed: int, who: Ints | float) -> DriftingShards:
+    def of(cls, base: Shards, drift: Drift, seed: int, affected: Ints | float) -> DriftingShards:
         """Return the shards before the first round.
 
         Raises
@@ -69,12 +69,12 @@ class DriftingShards(Shards):
             of the drift.
         """
         drift.check(base)
-        if isinstance(who, np.ndarray) and who.max(initial=0) >= base.clients:
-            text = f"found id {who.max()}; ids go from 0 to {base.clients - 1}"
+        if isinstance(affected, np.ndarray) and affected.max(initial=0) >= base.clients:
+            text = f"found id {affected.max()}; ids go from 0 to {base.clients - 1}"
             raise ScenarioError("clients", text)
         seed = seed if drift.seed is None else drift.seed
         facts = (base.clients, base.features, base.classes, base.shape, base.dtype)
-        return cls(base, drift, seed, who, drift.level(0), *facts)
+        return cls(base, drift, seed, affected, drift.level(0), *facts)
 
     def at(self, round: int) -> DriftingShards:
         """Return the shards of a round; round 0 is before the first."""
@@ -96,10 +96,10 @@ class DriftingShards(Shards):
         return self._last.get("drifts", ids, lambda: (self._drift(ids),))[0]
 
     def _drift(self, ids: Ints) -> Bools:
-        if isinstance(self.who, np.ndarray):
-            return np.isin(ids, self.who)
+        if isinstance(self.affected, np.ndarray):
+            return np.isin(ids, self.affected)
         place = Key(self.seed, "drift").permutation(self.clients)(ids)
-        return np.asarray(place < rounded(self.who, self.clients))
+        return np.asarray(place < rounded(self.affected, self.clients))
 
     def sizes(self, ids: Ints, part: str = "train") -> Ints:
         """Return the number of rows n_i of each client (K,) at this level."""
@@ -113,8 +113,8 @@ class DriftingShards(Shards):
         mass = self.base.mass(ids)
         if not self.moves_sizes:
             return mass
-        whole, now = self.base.sizes(ids), self.sizes(ids)
-        return np.where(mass == whole, now, mass * now / whole)
+        undrifted, now = self.base.sizes(ids), self.sizes(ids)
+        return np.where(mass == undrifted, now, mass * now / undrifted)
 
     def widths(self, ids: Ints, part: str = "train") -> Ints:
         """Return the padded widths (K,), the same at all levels."""
@@ -127,9 +127,9 @@ class DriftingShards(Shards):
             X, y = self.base.rows(ids, width, part)
             real = np.arange(width) < self.sizes(ids, part)[:, None]
             return self._changed(ids, moved, X, y, np.arange(width)[None], part, real)
-        whole = max(width, int(self.base.sizes(ids, part).max(initial=0)))
-        X, y = self.base.rows(ids, whole, part)
-        order = self._order(ids, moved, whole, part)[:, :width]
+        undrifted = max(width, int(self.base.sizes(ids, part).max(initial=0)))
+        X, y = self.base.rows(ids, undrifted, part)
+        order = self._order(ids, moved, undrifted, part)[:, :width]
         X, y = np.take_along_axis(X, order[..., None], axis=1), np.take_along_axis(y, order, axis=1)
         padding = np.arange(width) >= self.sizes(ids, part)[:, None]
         X[padding], y[padding] = 0, 0
@@ -141,8 +141,8 @@ class DriftingShards(Shards):
         if not self.moves_sizes:
             X, y = self.base.take(ids, index)
             return self._changed(ids, moved, X, y, index, "train", np.ones(y.shape, np.bool_))
-        whole = int(self.base.sizes(ids).max())
-        order = self._order(ids, moved, whole, "train")
+        undrifted = int(self.base.sizes(ids).max())
+        order = self._order(ids, moved, undrifted, "train")
         return self.base.take(ids, np.take_along_axis(order, index, axis=1))
 
     def total(self, part: str = "train") -> int:

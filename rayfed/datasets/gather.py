@@ -64,8 +64,8 @@ def is_many(path: str) -> bool:
     >>> is_many("hospital_*.csv"), is_many("hospital_a.csv")
     (True, False)
     """
-    whole = Path(path)
-    return whole.is_dir() or (glob.has_magic(path) and not whole.exists())
+    given = Path(path)
+    return given.is_dir() or (glob.has_magic(path) and not given.exists())
 
 
 def found(path: Path) -> tuple[Path, list[Path]]:

@@ -90,8 +90,8 @@ def places(names: Sequence[str], folder: str) -> list[Place]:
 
 def _words(name: str) -> list[str]:
     """Return the words of a path, each with its prefix; shards have none."""
-    kept = _SHARD.sub("", "/".join(part for part in name.split("/") if "=" not in part))
-    return ["".join(found) for found in _WORD.findall(kept)]
+    joined = _SHARD.sub("", "/".join(part for part in name.split("/") if "=" not in part))
+    return ["".join(found) for found in _WORD.findall(joined)]
 
 
 def _is_split(word: str) -> bool:
@@ -100,14 +100,14 @@ def _is_split(word: str) -> bool:
 
 def _without_split(words: list[str]) -> list[str]:
     """Return words without those of splits; the next one then begins the name of a file."""
-    kept, begins = [], ""
+    joined, begins = [], ""
     for word in words:
         if _is_split(word):
             begins = "/" if word.startswith("/") else begins
             continue
-        kept.append(begins + word.lstrip(_BETWEEN) if begins else word)
+        joined.append(begins + word.lstrip(_BETWEEN) if begins else word)
         begins = ""
-    return kept
+    return joined
 
 
 def _parts(

@@ -148,8 +148,8 @@ def label_counts(shards: Shards, ids: Ints | None = None) -> Ints:
     by_size = np.argsort(sizes, kind="stable")
     for places in _blocks(by_size, sizes[by_size] * shards.features):
         y = shards.targets(ids[places], int(sizes[places].max()))
-        who, row = np.nonzero(np.arange(y.shape[1]) < sizes[places][:, None])
-        np.add.at(counts, (places[who], y[who, row]), 1)
+        client, row = np.nonzero(np.arange(y.shape[1]) < sizes[places][:, None])
+        np.add.at(counts, (places[client], y[client, row]), 1)
     return counts
 
 

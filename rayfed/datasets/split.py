@@ -114,8 +114,7 @@ def split(
     ------
     ScenarioError
         If the number of clients is missing or contradicts the data, a client has no rows to train
-        with, a fraction is given where the data say which rows are held out, or labels are to be
-        flipped in regression data.
+        with, or a fraction is given where the data say which rows are held out.
     """
     _check_fractions(table, test, validation)
     if partition is not None and partition.seed is not None:
@@ -190,10 +189,10 @@ def owners(
     return partition.assign(table, clients, seed), clients
 
 
-def _agreed(asked: int | None, count: int, who: str) -> int:
+def _agreed(asked: int | None, count: int, source: str) -> int:
     if asked is not None and asked != count:
         raise ScenarioError(
-            "clients.count", f"is {asked} but {who} has {count} clients; leave it out"
+            "clients.count", f"is {asked} but {source} has {count} clients; leave it out"
         )
     return count
 
@@ -225,8 +224,6 @@ def _flipped(table: Table, partition: Partition | None, own: ClientRows, seed: i
     """
     if partition is None or not partition.flip:
         return None
-    if not table.classes:
-        raise ScenarioError("partition.flip", "the targets are numbers; leave it out")
     flips = partition.flips(len(own.offsets) - 1, seed)
     flipped = np.zeros(len(table.y), dtype=np.bool_)
     flipped[own.rows[np.repeat(flips, np.diff(own.offsets))]] = True

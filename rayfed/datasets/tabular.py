@@ -196,7 +196,7 @@ class Learned:
         return means
 
     @cached_property
-    def kept(self) -> Bools:
+    def present(self) -> Bools:
         """Columns (d,) that stay: all numbers, and the values that a training row has."""
         return ~self.table.coded | (self.means > 0)
 
@@ -234,5 +234,5 @@ class Learned:
         return np.where(self.table.coded, X, standardise(X, by))
 
     def _named(self, table: FileTable, X: Array) -> Table:
-        names = tuple(np.array(self.table.names)[self.kept].tolist())
-        return replace(table, X=X[:, self.kept], names=names)
+        names = tuple(np.array(self.table.names)[self.present].tolist())
+        return replace(table, X=X[:, self.present], names=names)

@@ -15,6 +15,7 @@ from rayfed.channel.uplink import Uplink, total_name
 from rayfed.clients.request import group_name
 from rayfed.core.arrays import Array, Bools, Floats, Ints, located, under
 from rayfed.core.errors import RunFailed
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Key
 from rayfed.core.shares import at_least
 from rayfed.engine.clock import Traffic
@@ -73,8 +74,8 @@ class ServerChannel:
         """Return an Ask of the algorithm with the decoded vectors, and the next state."""
         if self.downlink is None:
             return ask, state
-        kept = under(state, "down.")
-        send, now = self.downlink.sent(ask.send, kept, round, number)
+        before = under(state, "down.")
+        send, now = self.downlink.sent(ask.send, before, round, number)
         return replace(ask, send=send), {**state, **{f"down.{k}": v for k, v in now.items()}}
 
     def traffic(self, ask: Ask, ids: Ints, state: State, version: int | Ints) -> Traffic:
@@ -151,10 +152,10 @@ class ServerChannel:
             return uplink.opened(sums, plain)
         labels = np.unique(answer.labels).tolist()
         parts = {name: [group_name(name, label) for label in labels] for name in sums}
-        whole = [name for name, groups in parts.items() if groups[0] in sums]
-        groups = {group: sums[group] for name in whole for group in parts[name]}
+        arrived = [name for name, groups in parts.items() if groups[0] in sums]
+        groups = {group: sums[group] for name in arrived for group in parts[name]}
         found, count = uplink.opened(groups, ())
-        for name in whole:
+        for name in arrived:
             found[name] = np.sum([found[group] for group in parts[name]], axis=0)
         return found, count
 
@@ -205,9 +206,9 @@ class ServerChannel:
         for name, n in uplink.up.items():
             totals = [answer.gathered.sums[total_name(name)] for answer in answers]
             total = np.sum(totals, axis=0, dtype=totals[0].dtype)
-            kept = state.get(f"up.{name}", np.zeros(n, total.dtype)).reshape(total.shape)
+            before = state.get(f"up.{name}", np.zeros(n, total.dtype)).reshape(total.shape)
             got = mean.get(name, total)
-            mean[name], now[f"up.{name}"] = memory.received(got, total, kept)
+            mean[name], now[f"up.{name}"] = memory.received(got, total, before)
         return replace(reply, mean=mean), now
 
     def _learnt(self, state: State, ids: Ints, versions: Ints) -> dict[str, Ints]:
@@ -231,14 +232,14 @@ class ServerChannel:
         """
         if not again:
             return
-        kept: Memory | Codec | None = self.memory
+        stateful: Memory | Codec | None = self.memory
         if self.uplink is not None and self.uplink.initial:
-            kept = kept or self.uplink.codec
+            stateful = stateful or self.uplink.codec
         if self.downlink is not None:
-            kept = kept or self.downlink.codec.memory
+            stateful = stateful or self.downlink.codec.memory
         text = f"is for one Ask in a round, and '{self.label}' asks again ('{ask.function}')"
-        if kept is not None:
-            raise RunFailed(f"'{kept.name}' {text}; leave it out")
+        if stateful is not None:
+            raise RunFailed(f"'{stateful.name}' {text}; leave it out")
         if self.stale and ask.local:
             raise RunFailed(f"late: stale {text}; give drop")
 
@@ -260,7 +261,7 @@ class ServerRule:
 
     def asked(self, ask: Ask) -> Ask:
         """Return an Ask of the algorithm as the rule needs it."""
-        return replace(ask, vectors=True) if self.rule and self.rule.sees_vectors else ask
+        return replace(ask, vectors=True) if self.rule and VECTORS in self.rule.needs else ask
 
     def groups(self, clients: Ints, round: int, number: int) -> tuple[Ints, Ints] | None:
         """Return the clients of tasks (K,) and their groups; None where there is one sum.
@@ -297,7 +298,7 @@ class ServerRule:
         names = [name for name in ask.up if reply.mean.get(name, np.float64(0)).ndim]
         if not names:
             return reply, state
-        if self.rule.sees_vectors:
+        if VECTORS in self.rule.needs:
             parts, weights = {name: reply.each[name] for name in names}, reply.weights
             counted = np.concatenate([answer.weights for answer in answers])
             if (counted != weights).any():  # a mean adds up late vectors times their discount
@@ -308,8 +309,8 @@ class ServerRule:
         flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
         vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
         prefix = f"rule.{ask.function}."
-        kept = under(state, prefix)
-        outcome, now = self.rule.robust(vectors, weights, kept or self.rule.init(vectors.shape[1]))
+        before = under(state, prefix) or self.rule.init(vectors.shape[1])
+        outcome, now = self.rule.robust(vectors, weights, before)
         pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])
         means = {
             name: piece.reshape(parts[name].shape[1:])

@@ -99,10 +99,10 @@ class StepCounter:
         learnt = dict(state)
         groups = self.population.group_of(reply.ids)
         for k, rule in enumerate(self.rules):
-            mine = groups == k
-            if rule is None or not rule.listens or not mine.any():
+            own = groups == k
+            if rule is None or not rule.listens or not own.any():
                 continue
-            loss = float(np.average(reply.each["loss"][mine], weights=reply.weights[mine]))
+            loss = float(np.average(reply.each["loss"][own], weights=reply.weights[own]))
             updated = rule.learn(under(state, f"{k}."), loss, round=round, time_s=time_s)
             learnt |= {f"{k}.{name}": v for name, v in updated.items()}
         return learnt
@@ -327,9 +327,9 @@ class Clock:
         crashes = population.crashes(ids, draw, ask)
         in_vain_s = crashes.spent * duration.compute_s + crashes.waited_s
         longer = duration._replace(compute_s=in_vain_s + duration.compute_s)
-        whole_s = longer.down_s + longer.compute_s + longer.up_s
+        full_s = longer.down_s + longer.compute_s + longer.up_s
         until = np.divide(
-            duration.down_s + in_vain_s, whole_s, out=np.ones(len(ids)), where=whole_s > 0
+            duration.down_s + in_vain_s, full_s, out=np.ones(len(ids)), where=full_s > 0
         )
         until[~crashes.given_up] = np.inf
         return longer, until if lost is None else np.minimum(lost, until)

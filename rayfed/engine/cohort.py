@@ -276,8 +276,8 @@ class Cohorts:
                 part = usable.part(usable.version == version)
                 parts.append((part, stats.timeline.sends[version]))
         if len(used):
-            whole = len(used) == len(tasks) and not tasks.attempt.any()
-            parts.append((tasks if whole else tasks.part(used), asked.ask.send))
+            every = len(used) == len(tasks) and not tasks.attempt.any()
+            parts.append((tasks if every else tasks.part(used), asked.ask.send))
         answers = self.exchange.answers(asked, parts, stats)
         return (answers[:-1], answers[-1]) if len(used) else (answers, None)
 

@@ -281,14 +281,14 @@ class ColumnEntry:
 def catalogue() -> tuple[ColumnEntry, ...]:
     """Return every column of every table, those of the plug-ins that are found included."""
     declared: dict[tuple[str, Column], list[str]] = {}
-    for table, column, who in _declarations():
-        declared.setdefault((table, column), []).append(who)
-    return tuple(ColumnEntry(*where, tuple(who)) for where, who in declared.items())
+    for table, column, owner in _declarations():
+        declared.setdefault((table, column), []).append(owner)
+    return tuple(ColumnEntry(*where, tuple(owner)) for where, owner in declared.items())
 
 
 def _declarations() -> Iterator[tuple[str, Column, str]]:
-    for who, columns in ROUNDS.items():
-        yield from (("rounds", column, who) for column in columns)
+    for owner, columns in ROUNDS.items():
+        yield from (("rounds", column, owner) for column in columns)
     for name, plugin in find("measures").items():
         yield from (("rounds", column, f"measure {name}") for column in plugin.columns)
     for kind in ("selection", "algorithm"):

@@ -207,8 +207,8 @@ class Exchange:
         except ClientFailed as failed:
             centralised = self.run.training.algorithm.centralised
             names = () if centralised else self.run.federation.clients.names
-            who = f"{when}, {called(np.array([failed.client]), names)}, '{request.function}'"
-            raise RunFailed(f"{who} failed: {failed.reason}", failed.trace) from failed
+            place = f"{when}, {called(np.array([failed.client]), names)}, '{request.function}'"
+            raise RunFailed(f"{place} failed: {failed.reason}", failed.trace) from failed
 
     def sleep_s(self, tasks: Tasks) -> Floats | None:
         """Return the sleep of actors in seconds under ``clock: wall``; it decides nothing."""
@@ -247,6 +247,8 @@ class Exchange:
         ask, total = asked.ask, None if stats.corrected is None else self.correction.total
         if self.private is not None and asked.coded:
             total = self.private.cohort
+        for answer in answers:
+            stats.add_metrics(answer.gathered.each, answer.raw)
         extra = {} if self.channel.uplink is None else self.channel.uplink.extra
         count = self.run.federation.population.count
         sizes = MeanInputs({**ask.up, **extra}, count, ask.plain, total, self.mean_weight)
@@ -389,7 +391,7 @@ class Colluders:
         if not truthful:
             sources = list(map(_together, colluding))
         active = [k for k in range(len(self.known)) if any(len(places[k]) for places in colluding)]
-        sees = any(self.known[k].fault.sees_vectors for k in active)  # type: ignore[attr-defined]
+        sees = any(VECTORS in self.known[k].fault.needs for k in active)
         observed = [
             _some(compute, replace(request, squares=True, vectors=request.vectors or sees), at)
             for (request, compute), at in zip(asked, sources, strict=True)

@@ -187,6 +187,7 @@ class Loop:
             updates=before.updates + stats.counts["participants"],
             window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
         )  # fmt: skip
+        values |= {name: float(s / w) for name, (s, w) in stats.metrics.items()}
         if self.run.secure:
             values["wrapped"] = float(stats.wrapped)
         if self.run.left_out:

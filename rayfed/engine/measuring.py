@@ -19,7 +19,7 @@ from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
 from rayfed.executors.base import Gathered
 from rayfed.measures import MeasureView, Method
-from rayfed.measures.evaluation import KEPT, evaluated
+from rayfed.measures.evaluation import RECORDED, evaluated
 from rayfed.messages import Reply, State, Upload
 
 
@@ -57,7 +57,7 @@ class Measures:
     def of(self, run_state: RunState) -> tuple[dict[str, float], RunState]:
         """Return the columns of the row of a state, and the state after measuring.
 
-        That is the state of the measures, and ``round``, ``client`` and `KEPT` of
+        That is the state of the measures, and ``round``, ``client`` and `RECORDED` of
         every evaluated client, where they are kept.
         """
         run, evaluation, x = self.run, self.evaluation, run_state.model
@@ -74,8 +74,8 @@ class Measures:
         if best is not None and run.measuring.exact:
             row["loss_gap"] = row["loss"] - best.value
         values, measured = self.measured(run_state, x, found.each)
-        kept = self._kept(found.each, run_state.round) or run_state.personal
-        return row | values, replace(run_state, personal=kept, measured=measured)
+        own_rows = self._personal(found.each, run_state.round) or run_state.personal
+        return row | values, replace(run_state, personal=own_rows, measured=measured)
 
     def measured(
         self,
@@ -103,7 +103,7 @@ class Measures:
         row: dict[str, float] = {}
         known = dict(run_state.measured)
         for name, measure in self.run.measuring.measures.items():
-            if ("cohort" in measure.needs) != (cohort is not None) or not self.declared[name]:
+            if ("cohort" in measure.uses) != (cohort is not None) or not self.declared[name]:
                 continue
             before = known[name] if name in known else measure.init()
             view = _View(self, name, run_state, x, each, cohort)
@@ -115,13 +115,13 @@ class Measures:
             row |= {column: float(value) for column, value in values.items()}
         return row, known
 
-    def _kept(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
+    def _personal(self, by_client: Mapping[str, Array], round: int) -> Mapping[str, Array]:
         """Return the per-client columns of a round for all evaluated clients."""
         if self.run.thinning is None:
             return {}
         ids = self.run.measuring.evaluated
         none = np.full(len(ids), np.nan)
-        columns = {name: by_client.get(name, none) for name in KEPT}
+        columns = {name: by_client.get(name, none) for name in RECORDED}
         return {"round": np.full(len(ids), round), "client": ids, **columns}
 
     def each(
@@ -132,7 +132,7 @@ class Measures:
         Rows are those of a round; inputs other than x are from the server's state after it.
         """
         send = {"x": x, **self.run.training.algorithm.evaluation_state(state or {})}
-        up = {"loss": 1, "accuracy": 1}
+        up = dict.fromkeys(("loss", "accuracy", *self.evaluation.metrics), 1)
         return self.ask("evaluation", self.evaluation.each, up, ids, send, when, round).each
 
     def ask(

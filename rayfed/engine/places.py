@@ -30,7 +30,7 @@ MOST_WAKES = 100_000
 OfTier: TypeAlias = Callable[[Ints], Bools]
 """Which clients (K,) are in a tier."""
 _LEAST, _MOST = 16, 64  # tasks of a client that are looked at together
-_KEPT = 2**14  # clients
+_CACHED = 2**14  # clients
 _BLOCK = 64  # clients with neighbouring ids that are looked at together, if all can be kept
 
 
@@ -79,7 +79,7 @@ class Durations:
             return list(self._table(ids, numbers, traffic))
         pairs = list(zip(ids.tolist(), numbers.tolist(), strict=True))
         unknown = [k for k, pair in enumerate(pairs) if not self._knows(*pair)]
-        if len(self.known) + len(unknown) > _KEPT:
+        if len(self.known) + len(unknown) > _CACHED:
             self.known.clear()
             unknown = list(range(len(ids)))
         if unknown:
@@ -99,16 +99,16 @@ class Durations:
         ids, numbers = self._with_neighbours(ids, numbers)
         counts = np.clip(4 * numbers, _LEAST, _MOST)
         starts = np.concatenate([[0], np.cumsum(counts)])
-        who = ids.repeat(counts)
-        which = np.arange(len(who)) - (starts[:-1] - numbers).repeat(counts)
-        table = self._table(who, which, traffic)
+        repeated = ids.repeat(counts)
+        which = np.arange(len(repeated)) - (starts[:-1] - numbers).repeat(counts)
+        table = self._table(repeated, which, traffic)
         for k, (client, number) in enumerate(zip(ids.tolist(), numbers.tolist(), strict=True)):
             self.known[client] = number, table[starts[k] : starts[k + 1]]
 
     def _with_neighbours(self, ids: Ints, numbers: Ints) -> tuple[Ints, Ints]:
         """Add the first tasks of clients near others (K,), if nothing is known of them."""
         count = self.exchange.clock.population.count
-        if count > _KEPT:
+        if count > _CACHED:
             return ids, numbers
         near = (np.unique(ids // _BLOCK)[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
         others = np.setdiff1d(near[near < count], ids, assume_unique=True)

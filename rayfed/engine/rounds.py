@@ -12,6 +12,7 @@ import numpy as np
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed
+from rayfed.core.needs import GRAPHS
 from rayfed.engine.cohort import Cohorts, Others
 from rayfed.engine.exchange import Asker, Exchange, NobodyToAsk, NoReply
 from rayfed.engine.measuring import Measures, RequestedCohort
@@ -131,7 +132,7 @@ class RoundPolicy:
     ) -> tuple[Mapping[str, float], Measured]:
         """Return the measures of a cohort if the row is evaluated, and their state."""
         measuring, rule = self.run.measuring, self.run.participation.select
-        if not measuring.needs("cohort") or (before.round + 1) % measuring.every:
+        if not measuring.uses("cohort") or (before.round + 1) % measuring.every:
             return {}, before.measured
         x = before.state["x"]
         view = self._selection_view(x, stats)
@@ -269,7 +270,7 @@ class RoundPolicy:
             self.cohorts.catch_up(stats)
             change = min(change, stats.timeline.next_over_s())
         if not math.isfinite(min(change, latest_s)):
-            graphs = self.run.participation.select.needs_graphs
+            graphs = GRAPHS in self.run.participation.select.needs
             if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
                 raise RunFailed(
                     f"round {stats.round}: at {stats.time_s:.6g} s no client is available, and no "
@@ -295,7 +296,7 @@ class RoundPolicy:
         Asks to the cohort after the first go to those of it who answered.
         """
         reply: Reply | None = None
-        whole = True  # no client of the cohort has been asked yet
+        first_ask = True  # no client of the cohort has been asked yet
         try:
             while True:
                 ask = next(asks) if reply is None else asks.send(reply)
@@ -306,11 +307,11 @@ class RoundPolicy:
                     continue
                 ids = _asked(ask, owner, cohort, visited)
                 to_cohort = ask.clients is None
-                first = self._wanted if to_cohort and whole else None
-                others = self._others(before, stats) if to_cohort and whole else None
+                first = self._wanted if to_cohort and first_ask else None
+                others = self._others(before, stats) if to_cohort and first_ask else None
                 reply = self.cohorts.answer(ask, owner, ids, stats, first, others)
                 if to_cohort:
-                    whole, cohort = False, stats.answered
+                    first_ask, cohort = False, stats.answered
         except StopIteration as end:
             result: Result = end.value
             return result

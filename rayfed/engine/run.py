@@ -26,7 +26,7 @@ from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.settings import Participation, Stop
 from rayfed.engine.stopping import Pace
-from rayfed.measures import Need, Optimum
+from rayfed.measures import Optimum, Use
 from rayfed.measures.base import Measure
 from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
 from rayfed.messages import Ask
@@ -34,6 +34,7 @@ from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
 from rayfed.solvers.base import Solver
+from rayfed.solvers.own_train import METRIC, OwnTrain
 from rayfed.solvers.sampling import Subsample
 
 if TYPE_CHECKING:
@@ -132,9 +133,9 @@ class Measuring:
     subsample: Subsample | None = None
     left_out: bool = False
 
-    def needs(self, need: Need) -> bool:
-        """Whether a measure needs something."""
-        return any(need in measure.needs for measure in self.measures.values())
+    def uses(self, use: Use) -> bool:
+        """Whether a measure uses something that the engine provides."""
+        return any(use in measure.uses for measure in self.measures.values())
 
     @property
     def exact(self) -> bool:
@@ -226,9 +227,9 @@ class Run:
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Per-client columns of evaluations, among `KEPT`."""
+        """Per-client columns of evaluations, among `RECORDED`."""
         measuring = self.measuring
-        accuracies = measuring.needs("accuracy")
+        accuracies = measuring.uses("accuracy")
         return reported(self.training.algorithm, len(measuring.evaluated), accuracies)
 
     @property
@@ -238,7 +239,24 @@ class Run:
             self.federation.clients.availability,
             self.measuring.measures.items(),
         )
-        return {name: measure.columns_of(availability, self.layers) for name, measure in measures}
+        found = {name: measure.columns_of(availability, self.layers) for name, measure in measures}
+        return {**found, **self.own_columns}
+
+    @property
+    def own_columns(self) -> Mapping[str, tuple[Column, ...]]:
+        """The columns of own training code: metrics of evaluations, and of local steps."""
+        evaluated = self.training.problem.further.items()
+        solvers = [each for each in self.training.solvers if isinstance(each, OwnTrain)]
+        metrics = {f"{METRIC}{name}": b for each in solvers for name, b in each.metrics.items()}
+        about = "Metric of own code, a mean over the examples that accuracy is measured on."
+        local = "Metric of local steps of own code, a weighted mean over the replies that are used."
+        found = {
+            "problem.metrics": [Column(name, better=b, about=about) for name, b in evaluated],
+            "algorithm.local.metrics": [
+                Column(name, better=b, about=local) for name, b in metrics.items()
+            ],
+        }
+        return {place: tuple(columns) for place, columns in found.items() if columns}
 
     @property
     def layers(self) -> Sequence[Layer]:
@@ -267,7 +285,7 @@ class Run:
         measuring, classes = self.measuring, self.federation.views.evaluation.shards.classes
         return Evaluation(
             self.training.algorithm, measuring.scored, self.reported, classes > MANY,
-            measuring.validation, measuring.subsample,
+            measuring.validation, measuring.subsample, tuple(self.training.problem.further),
         )  # fmt: skip
 
     @property
@@ -386,6 +404,9 @@ class Run:
     def initial(self) -> Mapping[str, Array]:
         """The first row of each array of client state."""
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
+        for solver in self.training.solvers:
+            if isinstance(solver, OwnTrain):
+                own = {**own, **solver.initial(self.training.dtype)}
         rows = own if uplink is None else {**own, **uplink.initial}
         if self.faults and (ask := self.first_ask()) is not None:
             up = ask.up if uplink is None else {**ask.up, **uplink.extra}

@@ -21,6 +21,7 @@ from rayfed.engine.stopping import LastEvaluation
 from rayfed.engine.tasks import CountedTasks
 from rayfed.engine.timeline import Timeline
 from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
+from rayfed.solvers.own_train import METRIC
 
 Row = dict[str, Any]
 Measured = Mapping[str, Mapping[str, Array]]
@@ -138,6 +139,8 @@ class RoundStats:
         Coordinates of secure sums that have wrapped around.
     squares : (2,) array of float
         Squared norms of what memories have left out, added up, and of how many replies.
+    metrics : mapping of str to (2,) array of float
+        Weighted sums of the metrics of local steps, and of the weights.
     """
 
     round: int
@@ -157,6 +160,14 @@ class RoundStats:
     begun: bool = False
     wrapped: int = 0
     squares: Floats = field(default_factory=lambda: np.zeros(2))
+    metrics: dict[str, Floats] = field(default_factory=dict)
+
+    def add_metrics(self, each: Mapping[str, Array], weights: Floats) -> None:
+        """Add the metrics (K,) of local steps in a reply."""
+        for name, values in each.items():
+            if name.startswith(METRIC):
+                terms = np.array([values @ weights, weights.sum()])
+                self.metrics[name] = self.metrics.get(name, 0.0) + terms
 
     def lateness(self, in_flight: int) -> dict[str, float]:
         """Return the columns of a row about late replies, with so many tasks under way."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import ray
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
-from rayfed.clients.prints import Kept
+from rayfed.clients.prints import Captured
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.store import ScratchError, StateRows
 from rayfed.core.arrays import Array
@@ -143,7 +143,7 @@ class RayHost:
     ) -> Answer:  # fmt: skip
         """Answer a message, while nothing else is done here; `stored` is as for `Actor.message`."""
         begun = time.perf_counter()
-        answer: Answer = or_refusal(lambda: self.host.exchange(key, request, send, Kept()))
+        answer: Answer = or_refusal(lambda: self.host.exchange(key, request, send, Captured()))
         if method == "timed" and isinstance(answer, Partial):
             answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from rayfed.core.plugins import lazy
-from rayfed.measures.base import Answer, MeasureView, Method, Need, Optimum
+from rayfed.measures.base import Answer, MeasureView, Method, Optimum, Use
 
 __all__ = [
     "Answer",
     "MeasureView",
     "Method",
-    "Need",
     "Optimum",
+    "Use",
 ]
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares the list

@@ -9,7 +9,17 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 from rayfed.clients import setup
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
-from rayfed.core.needs import Terms
+from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import (
+    FIXED_ROWS,
+    NOTHING,
+    OPTIMUM,
+    ROUNDS,
+    SERVER,
+    Terms,
+    refuse_renamed,
+    where,
+)
 from rayfed.datasets.shards import Shards
 from rayfed.messages import Reply, State
 from rayfed.population import Population
@@ -18,15 +28,12 @@ from rayfed.problems.layers import Layer
 from rayfed.problems.objective import Objective
 from rayfed.solvers.base import Solver
 
-Need: TypeAlias = Literal[
-    "accuracy", "cohort", "fixed rows", "optimum", "optimum if known", "optima if known"
-]
-"""What a measure cannot do without.
+Use: TypeAlias = Literal["accuracy", "cohort", "optimum", "optima"]
+"""What the engine provides for a measure.
 
 "accuracy": `MeasureView.accuracy`. "cohort": it is called for the cohort of a round, before it
-trains. "fixed rows": it is refused where rows change over rounds. "optimum": `MeasureView.optimum`;
-it is refused where that is not known, or changes with the rows. "optimum if known" is not; nor is
-"optima if known", for the optimum with the least loss of every client.
+trains. "optimum": `MeasureView.optimum` where it is known, "optima": with the least loss of every
+client.
 """
 
 
@@ -203,15 +210,34 @@ class Measure:
     ----------
     columns : tuple of Column
         Columns of rows that `measure` fills, float64. If there are none, it is not called.
-    needs : set of Need
-        What it cannot do without.
-    kept : set of str
+    needs : set of Term
+        What others must leave to it, from `rayfed.core.needs`: `FIXED_ROWS` if it compares rounds,
+        `OPTIMUM` if the optimum has to be known, `GRADIENTS`.
+    uses : set of Use
+        What the engine provides for it.
+    saved : set of str
         Arrays of its state that ``model.npz`` has at the end, as ``measure.<name>.<array>``.
     """
 
     columns: ClassVar[tuple[Column, ...]] = ()
-    needs: ClassVar[Set[Need]] = frozenset()
-    kept: ClassVar[Set[str]] = frozenset()
+    needs: ClassVar[Terms] = NOTHING
+    uses: ClassVar[Set[Use]] = frozenset()
+    saved: ClassVar[Set[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        refuse_renamed(cls, {"kept": "saved"})
+        if words := [word for word in cls.needs if isinstance(word, str)]:
+            text = f"declares needs = {words}, words that are replaced; write terms such as"
+            remedy = "FIXED_ROWS or OPTIMUM (from rayfed.core.needs), and the rest under `uses`"
+            raise ScenarioError(cls.__qualname__, f"{text} {remedy}")
+        cls.needs |= where(
+            {
+                ROUNDS: "cohort" in cls.uses,
+                SERVER: "cohort" in cls.uses,
+                FIXED_ROWS: OPTIMUM in cls.needs,
+            }
+        )
+        cls.uses = cls.uses | ({"optimum"} if OPTIMUM in cls.needs else set())
 
     def columns_of(
         self, availability: Availability, layers: Sequence[Layer] = ()

@@ -18,7 +18,7 @@ from rayfed.core.columns import Column, names
 from rayfed.core.needs import MODEL, OWN_MODELS
 from rayfed.messages import State, Upload
 from rayfed.numerics.evenness import evenness
-from rayfed.problems.base import Batch
+from rayfed.problems.base import Batch, Scores
 from rayfed.problems.objective import Objective
 from rayfed.solvers.sampling import Subsample
 
@@ -116,10 +116,10 @@ HIGHEST = 5
 """Of many classes, how many with the highest scores count as a prediction of `Evaluation.top`."""
 MANY = 20
 """More classes than these are many."""
-KEPT = names(MODELS)
+RECORDED = names(MODELS)
 """The names of what is kept of a client's own model."""
 MOST_ROWS = 40_000
-"""Clients times rounds of one run; a float64 for each of `KEPT` makes 1.6 MB of them."""
+"""Clients times rounds of one run; a float64 for each of `RECORDED` makes 1.6 MB of them."""
 MOST_CLIENTS = 10_000
 """Of more evaluated clients nothing is kept."""
 
@@ -138,13 +138,15 @@ class Evaluation:
         Which rows accuracy is measured on: those the clients hold out, the server's own, or,
         where nothing is held out, the training rows.
     reported : tuple of str
-        Values that `measure` reports of every client in addition to the sums, among `KEPT`.
+        Values that `measure` reports of every client in addition to the sums, among `RECORDED`.
     top : bool
         Whether rows count whose class is among the `HIGHEST` with the highest scores.
     validation : bool
         Whether rows are held out to choose settings by.
     subsample : Subsample, optional
         Which rows `measure` looks at; all if None.
+    metrics : tuple of str
+        Further metrics of the problem.
     """
 
     algorithm: Any
@@ -153,6 +155,7 @@ class Evaluation:
     top: bool = False
     validation: bool = False
     subsample: Subsample | None = None
+    metrics: tuple[str, ...] = ()
 
     # -- at the clients --------------------------------------------------------------------
 
@@ -160,7 +163,9 @@ class Evaluation:
     def up(self) -> dict[str, int]:
         """Uploads of each client for `measure`."""
         validation = {"validation": VALIDATED} if self.validation else {}
-        return {"metrics": TERMS, **self._top, **validation, **dict.fromkeys(self.reported, 1)}
+        own = {"own": len(self.metrics)} if self.metrics else {}
+        reported = dict.fromkeys(self.reported, 1)
+        return {"metrics": TERMS, **self._top, **own, **validation, **reported}
 
     @property
     def up_on_server(self) -> dict[str, int]:
@@ -191,6 +196,10 @@ class Evaluation:
         values = {"metrics": np.stack(terms, axis=1)}
         if self.top:
             values["top"] = _in_top(clients, shared.models, batch)[:, None]
+        if self.metrics:
+            none = np.zeros(len(clients.ids))
+            further = [shared.further.get(name, none) for name in self.metrics]
+            values["own"] = np.stack(further, axis=1)
         if self.validation:
             values["validation"] = self._validated(clients, model, own)
         return Upload(values | self._by_client(clients, x, data, shared, personal))
@@ -229,7 +238,10 @@ class Evaluation:
         """
         _, own = self._models(clients, x, inputs)
         scored = _Scored.of(clients, own, *self._looked_at(clients))
-        return Upload({"loss": scored.losses, "accuracy": scored.accuracy})
+        means = {name: _share(rows, scored.rows) for name, rows in scored.further.items()}
+        unknown = np.full(len(clients.ids), np.nan)
+        values = {name: means.get(name, unknown) for name in self.metrics}
+        return Upload({"loss": scored.losses, "accuracy": scored.accuracy, **values})
 
     def losses(self, clients: Clients, x: Array) -> Upload:
         """Return F_i (K,) at the model x (p,) itself, not at the clients' own models."""
@@ -281,6 +293,9 @@ class Evaluation:
         row = {"loss": loss / objective.normaliser(weight, int(own)), **self.scores(scored, sums)}
         if self.scored == "training":
             row["test_loss"] = np.nan
+        if self.metrics:
+            own = sums["own"].tolist()
+            row |= {n: ratio(s, scored[-1]) for n, s in zip(self.metrics, own, strict=True)}
         if OWN_MODELS in self.algorithm.gives:
             spread, worst, _ = evenness(each["personal_accuracy"])
             personal = (own_loss / own, ratio(accuracy, clients), spread, worst)
@@ -315,7 +330,7 @@ class _Scored:
     """Models of clients (K, p), or one for all (1, p), and their quality.
 
     ``losses`` are F_i (K,); of the rows that are scored, ``loss`` is the sum, ``right`` counts the
-    right predictions and ``rows`` all, (K,) each.
+    right predictions, ``rows`` all, and ``further`` are sums of metrics, (K,) each.
     """
 
     models: Array
@@ -323,10 +338,11 @@ class _Scored:
     loss: Array
     right: Array
     rows: Array
+    further: Mapping[str, Array]
 
     @classmethod
     def of(cls, clients: Clients, models: Array, data: Batch, batch: Batch | None) -> _Scored:
-        return cls(models, _losses(clients, models, data), *_scores(clients, models, batch))
+        return cls(models, _losses(clients, models, data), *_scored(clients, models, batch))
 
     @property
     def accuracy(self) -> Array:
@@ -345,19 +361,18 @@ def _share(right: Array, rows: Array) -> Array:
     return np.divide(right, rows, out=np.full_like(rows, np.nan), where=rows > 0)
 
 
-def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:
-    """Return summed loss, right predictions and row count of each client (K,)."""
+def _scored(clients: Clients, x: Array, batch: Batch | None) -> Scores:
+    """Return the scores of rows, 0 where there are none."""
     if batch is None:
         none = np.zeros(len(clients.ids))
-        return none, none, none
-    problem = clients.problem
-    w = to_numpy(batch.w)
-    rows = np.asarray(np.sum(w, axis=1, dtype=np.float64))
-    loss = np.broadcast_to(to_numpy(problem.value(x, batch)), rows.shape).astype(np.float64)
-    if problem.task == "regression":
-        return loss, np.full_like(rows, np.nan), rows
-    hits = to_numpy(problem.predict(x, batch.X) == batch.y) & (w > 0)
-    return loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows
+        return Scores(none, none, none)
+    return clients.problem.scored(x, batch)
+
+
+def _scores(clients: Clients, x: Array, batch: Batch | None) -> tuple[Array, Array, Array]:
+    """Return summed loss, right predictions and row count of each client (K,)."""
+    loss, right, rows, _ = _scored(clients, x, batch)
+    return loss, right, rows
 
 
 def _in_top(clients: Clients, x: Array, batch: Batch | None) -> Array:
@@ -404,7 +419,7 @@ def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, .
 
 
 def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...]:
-    """Return which of `KEPT` an evaluation reports of every client.
+    """Return which of `RECORDED` an evaluation reports of every client.
 
     Parameters
     ----------
@@ -415,7 +430,7 @@ def reported(algorithm: Any, evaluated: int, accuracies: bool) -> tuple[str, ...
         Whether a measure needs their accuracies under the model.
     """
     if OWN_MODELS in algorithm.gives and evaluated <= MOST_CLIENTS:
-        return KEPT if MODEL in algorithm.gives else KEPT[1:]
+        return RECORDED if MODEL in algorithm.gives else RECORDED[1:]
     wanted = {"personal_accuracy": OWN_MODELS in algorithm.gives, "accuracy": accuracies}
     return tuple(name for name, given in wanted.items() if given)
 

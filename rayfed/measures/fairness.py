@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rayfed.core.columns import Column, names
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.measures.base import Measure, MeasureView, Use
 from rayfed.messages import State
 from rayfed.numerics.evenness import evenness
 
@@ -19,7 +19,7 @@ class Fairness(Measure):
     """Spread, worst decile and Jain's index of the clients' accuracies."""
 
     name: ClassVar[str] = "fairness"
-    needs: ClassVar[Set[Need]] = frozenset({"accuracy"})
+    uses: ClassVar[Set[Use]] = frozenset({"accuracy"})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "accuracy_spread", "spread of the clients' accuracies", better="lower",
@@ -46,7 +46,7 @@ class Honest(Measure):
     """Mean accuracy over the honest clients, and over their worst-served tenth."""
 
     name: ClassVar[str] = "honest"
-    needs: ClassVar[Set[Need]] = frozenset({"accuracy"})
+    uses: ClassVar[Set[Use]] = frozenset({"accuracy"})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "honest_accuracy", "accuracy of the honest clients", better="higher",

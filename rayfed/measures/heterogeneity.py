@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.core.needs import FIXED_ROWS, GRADIENTS, Terms
+from rayfed.measures.base import Measure, MeasureView, Use
 from rayfed.measures.local import LocalWork, next_tasks, squares
 from rayfed.messages import Reply, State
 from rayfed.population.availability.base import Availability
@@ -41,7 +42,8 @@ class Heterogeneity(Measure):
     """
 
     name: ClassVar[str] = "heterogeneity"
-    needs: ClassVar[Set[Need]] = frozenset({"optima if known", "fixed rows"})
+    needs: ClassVar[Terms] = frozenset({GRADIENTS, FIXED_ROWS})
+    uses: ClassVar[Set[Use]] = frozenset({"optima"})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "gradient_dissimilarity",

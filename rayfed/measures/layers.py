@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
+from rayfed.core.needs import FIXED_ROWS, Terms
 from rayfed.core.rng import Key
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.measures.base import Measure, MeasureView
 from rayfed.measures.local import LocalWork, next_tasks
 from rayfed.messages import State
 from rayfed.population.availability.base import Availability
@@ -41,7 +42,7 @@ class Layers(Measure):
     """
 
     name: ClassVar[str] = "layers"
-    needs: ClassVar[Set[Need]] = frozenset({"fixed rows"})
+    needs: ClassVar[Terms] = frozenset({FIXED_ROWS})
     columns: ClassVar[tuple[Column, ...]] = (column("*"),)
 
     def columns_of(

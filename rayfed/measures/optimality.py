@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,8 @@ import numpy as np
 from rayfed.clients import Clients
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.core.needs import GRADIENTS, OPTIMUM, Terms
+from rayfed.measures.base import Measure, MeasureView
 from rayfed.messages import State, Upload
 
 
@@ -20,7 +21,7 @@ class Distance(Measure):
     """Distance of the model from the optimum."""
 
     name: ClassVar[str] = "distance"
-    needs: ClassVar[Set[Need]] = frozenset({"optimum", "fixed rows"})
+    needs: ClassVar[Terms] = frozenset({OPTIMUM})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "distance", "distance from the optimum", better="lower",
@@ -40,6 +41,7 @@ class Gradient(Measure):
     """Norm of the gradient of F at the model of the row."""
 
     name: ClassVar[str] = "gradient"
+    needs: ClassVar[Terms] = frozenset({GRADIENTS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "objective_gradient_norm", "norm of the gradient of F", better="lower",

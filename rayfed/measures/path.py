@@ -11,7 +11,8 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.core.needs import FIXED_ROWS, Terms
+from rayfed.measures.base import Measure, MeasureView
 from rayfed.measures.local import LocalWork, next_tasks
 from rayfed.messages import State
 
@@ -37,12 +38,12 @@ class Path(Measure):
     """
 
     name: ClassVar[str] = "path"
-    needs: ClassVar[Set[Need]] = frozenset({"fixed rows"})
+    needs: ClassVar[Terms] = frozenset({FIXED_ROWS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("model_0", "first number of the model", about="The first number of the model."),
         Column("model_1", "second number of the model", about="The second number of the model."),
     )
-    kept: ClassVar[Set[str]] = frozenset({"rounds", "starts", "ends", "clients", "box", "map"})
+    saved: ClassVar[Set[str]] = frozenset({"rounds", "starts", "ends", "clients", "box", "map"})
 
     clients: Annotated[int, Ge(1)] = 8
 

@@ -12,7 +12,8 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.columns import Column
-from rayfed.measures.base import Measure, MeasureView, Need
+from rayfed.core.needs import FIXED_ROWS, Terms
+from rayfed.measures.base import Measure, MeasureView, Use
 from rayfed.messages import State
 
 
@@ -39,7 +40,8 @@ class Skew(Measure):
     """
 
     name: ClassVar[str] = "skew"
-    needs: ClassVar[Set[Need]] = frozenset({"cohort", "optima if known", "fixed rows"})
+    needs: ClassVar[Terms] = frozenset({FIXED_ROWS})
+    uses: ClassVar[Set[Use]] = frozenset({"cohort", "optima"})
     columns: ClassVar[tuple[Column, ...]] = (
         Column(
             "skew", "selection skew",

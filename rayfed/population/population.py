@@ -250,15 +250,15 @@ class Population:
         Those of a client whose draw never changes are its own; `rows` is as for
         `seconds_per_step`.
         """
-        return self._kept_or(ids, rows, lambda delay, k: np.full(k, delay.mean()))
+        return self._trace_or(ids, rows, lambda delay, k: np.full(k, delay.mean()))
 
     def quick_seconds_per_step(
         self, ids: npt.ArrayLike, share: float, rows: Floats | None = None
     ) -> Floats:
         """Return the seconds (K,) of one local step that a share of the draws stays below."""
-        return self._kept_or(ids, rows, lambda delay, k: delay.quantile(np.full(k, share)))
+        return self._trace_or(ids, rows, lambda delay, k: delay.quantile(np.full(k, share)))
 
-    def _kept_or(
+    def _trace_or(
         self, ids: npt.ArrayLike, rows: Floats | None, other: Callable[[Delay, int], Floats]
     ) -> Floats:
         """Return seconds of steps (K,) that draws keep, those of `other` for k clients if none."""

@@ -25,7 +25,7 @@ MBPS = {"mbps": 1.0, "kbps": 1e3}
 
 
 _MOST_IDS = 2**32
-_WHO = ("client", "device")
+_KEYS = ("client", "device")
 """Columns whose cells are names."""
 
 
@@ -52,7 +52,7 @@ class TraceFile:
         if not path.endswith(SUFFIXES):
             raise self.error("should end in .csv, .csv.gz or .parquet")
         try:
-            frame = read_frame(self.path, _WHO)
+            frame = read_frame(self.path, _KEYS)
         except ScenarioError as error:
             refusal = self.error(error.problem)
             exists = os.path.lexists(path)

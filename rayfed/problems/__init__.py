@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.problems.logistic_regression import LogisticRegression as LogisticRegression
     from rayfed.problems.mlp import MLP as MLP
     from rayfed.problems.network.network import Network as Network
+    from rayfed.problems.own_code.problem import OwnCode as OwnCode
     from rayfed.problems.quadratic import Quadratic as Quadratic
     from rayfed.problems.softmax import SoftmaxRegression as SoftmaxRegression
 else:

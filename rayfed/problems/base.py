@@ -12,14 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
+from rayfed.core.columns import Better
 from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.core.needs import BY_PROBLEMS, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.problems.layers import Layer
@@ -32,7 +35,9 @@ RowsLoss: TypeAlias = Callable[[Array, slice], tuple[Array, Array]]
 
 The second argument holds the places of their clients among the batch's K: some, or all.
 """
-Start: TypeAlias = Literal["zeros", "ones", "normal", "standard-normal", "uniform", "torch"]
+Start: TypeAlias = Literal[
+    "zeros", "ones", "normal", "standard-normal", "uniform", "torch", "own"
+]  # fmt: skip
 STARTS: tuple[Start, ...] = get_args(Start)
 """Initial models that need no file."""
 
@@ -74,8 +79,8 @@ class StepKey:
         What is drawn for a client depends on no other client, and for a row on no row after it.
         """
         words = self.words(f"dropout/{self.stream}/{self.step}/{layer}", rows * width)
-        kept = words < np.uint64(round(share * 2.0**32))
-        return np.asarray(kept.reshape(len(self.ids), rows, width))
+        drawn = words < np.uint64(round(share * 2.0**32))
+        return np.asarray(drawn.reshape(len(self.ids), rows, width))
 
     def seeds(self) -> Ints:
         """Draw a seed (K,) for a generator of each client's own, below 2**63."""
@@ -129,6 +134,31 @@ class Batch:
         return head
 
 
+class Scores(NamedTuple):
+    """Sums over scored rows of each of K clients.
+
+    Parameters
+    ----------
+    loss, right, rows : (K,) array of float64
+        Summed losses, number of right predictions (NaN for regression), and number of rows.
+    metrics : mapping of str to (K,) array of float64
+        Sums of further metrics of the problem.
+    """
+
+    loss: Floats
+    right: Floats
+    rows: Floats
+    metrics: Mapping[str, Floats] = MappingProxyType({})
+
+
+OLD_FLAGS: Mapping[str, str] = {
+    "has_hessian": "gives = Problem.gives - {HESSIANS, PRODUCTS}",
+    "has_products": "gives = Problem.gives - {HESSIANS}",
+    "has_representation": "gives = Problem.gives | {REPRESENTATIONS}",
+}
+"""Flags of earlier releases, and the declaration in place of each where it is not its default."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Base of all problems: normalisation, l2 term, and the interface of the kernels.
@@ -138,8 +168,9 @@ class Problem:
     rows of client i and n that of all clients.
 
     A subclass implements `data_value_and_gradient`, `size` and `predict`, and `data_hessian` to
-    support second-order methods. One whose models end in a linear layer may implement
-    `representation` and `data_value_and_gradient_with`. The l2 term is added here and nowhere else.
+    support second-order methods; without it, `gives` leaves `HESSIANS` and `PRODUCTS` out. One
+    whose models end in a linear layer may implement `representation` and
+    `data_value_and_gradient_with`, and give `REPRESENTATIONS`. The l2 term is added here alone.
 
     Parameters
     ----------
@@ -155,19 +186,18 @@ class Problem:
         w_i: n_i / n, 1 / N, or 1.
     regularise_intercept : bool
         Whether the l2 term covers the intercepts.
-    init : "zeros", "ones", "normal", "standard-normal", "uniform", "torch" or path, optional
-        First model: zeros, ones, normal or uniform noise that the problem scales, normal noise of
-        deviation 1, a network's own initialisation, or the path of a model. If None, the model that
-        comes with the data, or else the problem's default.
+    init : str, optional
+        First model: "zeros", "ones", "normal" or "uniform" noise that the problem scales,
+        "standard-normal" noise of deviation 1, the initialisation of a network ("torch") or of own
+        code ("own"), or the path of a model. If None, the model that comes with the data, or else
+        the problem's default.
     """
 
     name: ClassVar[str]
     task: ClassVar[Literal["regression", "binary", "multiclass", "own"]]
+    gives: ClassVar[Terms] = BY_PROBLEMS - {REPRESENTATIONS}
+    """Terms that others may need, from `rayfed.core.needs`; by default all but representations."""
     convex: ClassVar[bool] = True
-    has_hessian: ClassVar[bool] = True
-    has_representation: ClassVar[bool] = False
-    has_products: ClassVar[bool] = False
-    """Whether it has products of Hessians with vectors, though no Hessians."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages whose arrays it computes with; none for NumPy's own."""
     default_init: ClassVar[Start] = "zeros"
@@ -189,6 +219,9 @@ class Problem:
     regularise_intercept: bool = True
     init: Start | FilePath | None = None
 
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, OLD_FLAGS)
+
     @property
     def exact(self) -> str:
         """Level of numerical reproducibility, for ``run.json``."""
@@ -198,11 +231,6 @@ class Problem:
     def has_optimum(self) -> bool:
         """Whether the minimiser of F can be found: F is convex."""
         return self.convex
-
-    @property
-    def has_hvp(self) -> bool:
-        """Whether it has products of Hessians with vectors; see `hvp`."""
-        return self.has_hessian or self.has_products
 
     @property
     def random_steps(self) -> bool:
@@ -232,6 +260,11 @@ class Problem:
             If the problem does not fit the rows.
         """
         return self
+
+    @property
+    def further(self) -> Mapping[str, Better | None]:
+        """Names of metrics in addition to loss and accuracy, and their better directions."""
+        return {}
 
     def pooled(self, l2: float, weight: float) -> Problem:
         """Return the problem of one client that has all rows.
@@ -404,6 +437,16 @@ class Problem:
         if largest is None or batch.ridge is None:
             return largest
         return np.asarray(largest + batch.ridge.max(axis=1))
+
+    def scored(self, x: Array, batch: Batch) -> Scores:
+        """Return the scores of the rows of a batch at x, (K, p) or (1, p), without l2."""
+        w = to_numpy(batch.w)
+        rows = np.asarray(np.sum(w, axis=1, dtype=np.float64))
+        loss = np.broadcast_to(to_numpy(self.value(x, batch)), rows.shape).astype(np.float64)
+        if self.task == "regression":
+            return Scores(loss, np.full_like(rows, np.nan), rows)
+        hits = to_numpy(self.predict(x, batch.X) == batch.y) & (w > 0)
+        return Scores(loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows)
 
     def predict(self, x: Array, X: Array) -> Array:
         """Return predicted classes (int64), or values for regression, (K, B) for rows (K, B, d)."""

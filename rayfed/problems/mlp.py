@@ -13,6 +13,7 @@ from annotated_types import Ge, Lt, MinLen
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import HESSIANS, PRODUCTS, REPRESENTATIONS, Terms
 from rayfed.problems.base import Batch, Problem, RowsLoss, Start, StepKey
 from rayfed.problems.crossentropy import cross_entropy, sample_losses
 from rayfed.problems.layers import Layer
@@ -62,8 +63,7 @@ class MLP(Problem):
     name: ClassVar[str] = "mlp"
     task: ClassVar[Literal["regression", "binary", "multiclass"]] = "multiclass"
     convex: ClassVar[bool] = False
-    has_hessian: ClassVar[bool] = False
-    has_representation: ClassVar[bool] = True
+    gives: ClassVar[Terms] = Problem.gives - {HESSIANS, PRODUCTS} | {REPRESENTATIONS}
     default_init: ClassVar[Start] = "normal"
 
     hidden: Annotated[tuple[Annotated[int, Ge(1)], ...], MinLen(1)] = (128,)

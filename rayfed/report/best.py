@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import yaml
@@ -18,7 +18,7 @@ import yaml
 from rayfed.core.columns import Column
 from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
-from rayfed.core.errors import ScenarioError, many, unknown
+from rayfed.core.errors import ScenarioError, listed, many, unknown
 from rayfed.core.older import renewed
 from rayfed.report.read.curves import crossing, history
 from rayfed.report.read.results import Results, RunRecord
@@ -34,6 +34,8 @@ FEWEST = 12
 """The fewest trials of which importance is computed."""
 _FREE = ("name", "algorithms", "grid")  # keys in which scenarios of winners may differ
 _FEWEST = 3  # values of a key that has edges
+_SEEDS = 3  # of the best settings, at least
+Shorten: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -356,7 +358,7 @@ class Best:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def write(self, note: str = "") -> list[Path]:
+    def write(self, note: str = "", shorten: Shorten = dict) -> list[Path]:
         """Write ``best.csv``, and the best settings as a scenario: ``best.yaml``.
 
         Where winners differ in more than their algorithm's own settings, no scenario holds them
@@ -366,6 +368,8 @@ class Best:
         ----------
         note : str
             A comment at the top of the scenarios.
+        shorten : callable
+            Returns a scenario without the keys that are as by default.
 
         Returns
         -------
@@ -384,16 +388,24 @@ class Best:
             name = group[0].runs[0].folder.name.rpartition("-seed")[0]
             suffix = f"-{name}" if len(groups) > 1 else ""
             paths.append(folder / f"best{suffix}.yaml")
-            replace(paths[-1], (f"# {note}\n" if note else "") + self._scenario(group))
+            replace(paths[-1], (f"# {note}\n" if note else "") + self._scenario(group, shorten))
         return paths
 
-    def _scenario(self, group: Sequence[Candidate]) -> str:
-        """Return the settings of some candidates as one scenario."""
+    def _scenario(self, group: Sequence[Candidate], shorten: Shorten) -> str:
+        """Return the settings of some candidates as one scenario, with new seeds."""
         algorithms = [best.settings for best in group]
         scenario = {"name": f"{self.results.study}-best", **group[0].shared}
-        made = renewed(scenario | {"algorithms": algorithms})
-        text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
-        return f"# The best settings of {self.results.study}: {self.aim.text}.\n{text}"
+        seeds = sorted({run.seed for run in self.results.runs_found})
+        count = max(_SEEDS, len(seeds))
+        fresh = {"seeds": [*range(seeds[-1] + 1, seeds[-1] + 1 + count)]}
+        made = shorten(renewed(scenario | fresh | {"algorithms": algorithms}))
+        head = f"# The best settings of {self.results.study}: {self.aim.text}.\n"
+        head += (
+            f"# They were chosen with seeds {listed(map(str, seeds), 60)}; these seeds are new.\n"
+        )
+        return head + yaml.safe_dump(
+            made, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+        )
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from base64 import b64encode
 from functools import cache
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from rayfed.report.figures.palette import LineStyle
 
@@ -19,8 +22,8 @@ _FOLDER = resources.files("rayfed.report.page")
 def environment() -> Environment:
     """Return the environment of the templates.
 
-    A filter ``keep_units``, a function ``dashes`` and the ``terms`` of the field are added to what
-    Jinja2 has; an unknown name is an error.
+    Filters ``keep_units`` and ``packed``, a function ``dashes`` and the ``terms`` of the field are
+    added to what Jinja2 has; an unknown name is an error.
     """
     made = Environment(
         loader=PackageLoader("rayfed.report.page"),
@@ -29,7 +32,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["keep_units"] = keep_units
+    made.filters |= {"keep_units": keep_units, "packed": packed}
     made.globals["dashes"] = dashes
     made.globals["terms"] = json.loads(asset("terms.json"))
     made.policies["json.dumps_kwargs"] = {
@@ -55,6 +58,11 @@ def scripts() -> str:
         if file.name.endswith(".js")
     ]
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def packed(text: str) -> Markup:
+    """Return a text as gzip in base64, which ``assets/packed.js`` reads."""
+    return Markup(b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii"))
 
 
 def panel_template(name: str) -> Template:

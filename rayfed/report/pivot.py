@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from rayfed.report.ranking import Ranking
 from rayfed.report.read.curves import first_column, leaders
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, per_results
 from rayfed.report.tables import NEVER, TextColumn, comparison, text_width, with_spread
 
 MOST_ACROSS = 6
@@ -19,8 +20,11 @@ MOST_ACROSS = 6
 FEWEST = 5
 """The fewest cases over which ranks are compared."""
 SIGNIFICANCE = 0.05
+SO_FAR = " so far"
+"""Ending of values of algorithms with unfinished runs."""
 
 
+@per_results
 def standings(results: Results, column: str) -> dict[str, Ranking]:
     """Rank algorithms by their last values in each case in which any has a value.
 
@@ -28,11 +32,16 @@ def standings(results: Results, column: str) -> dict[str, Ranking]:
     """
     found = {}
     for case, part in results.cases.items():
-        ranked = Ranking.of_finals(part, column, leaders(part, column))
+        ranked = _finals(part, column)
         ends = {part.families.get(name, name): end for name, end in ranked.ends.items()}
         if any(end.values for end in ends.values()):
             found[case] = replace(ranked, ends=ends)
     return found
+
+
+@per_results
+def _finals(results: Results, column: str) -> Ranking:
+    return Ranking.of_finals(results, column, leaders(results, column))
 
 
 def pivot(results: Results, column: str) -> list[TextColumn]:
@@ -50,8 +59,8 @@ def pivot(results: Results, column: str) -> list[TextColumn]:
     made = [TextColumn(title, tuple(rows), places, (False,) * len(rows))]
     for head in heads:
         held = [cells[(row, head) if across else (head, row)] for row in rows]
-        texts, values, best = zip(*held, strict=True)
-        made.append(TextColumn(head, texts, values, best))
+        texts, values, best, spreads = zip(*held, strict=True)
+        made.append(TextColumn(head, texts, values, best, spreads=spreads))
     return made
 
 
@@ -68,12 +77,12 @@ def overview_table(results: Results, width: int | None = 80) -> pd.DataFrame:
     return full if fits else full.map(lambda text: text.partition(" ± ")[0])
 
 
-def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool]:
+def _cell(ranking: Ranking, name: str) -> tuple[str, float, bool, float]:
     if name not in ranking.ends:
-        return NEVER, np.nan, False
+        return NEVER, np.nan, False, np.nan
     end = ranking.ends[name]
-    text = with_spread(end.mean, end.sd) + (" so far" if end.runs else "")
-    return text, end.mean, ranking.best == name
+    text = with_spread(end.mean, end.sd) + (SO_FAR if end.runs else "")
+    return text, end.mean, ranking.best == name, end.sd
 
 
 @dataclass(frozen=True)
@@ -108,7 +117,7 @@ class Ranks:
         means = values.rank(axis=1, ascending=not higher).mean().sort_values(kind="stable")
         p = stats.friedmanchisquare(*(values[name] for name in values)).pvalue
         # Demšar's q is the studentized range, of infinitely many degrees of freedom, over sqrt(2).
-        q = stats.studentized_range.ppf(1 - SIGNIFICANCE, k, np.inf) / np.sqrt(2)
+        q = _studentized_range(k) / np.sqrt(2)
         critical = float(q * np.sqrt(k * (k + 1) / (6 * count)))
         named = {str(name): float(rank) for name, rank in means.items()}
         return cls(named, count, float(np.nan_to_num(p, nan=1.0)), critical)
@@ -122,6 +131,14 @@ class Ranks:
         return [tuple(names[k : ends[k]]) for k in starts if ends[k] - k > 1]
 
 
+@cache
+def _studentized_range(k: int) -> float:
+    from scipy import stats  # imported late: it takes half a second
+
+    return float(stats.studentized_range.ppf(1 - SIGNIFICANCE, k, np.inf))
+
+
+@per_results
 def ranks(results: Results, column: str) -> Ranks | None:
     """Return the ranks of the algorithms that every case has.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -171,7 +171,8 @@ def costs(results: Results, name: str, y: str, target: float | None) -> pd.DataF
         Indexed by seed, with the columns `COSTS`, `TO_KEEP` and `WITHIN`; NaN if not reached.
     """
     column, runs = results.column(y), results.usable(name)
-    found = [costs_of(history(run), column, target) for run in runs]
+    key = ("costs", y, column.better, target)
+    found = [run.cached(key, partial(costs_of, history(run), column, target)) for run in runs]
     columns, seeds = [*COSTS, *TO_KEEP, *WITHIN], [run.seed for run in runs]
     return pd.DataFrame(found, seeds, columns, dtype=float)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rayfed.report.read.results import Progress, Results
 
 _MOST_LINES = 8  # below the table of a result
+_NUMBER = re.compile(r"(?<![\w.'])\d[\d,.]*(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,25 @@ class RecordedResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for readers, such as rounds without used replies; each line once.
+        """Warnings for readers, such as rounds without used replies.
+
+        Of lines that differ in the label and in numbers alone the first stands for all, with the
+        number of the others.
 
         Examples
         --------
         >>> result.warnings  # doctest: +SKIP
         ("'cifar10' is a subset here, 1,000 of 50,000 training and 500 of 10,000 test rows",)
         """
-        found = (run.info.get("warnings") or [] for run in self._results.runs_found)
-        return tuple(dict.fromkeys(str(text) for texts in found for text in texts))
+        alike: dict[str, dict[str, None]] = {}
+        for run in self._results.runs_found:
+            for text in map(str, run.info.get("warnings") or ()):
+                kind = _NUMBER.sub("0", text.removeprefix(f"{run.label}: "))
+                alike.setdefault(kind, {})[text] = None
+        return tuple(
+            f"{first} (and {len(others)} more like it)" if others else first
+            for first, *others in alike.values()
+        )
 
     def summary(
         self,
@@ -208,7 +220,9 @@ class RecordedResult:
 
         return figure(self._results, kind, options)
 
-    def save_figures(self, folder: str | Path, what: Iterable[str] = ()) -> list[Path]:
+    def save_figures(
+        self, folder: str | Path, what: Iterable[str] = (), font: str | None = None
+    ) -> list[Path]:
         """Write figures for a paper as PDF and SVG, and tables as LaTeX.
 
         Parameters
@@ -217,14 +231,18 @@ class RecordedResult:
             Where to; it is made.
         what : iterable of str
             Figures with their options, such as ``"convergence:x=time_s,y=loss"``, and the tables
-            ``"table-costs"`` and ``"table-finals"``. If empty: all for which the results have
+            ``"table-costs"`` and ``"table-finals"``. Figures joined by ``" + "`` are panels (a),
+            (b), ... of one figure with one legend. If empty: all for which the results have
             something.
+        font : str, optional
+            The font of all figures as ``"family:points"``, such as ``"Times New Roman:9"``. If
+            None: a sans-serif of 8 pt.
 
         Returns
         -------
         list of Path
-            The files: of each figure ``<figure>-column``, 3.3 in wide, and ``<figure>-full``, 7 in,
-            with letters of 8 pt; of each table a ``tabular`` for the package booktabs.
+            The files: of each figure ``<figure>-column``, 3.3 in wide, and ``<figure>-full``, 7 in;
+            of each table a ``tabular`` for the package booktabs.
 
         Raises
         ------
@@ -237,9 +255,11 @@ class RecordedResult:
         --------
         >>> result.save_figures("paper", ["convergence:x=time_s", "table-costs"])  # doctest: +SKIP
         """
+        from rayfed.report.paper.sheets import DEFAULT, Font
         from rayfed.report.paper.write import write
 
-        return write(self._results, Path(folder), what)
+        drawn_in = DEFAULT if font is None else Font.parse(font)
+        return write(self._results, Path(folder), what, drawn_in)
 
     def export_runs(self, to: str, folder: str | Path | None = None, run: str | None = None) -> str:
         """Write the records of the runs for another tool.

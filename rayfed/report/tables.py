@@ -14,7 +14,7 @@ from rayfed.report.ranking import COSTS, TO_KEEP, WITHIN, Ranking, costs
 from rayfed.report.read import units
 from rayfed.report.read.curves import final, first_column, history, targets
 from rayfed.report.read.personal import without_global
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, per_results
 
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
@@ -49,11 +49,17 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     """
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
-    frame = pd.DataFrame([_row(results, name, y, goals[name]) for name in results.names])
+    rows = []
+    for name in results.names:
+        part = results.cases.get(results.case_of.get(name, ""), results)
+        within = results.within[name]
+        rows.append({**_row(part, within, y, goals[name]), "name": name})
+    frame = pd.DataFrame(rows)
     finals = [f"{column}_{part}" for column in _FINALS for part in ("mean", "sd")]
     return frame.drop(columns=[name for name in finals if frame[name].isna().all()])
 
 
+@per_results
 def _row(results: Results, name: str, y: str, target: float | None) -> dict[str, Any]:
     every, histories = results.of(name), [history(run) for run in results.usable(name)]
     states = [run.status for run in every]
@@ -109,6 +115,8 @@ class TextColumn:
         baseline does, nor the only competitor.
     clock : str
         The clock of a cost to the target, or `KEPT`; empty for other columns.
+    spreads : tuple of float
+        The deviations of `values`, NaN where there is none; empty for a column of names.
     """
 
     title: str
@@ -116,6 +124,7 @@ class TextColumn:
     values: tuple[float, ...]
     best: tuple[bool, ...]
     clock: str = ""
+    spreads: tuple[float, ...] = ()
 
 
 def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
@@ -131,9 +140,9 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     if frame["target"].notna().any():
         ranked = [Ranking.of_costs(results, case) for case in cases]
         for cost, title, text in _cost_titles(results, frame):
-            texts, values = _costs(frame, cost, text)
+            texts, values, spreads = _costs(frame, cost, text)
             best = _best(results, frame, texts, [found[cost] for found in ranked])
-            made.append(TextColumn(title, texts, values, best, COSTS.get(cost, KEPT)))
+            made.append(TextColumn(title, texts, values, best, COSTS.get(cost, KEPT), spreads))
     # A column that only baselines have is left out, unless they have no other model.
     own = frame["name"].isin(without_global(results))
     compared = frame[~frame["baseline"] | own] if (~frame["baseline"]).any() else frame
@@ -146,7 +155,8 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
             texts = _finals(frame, name)
             title = f"final {results.column(name).title}"
             values = tuple(frame[mean].astype(float))
-            made.append(TextColumn(title, texts, values, _best(results, frame, texts, finals)))
+            best, sds = _best(results, frame, texts, finals), tuple(_spreads(frame, f"{name}_sd"))
+            made.append(TextColumn(title, texts, values, best, spreads=sds))
     return made
 
 
@@ -194,30 +204,34 @@ _COUNTED = {"rounds_to_target": "reached", "rounds_to_keep": "kept"}
 
 def _costs(
     frame: pd.DataFrame, cost: str, text: _Text
-) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Return a cost of each row as text and number."""
+) -> tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]:
+    """Return a cost of each row as text and number, and its deviation."""
     # A baseline that exchanges nothing, or nothing that is recorded, has no cost to compare.
     values = frame[cost].where(~(frame["baseline"] & (frame[cost] == 0))).astype(float)
-    texts = []
-    for value, (_, row) in zip(values, frame.iterrows(), strict=True):
-        spread = row.get(f"{cost}_sd", np.nan)
+    # There is no room for the deviations of `TO_KEEP`.
+    texts, spreads = [], _spreads(frame, f"{cost}_sd" if cost in COSTS else "")
+    for value, spread, (_, row) in zip(values, spreads, frame.iterrows(), strict=True):
         if not np.isfinite(value):
             several = cost in _COUNTED and row["counted"] > 1
             counts = f" ({row[_COUNTED[cost]]} of {row['counted']} seeds)" if several else ""
             texts.append(f"{NEVER}{counts}")
-        elif cost in COSTS and np.isfinite(spread):  # there is no room for those of `TO_KEEP`
+        elif np.isfinite(spread):
             texts.append(f"{text(value)} ± {text(spread)}")
         else:
             texts.append(text(value))
-    return tuple(texts), tuple(values)
+    return tuple(texts), tuple(values), tuple(spreads)
 
 
 def _finals(frame: pd.DataFrame, name: str) -> tuple[str, ...]:
     """Return final values as text; an algorithm of which every run failed has none."""
     failed = frame["failed"] == frame["seeds"]
-    spreads = frame.get(f"{name}_sd", pd.Series(np.nan, frame.index))
-    every = zip(failed, frame[f"{name}_mean"], spreads, strict=True)
+    every = zip(failed, frame[f"{name}_mean"], _spreads(frame, f"{name}_sd"), strict=True)
     return tuple("failed" if lost else with_spread(mean, sd) for lost, mean, sd in every)
+
+
+def _spreads(frame: pd.DataFrame, column: str) -> pd.Series:
+    """Return a column of deviations, NaN throughout if there is none."""
+    return frame.get(column, pd.Series(np.nan, frame.index)).astype(float)
 
 
 def _best(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -193,7 +194,8 @@ def _interval(mean: float, deviation: float, n: int) -> tuple[float, float]:
     error = deviation / math.sqrt(n)
     if error == 0:
         return 0.0, 0.0 if mean else 1.0
-    half = float(stats.t.ppf(1 - LEVEL / 2, n - 1)) * error
+    quantile = _quantiles()[n - 2] if n <= MOST_SEEDS else stats.t.ppf(1 - LEVEL / 2, n - 1)
+    half = float(quantile) * error
     return half, float(2 * stats.t.sf(abs(mean) / error, n - 1))
 
 
@@ -213,11 +215,17 @@ def _rank_test(d: Floats) -> float:
 
 def _needed(mean: float, deviation: float) -> int | None:
     """Return the fewest seeds with which the interval of such differences would exclude zero."""
+    counts = np.arange(2, MOST_SEEDS + 1)
+    enough = _quantiles()[counts - 2] * deviation / np.sqrt(counts) < abs(mean)
+    return int(counts[enough.argmax()]) if enough.any() else None
+
+
+@cache
+def _quantiles() -> Floats:
+    """Return the t-quantiles of 95 % intervals for 2, 3, ..., `MOST_SEEDS` seeds."""
     from scipy import stats  # imported late: it takes a third of a second
 
-    counts = np.arange(2, MOST_SEEDS + 1)
-    enough = stats.t.ppf(1 - LEVEL / 2, counts - 1) * deviation / np.sqrt(counts) < abs(mean)
-    return int(counts[enough.argmax()]) if enough.any() else None
+    return np.asarray(stats.t.ppf(1 - LEVEL / 2, np.arange(1, MOST_SEEDS)))
 
 
 def _corrected(found: list[Comparison], count: int) -> list[Comparison]:

@@ -10,6 +10,9 @@ from pathlib import Path
 from rayfed.core.errors import RayfedError
 from rayfed.core.inside import check_tree, replacing
 
+LOGGING = "logging.json"
+"""File of a result folder: its experiment trackers, and the last row that each has of a run."""
+
 
 def replace(path: Path, text: str) -> None:
     """Write a file atomically: under a temporary name, then renamed.

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from rayfed.channel.uplink import total_name
-from rayfed.clients.prints import Kept
+from rayfed.clients.prints import Captured
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import StateRows
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.needs import COHORT
 from rayfed.core.threads import one_thread
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import ENDLESS, Ending, Run
@@ -124,7 +125,11 @@ def few_asked(run: Run, rounds: int, asked: Ints) -> str:
         Whom they asked, each client once a round.
     """
     participation, count = run.participation, run.federation.population.count
-    if run.training.algorithm.centralised or participation.select.own_cohort or not len(asked):
+    if (
+        run.training.algorithm.centralised
+        or COHORT in participation.select.removes
+        or not len(asked)
+    ):
         return ""
     cohort, distinct = participation.cohort, len(np.unique(asked))
     mean = len(asked) / rounds
@@ -214,7 +219,7 @@ def measure(run: Run, tables: Mapping[str, Any]) -> MeasuredRound:
         If a client function raises.
     """
     executor, profile = SerialExecutor(tables), Profile()
-    executor.prints = Kept()
+    executor.prints = Captured()
     executor.open(run.folder, run.setup())
     loop = Loop(run, executor)
     profile.watch(loop, "step", "other", opens=True)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 from zipfile import is_zipfile
 
@@ -28,7 +28,9 @@ from rayfed.core.files import read_json
 from rayfed.core.inside import opened
 from rayfed.core.machine import private_file
 from rayfed.core.own import Names, Untrusted, admit, is_users, resolving
+from rayfed.core.plugins import NAMED
 from rayfed.engine.run import Run
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.store import publish_text
 
@@ -106,8 +108,8 @@ def note_modules(folder: Path, scenario: Mapping[str, Any], runs: Sequence[str])
     """
     found = {name: str(_above(name)) for name in sorted(_modules_in(scenario)) if _is_users(name)}
     if found:
-        told = {"modules": found, "runs": list(runs), "seal": seal(_sealed(found))}
-        publish_text(folder / MODULES, json.dumps(told, indent=1) + "\n", durable=True)
+        note = {"modules": found, "runs": list(runs), "seal": seal(_sealed(found))}
+        publish_text(folder / MODULES, json.dumps(note, indent=1) + "\n", durable=True)
 
 
 def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
@@ -127,6 +129,11 @@ def of_study(folder: Path, trust: bool = False) -> AbstractContextManager[None]:
     homes = {name: home for name, home in noted.items() if _is_place(home)}
     every = tuple(dict.fromkeys(match[1] for match in _NAMED.finditer(_scenario_of(folder))))
     return resolving(Names(None, shown(folder), every, homes, made_here, trust))
+
+
+def names_modules(folder: Path) -> bool:
+    """Return whether the scenario of a result folder names any module of its user."""
+    return _NAMED.search(_scenario_of(folder)) is not None
 
 
 def untrusted(folder: Path) -> str:
@@ -166,8 +173,8 @@ def noted_runs(folder: Path, scenario: Any) -> list[str] | None:
     """
     if all(name.partition(".")[0] in ("rayfed", "__main__") for name in _modules_in(scenario)):
         return None
-    told = _note(folder).get("runs")
-    listed = {name for name in told if isinstance(name, str)} if isinstance(told, list) else set()
+    note = _note(folder).get("runs")
+    listed = {name for name in note if isinstance(name, str)} if isinstance(note, list) else set()
     begun = {path.parent.name for path in folder.glob("*/run.json")}
     return sorted(begun | {name for name in listed if name == Path(name).name and name.strip(".")})
 
@@ -242,6 +249,8 @@ def _plugins(run: Run) -> list[Any]:
         for field in fields(plugin)
     ]
     inner = [item for value in held if isinstance(value, Mapping) for item in value.values()]
+    if isinstance(training.problem, OwnCode):
+        inner += vars(training.problem.code).values()
     return [*plugins, *held, *inner]
 
 
@@ -250,9 +259,9 @@ def _home(plugin: Any) -> str:
     return str(_named(plugin).__module__)
 
 
-def _named(plugin: Any) -> type | FunctionType:
+def _named(plugin: Any) -> Any:
     """Return a class or a function, or the class of a value."""
-    return plugin if isinstance(plugin, (type, FunctionType)) else type(plugin)
+    return plugin if isinstance(plugin, NAMED) else type(plugin)
 
 
 def seal(text: str) -> str:
@@ -268,7 +277,7 @@ def is_sealed(text: str, given: object) -> bool:
 def _key() -> bytes:
     """Return the key of this user; where none can be kept, one that ends with this process."""
     folder = _folder()
-    return _of_process() if folder is None else _kept(folder / "key") or _of_process()
+    return _of_process() if folder is None else _stored(folder / "key") or _of_process()
 
 
 @cache
@@ -285,7 +294,7 @@ def _folder() -> Path | None:
     return None
 
 
-def _kept(path: Path) -> bytes | None:
+def _stored(path: Path) -> bytes | None:
     """Return the key in a file, made if it is not there; None if it cannot be relied on."""
     with suppress(OSError):
         private_file(path, secrets.token_bytes(_BYTES))

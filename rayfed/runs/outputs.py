@@ -62,12 +62,12 @@ def write_outputs(
         The last row of ``rounds`` as it was recorded, and evaluated.
     """
     server = {f"state.{name}": value for name, value in last.state.items()}
-    kept = {
+    saved = {
         f"measure.{name}.{array}": last.measured[name][array]
         for name, measure in run.measuring.measures.items()
-        for array in sorted(measure.kept & set(last.measured.get(name, ())))
+        for array in sorted(measure.saved & set(last.measured.get(name, ())))
     }
-    publish_npz(records.folder / "model.npz", {"x": last.model, **server, **kept})
+    publish_npz(records.folder / "model.npz", {"x": last.model, **server, **saved})
     records.finish(rows, last.personal, _unfinished(run, last))
     made = {"clients": clients_table(run, records, measures, last)}
     made["away"] = away_table(run, records, made["clients"])
@@ -164,7 +164,8 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
     called = [clients.names[client] for client in ids.tolist()] if clients.names else []
     named = columns.NAMED if clients.names else ()
     wrong = {"fault": fault_names(run.faults, ids)} if run.faults else {}
-    further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named)
+    own = run.own_columns.get("problem.metrics", ())
+    further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named, *own)
     declared = (*columns.CLIENTS, *further)
     return table(
         ({"name": called} if clients.names else {})
@@ -181,6 +182,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
             "accuracy": scores.get("accuracy", unknown),
             **power,
             **wrong,
+            **{name: scores.get(name, unknown) for name in names(own)},
         },
         schema(declared),
     )
@@ -242,13 +244,13 @@ def _by_client(population: Population, ids: Ints, start_s: float, end_s: float) 
         whose.append(going)
         when.append(now[going])
     end_s = float(now[going].min(initial=end_s))  # all changes until then are known
-    who, time_s = np.concatenate(whose), np.concatenate(when)
-    who, time_s = who[time_s < end_s], time_s[time_s < end_s]
-    still = np.flatnonzero(np.bincount(who, minlength=len(ids)) % 2)  # away at the end
-    who, time_s = np.append(who, still), np.append(time_s, np.full(len(still), end_s))
-    order = np.lexsort((time_s, ids[who]))
+    absent, time_s = np.concatenate(whose), np.concatenate(when)
+    absent, time_s = absent[time_s < end_s], time_s[time_s < end_s]
+    still = np.flatnonzero(np.bincount(absent, minlength=len(ids)) % 2)  # away at the end
+    absent, time_s = np.append(absent, still), np.append(time_s, np.full(len(still), end_s))
+    order = np.lexsort((time_s, ids[absent]))
     time_s = time_s[order]
-    return {"client": ids[who[order]][::2], "start_s": time_s[::2], "end_s": time_s[1::2]}
+    return {"client": ids[absent[order]][::2], "start_s": time_s[::2], "end_s": time_s[1::2]}
 
 
 def _by_step(population: Population, ids: Ints, times: Floats) -> dict[str, Array]:
@@ -376,10 +378,10 @@ def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
     """
     shown = _evenly(len(path.positions), _most_rounds(graphs))
     epochs = np.array([graphs.epoch(k + 1, float(path.times[k])) for k in shown], dtype=np.int64)
-    kept, graph_of = np.unique(epochs, return_inverse=True)
+    saved, graph_of = np.unique(epochs, return_inverse=True)
     clients = _clients(graphs.count, path)
     links, places, eigenvalues, laws = [], [], [], []
-    for epoch in kept:
+    for epoch in saved:
         graph = graphs.of(int(epoch))
         links.append(_links_among(graph, clients))
         if graph.positions is not None:
@@ -390,13 +392,13 @@ def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
     return {
         "round": shown + 1,
         "graph": graph_of.astype(np.int64),
-        "epoch": kept,
+        "epoch": saved,
         "clients": clients,
         "links": np.concatenate([np.empty((0, 2)), *links]).astype(np.int32),
         "starts": np.cumsum([0, *map(len, links)]),
         "places": np.array(places).reshape(len(places), len(clients), 2),
         "lambda_2": np.array(eigenvalues, dtype=np.float64),
-        "law": np.array(laws, dtype=np.float64).reshape(len(kept), -1),
+        "law": np.array(laws, dtype=np.float64).reshape(len(saved), -1),
     }
 
 
@@ -404,8 +406,8 @@ def _most_rounds(graphs: Graphs) -> int:
     """Return the number of rounds to show, so that the graphs of all stay small."""
     if graphs.fixed:
         return MOST_ROUNDS
-    whole = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
-    links = max(1.0, whole * min(1.0, MOST_CLIENTS / graphs.count) ** 2)  # between kept clients
+    ends = int(graphs.of(0).degrees(np.arange(graphs.count)).sum()) // 2
+    links = max(1.0, ends * min(1.0, MOST_CLIENTS / graphs.count) ** 2)  # between kept clients
     return max(2, min(MOST_ROUNDS, _MOST_NUMBERS // graphs.count, int(_MOST_LINKS / links)))
 
 

@@ -216,9 +216,9 @@ class _Found:
                 for c in fresh
             ]
             lines = [*(self.held.get("warnings") or ()), *change_warnings(noted[-len(fresh) :])]
-            kept = {"identity": own, "changes": noted, "warnings": lines}
-            kept |= {key: self.run.record[key] for key in ("scenario", "settings")}
-            status(self.path, {**self.held, **kept})
+            chosen = {"identity": own, "changes": noted, "warnings": lines}
+            chosen |= {key: self.run.record[key] for key in ("scenario", "settings")}
+            status(self.path, {**self.held, **chosen})
         carried = {"identity": own, **({"changes": noted} if noted else {})}
         return replace(self.run, record={**self.run.record, **carried})
 
@@ -383,15 +383,15 @@ def decisive(scenario: Mapping[str, Any], label: str) -> dict[str, Any]:
     >>> decisive(scenario, "fedavg")
     {'dtype': 'float32', 'algorithms.fedavg.name': 'fedavg', 'algorithms.fedavg.lr': 1}
     """
-    kept = {key: value for key, value in scenario.items() if key not in _NO_SETTINGS}
+    chosen = {key: value for key, value in scenario.items() if key not in _NO_SETTINGS}
     device = (scenario.get("executor") or {}).get("device", "cpu")
     if device != "cpu":
-        kept["executor"] = {"device": device}
+        chosen["executor"] = {"device": device}
     for algorithm in scenario.get("algorithms") or ():
         if (algorithm.get("label") or algorithm.get("name")) == label:
             own = {key: value for key, value in algorithm.items() if key not in ("grid", "label")}
-            kept[f"algorithms.{label}"] = own
-    return flat(kept, _NESTED)
+            chosen[f"algorithms.{label}"] = own
+    return flat(chosen, _NESTED)
 
 
 def ending(scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,8 +440,8 @@ class Identities:
         text, data = self.known[label, setting]
         data = data if rows is None else {**data, DATASET: dict(rows)}
         digests = {key: entry["digest"] for key, entry in data.items()}
-        whole = json.dumps([text, label, seed, digests, self.modules], sort_keys=True)
-        return {"digest": digest_of(whole.encode()), "data": data, "modules": self.modules}
+        serialised = json.dumps([text, label, seed, digests, self.modules], sort_keys=True)
+        return {"digest": digest_of(serialised.encode()), "data": data, "modules": self.modules}
 
     def _settings(self, scenario: Mapping[str, Any], label: str) -> tuple[str, dict[str, Any]]:
         """Return the settings of a run as a text, without the files that they name, and these."""
@@ -473,9 +473,9 @@ def _described(path: Path) -> dict[str, Any] | None:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.is_file())
             held = [(str(file.relative_to(path)), Entry.of(file.resolve())) for file in files]
-            whole = json.dumps([(name, entry.digest) for name, entry in held])
+            serialised = json.dumps([(name, entry.digest) for name, entry in held])
             size = sum(entry.bytes for _, entry in held)
-            return {"path": str(path), "bytes": size, "digest": digest_of(whole.encode())}
+            return {"path": str(path), "bytes": size, "digest": digest_of(serialised.encode())}
     except (OSError, ValueError):  # who reads it says what is wrong
         pass
     return None

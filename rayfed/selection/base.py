@@ -7,24 +7,31 @@ that all algorithms of a study see the same cohorts, or the same candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.columns import Column
+from rayfed.core.columns import Column, names
 from rayfed.core.errors import RunFailed
 from rayfed.core.needs import (
+    BLIND,
     CHANCES,
     COHORT,
+    COINS,
     EVERYONE,
+    GRAPHS,
+    KNOWN_SIZE,
     NO_SCALARS,
+    NOTHING,
     ONE_MORE,
     ROUNDS,
     VECTORS_ALIKE,
+    WALK,
     Terms,
+    refuse_flags,
     where,
 )
 from rayfed.messages import Ask, Reply, State, Wait
@@ -96,6 +103,11 @@ class SelectionView:
         return self.count if self.idle is None else len(self.idle)
 
 
+OLD_FLAGS: Mapping[str, str] = {
+    "own_cohort": "removes = frozenset({COHORT})",
+    "needs_graphs": "needs = frozenset({GRAPHS})",
+}
+"""Flags of earlier releases, and the declaration in place of each."""
 Choice: TypeAlias = Generator[Ask | Wait, Reply, tuple[Ints, State]]
 
 
@@ -105,6 +117,10 @@ class Selection:
 
     Attributes
     ----------
+    needs, removes : set of Term
+        What others must leave to it, such as `GRAPHS`, and what it does not leave to others, from
+        `rayfed.core.needs`. One that removes `COHORT` decides itself how many clients take part.
+        What follows from the other attributes is added to both.
     size_weighted : bool
         Large clients are drawn more often, so the mean over participants is uniform by default.
     repeats : bool
@@ -112,10 +128,6 @@ class Selection:
     listens : bool
         `learn` is given the mean loss of each participant's local steps. Every upload after local
         steps is one number longer.
-    own_cohort : bool
-        The selection decides how many clients take part, not ``participation.cohort``.
-    needs_graphs : bool
-        The scenario must have a topology.
     asks : bool
         It asks clients before it selects.
     may_be_empty : bool
@@ -125,29 +137,26 @@ class Selection:
     """
 
     name: ClassVar[str]
+    needs: ClassVar[Terms] = NOTHING
+    removes: ClassVar[Terms] = NOTHING
     size_weighted: ClassVar[bool] = False
     repeats: ClassVar[bool] = False
     listens: ClassVar[bool] = False
-    own_cohort: ClassVar[bool] = False
-    needs_graphs: ClassVar[bool] = False
     asks: ClassVar[bool] = False
     may_be_empty: ClassVar[bool] = False
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 
-    @property
-    def needs(self) -> Terms:
-        """What others must leave to it."""
-        return where({ROUNDS: self.asks or self.listens or self.needs_graphs})
-
-    @property
-    def removes(self) -> Terms:
-        """What it does not leave to others."""
-        looks, own = self.asks or self.listens, self.own_cohort
-        some = own or self.may_be_empty or self.repeats
-        return where(
+    def __init_subclass__(cls) -> None:
+        refuse_flags(cls, OLD_FLAGS)
+        looks, own = cls.asks or cls.listens, COHORT in cls.removes
+        cls.needs |= where({ROUNDS: looks or GRAPHS in cls.needs})
+        cls.removes |= where(
             {
-                EVERYONE: some, COHORT: own, ONE_MORE: looks or own, CHANCES: looks,
-                NO_SCALARS: self.listens, VECTORS_ALIKE: self.repeats,
+                EVERYONE: own or cls.may_be_empty or cls.repeats, ONE_MORE: looks or own,
+                CHANCES: looks, NO_SCALARS: cls.listens, VECTORS_ALIKE: cls.repeats,
+                WALK: POSITION not in names(cls.diagnostics), COINS: not cls.may_be_empty,
+                KNOWN_SIZE: cls.may_be_empty,
+                BLIND: looks or own or cls.size_weighted or cls.repeats,
             }
         )  # fmt: skip
 
@@ -177,7 +186,7 @@ class Selection:
         return
 
     def check_graphs(self, graphs: Graphs) -> None:
-        """Refuse a topology that does not fit; called only if `needs_graphs`.
+        """Refuse a topology that does not fit; called only if it needs `GRAPHS`.
 
         Raises
         ------

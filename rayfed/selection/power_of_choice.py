@@ -16,6 +16,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, to_numpy
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ROWS, Terms
 from rayfed.messages import Ask, Reply, State, Upload
 from rayfed.selection.base import Choice, Selection, SelectionView
 from rayfed.selection.draws import distinct, redrawn
@@ -145,6 +146,7 @@ class ComputationEfficient(PowerOfD):
     """
 
     name: ClassVar[str] = "cpow-d"
+    needs: ClassVar[Terms] = PowerOfD.needs | {ROWS}
 
     batch: Annotated[int, Ge(1)] = 32
 

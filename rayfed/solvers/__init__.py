@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.solvers.adaptive import Adagrad as Adagrad
     from rayfed.solvers.adaptive import Adam as Adam
     from rayfed.solvers.base import Solver as Solver
+    from rayfed.solvers.own_train import OwnTrain as OwnTrain
     from rayfed.solvers.schedules import ConstantRate as ConstantRate
     from rayfed.solvers.schedules import Cosine as Cosine
     from rayfed.solvers.schedules import Decay as Decay

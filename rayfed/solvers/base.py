@@ -11,6 +11,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints, namespace
 from rayfed.core.machine import caches
+from rayfed.core.needs import BY_SOLVERS, GRADIENTS, Terms
 from rayfed.core.rng import Draw
 from rayfed.problems.base import Batch, Oracle, Problem
 from rayfed.solvers.sampling import Minibatch
@@ -91,9 +92,18 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver:
-    """Base of all local solvers."""
+    """Base of all local solvers.
+
+    Attributes
+    ----------
+    needs, gives : set of Term
+        What others must leave to it, from `rayfed.core.needs`; and which of `BY_SOLVERS` it gives.
+        By default it needs gradients, and gives corrected steps and a proximal term.
+    """
 
     name: ClassVar[str]
+    needs: ClassVar[Terms] = frozenset({GRADIENTS})
+    gives: ClassVar[Terms] = BY_SOLVERS
 
     @property
     def varying(self) -> StepCount | None:

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Gt
 
-from rayfed.core.arrays import Array, Floats, Ints, copied, inner, namespace, to_numpy
-from rayfed.core.errors import ScenarioError
-from rayfed.core.rng import Draw
+from rayfed.core.arrays import Array, Ints, copied, inner, namespace, to_numpy
 from rayfed.solvers.base import (
     CACHE,
     AfterStep,
     Local,
     OnBatch,
-    Solver,
     StepOracle,
     defines_last,
 )
 from rayfed.solvers.sampling import How, Minibatch
 from rayfed.solvers.schedules import Schedule
-from rayfed.solvers.step_counts import STEP_SETTINGS, State, StepCount, in_passes, in_seconds
+from rayfed.solvers.stepped import Stepped
 
 _LINE = 64  # bytes
-_STEPS = 10  # by default
 STEPPING = ("run", "direction", "_gradient")  # methods that determine a step
 
 
@@ -37,18 +33,11 @@ def _norms(g: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent(Solver):
+class Descent(Stepped):
     """Base of local solvers that step along (changed) gradients.
 
     Parameters
     ----------
-    steps, epochs, time_s : optional
-        How long, one of the three: local steps; passes over the client's rows, each of
-        ceil(n_i / batch) steps; or virtual seconds of computing, at least one step. If all are
-        None: 10 steps. Steps and passes may change over rounds: ``{low: 2, high: 5}`` draws those
-        of every client anew in every round, ``{name: adacomm, start: 20}`` takes fewer and fewer.
-    batch : int or "full"
-        Rows in a minibatch, or all rows in every step.
     lr : float or mapping
         Local learning rate, or a schedule of it over rounds.
     mu : float
@@ -59,11 +48,6 @@ class Descent(Solver):
         Longest gradient of the minibatch objective, before anything is added.
     sampling : "replacement" or "shuffle"
         Minibatches drawn independently, or a fresh order of the rows in every pass.
-
-    Raises
-    ------
-    ScenarioError
-        If more than one of steps, epochs and time_s is given.
     """
 
     linear: ClassVar[bool] = False
@@ -71,26 +55,11 @@ class Descent(Solver):
 
     Such a solver takes its steps in any coordinates, and `run` may be given coefficients."""
 
-    steps: Annotated[int, Ge(1)] | StepCount | None = None
-    epochs: Annotated[float, Gt(0)] | StepCount | None = None
-    time_s: Annotated[float, Gt(0)] | None = None
-    batch: Annotated[int, Ge(1)] | Literal["full"] = 32
     lr: Annotated[float, Gt(0)] | Schedule = 0.1
     mu: Annotated[float, Ge(0)] = 0.0
     weight_decay: Annotated[float, Ge(0)] = 0.0
     clip_norm: Annotated[float, Gt(0)] | None = None
     sampling: How = "replacement"
-
-    def __post_init__(self) -> None:
-        given = [name for name in STEP_SETTINGS if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ScenarioError("local", f"found {' and '.join(given)}; give one of them")
-
-    @property
-    def varying(self) -> StepCount | None:
-        """Number of steps or passes if it changes over rounds; None if it is fixed."""
-        given = self.steps or self.epochs
-        return given if isinstance(given, StepCount) else None
 
     def rate(self, round: int) -> float:
         """Return the learning rate lr_t of a round, counted from 1."""
@@ -125,36 +94,6 @@ class Descent(Solver):
             Number of the local step, from 1.
         """
         raise NotImplementedError
-
-    def step_counts(
-        self,
-        sizes: Ints,
-        seconds_per_step: Floats | None = None,
-        *,
-        ids: Ints | None = None,
-        seed: int = 0,
-        draw: Draw = 1,
-        state: State | None = None,
-    ) -> Ints:
-        """Return the local steps of each client (K,); see `Solver.step_counts`.
-
-        Raises
-        ------
-        ScenarioError
-            If time_s is set and no speed is known, or a step takes no time.
-        """
-        if self.time_s is not None:
-            return in_seconds(self.time_s, seconds_per_step)
-        given = self.steps or self.epochs or _STEPS
-        length: Ints | Floats
-        if isinstance(given, StepCount):
-            who = np.arange(len(sizes)) if ids is None else ids
-            length = given.draw(who, seed=seed, draw=draw, state=state)
-        else:
-            length = np.full(len(sizes), given)
-        if self.epochs is not None:
-            return in_passes(length, sizes, None if self.batch == "full" else self.batch)
-        return length.astype(np.int64, copy=False)
 
     @property
     def minibatch(self) -> Minibatch | None:

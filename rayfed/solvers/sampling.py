@@ -143,12 +143,12 @@ class Sampling:
         passes = -(-steps // -(-sizes // batch))
         words = key.bits(self.ids, int((passes * sizes).max()), round=self.draw, ask=self.ask)
         for n in np.unique(sizes).tolist():
-            who = np.flatnonzero(sizes == n)
-            count = int(passes[who].max())
-            orders = _orders(words[who, : count * n].reshape(len(who), count, n))
+            equal = np.flatnonzero(sizes == n)
+            count = int(passes[equal].max())
+            orders = _orders(words[equal, : count * n].reshape(len(equal), count, n))
             rows, weights = _cut(orders, batch)
             stop = min(len(rows), len(index))
-            index[:stop, who], w[:stop, who] = rows[:stop], weights[:stop, None]
+            index[:stop, equal], w[:stop, equal] = rows[:stop], weights[:stop, None]
         return index, w
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from rayfed.core.needs import EVERYONE, LAYERS, OWN_STATISTICS, OWN_STEPS
+from rayfed.core.needs import COHORT, EVERYONE, GRAPHS, LAYERS, OWN_STATISTICS, OWN_STEPS
 from rayfed.core.plugins import name_of
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import Run
@@ -121,9 +121,9 @@ def mixed_under(cls: type[Any], **changes: Any) -> dict[str, Any]:
     """Return `MIXED` for a selection class, with a topology where it needs one."""
     scenario = mixed(**changes)
     scenario["participation"] |= {"select": {"name": name_of(cls)}}
-    if cls.own_cohort or issubclass(cls, All):
+    if COHORT in cls.removes or issubclass(cls, All):
         scenario["participation"] |= {"cohort": None}
-    if cls.needs_graphs:
+    if GRAPHS in cls.needs:
         scenario["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
         scenario["clients"] |= {"availability": "always"}  # a whole neighbourhood may be away
     return scenario

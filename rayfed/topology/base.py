@@ -28,7 +28,7 @@ MOST_CHECKED = 10_000
 """Largest number of clients whose graph is examined where it may stay disconnected."""
 _TRIES = 1000
 _LATE_S = 1e15  # beyond the end of every simulation
-_KEPT = 2  # graphs that are cached: the current one and the one before
+_CACHED = 2  # graphs that are cached: the current one and the one before
 
 
 class Series:
@@ -128,9 +128,14 @@ class Graphs:
         return self._series.epoch(round, time_s)
 
     @property
+    def frames(self) -> int | None:
+        """Number of graphs; None if unlimited."""
+        return self._series.frames
+
+    @property
     def fixed(self) -> bool:
         """Whether the graph never changes."""
-        return self._series.frames == 1
+        return self.frames == 1
 
     def lasts(self, round: int, time_s: float) -> bool:
         """Whether the graph that holds in a round at a virtual second stays while it lasts."""
@@ -144,7 +149,7 @@ class Graphs:
         ScenarioError
             If one is not connected and should be, or cannot be built.
         """
-        for epoch in range(self._series.frames or 1):
+        for epoch in range(self.frames or 1):
             self.of(epoch)
 
     def at(self, round: int, time_s: float = 0.0) -> Graph:
@@ -159,7 +164,7 @@ class Graphs:
 
     def of(self, epoch: int) -> Graph:
         """Return the graph of an epoch, from 0; raises as `at` does."""
-        return self._kept(epoch)[0]
+        return self._cached(epoch)[0]
 
     def connected(self, epoch: int) -> bool | None:
         """Return whether the links of an epoch connect all clients, before any repair.
@@ -167,7 +172,7 @@ class Graphs:
         None if `disconnected` is "allow" and there are more than `MOST_CHECKED` clients, so that
         the cost of a walk does not grow with them.
         """
-        graph, known = self._kept(epoch)
+        graph, known = self._cached(epoch)
         if known is None and self.count <= MOST_CHECKED:
             known = components_of(graph).count == 1
             self._cache[epoch] = graph, known
@@ -177,11 +182,11 @@ class Graphs:
         """Return whether links were added to connect all clients in an epoch."""
         return self.topology.disconnected == "repair" and not self.connected(epoch)
 
-    def _kept(self, epoch: int) -> tuple[Graph, bool | None]:
+    def _cached(self, epoch: int) -> tuple[Graph, bool | None]:
         """Return the graph of an epoch, and whether it was connected, as far as is known."""
         if epoch not in self._cache:
             made = self._make(epoch)
-            while len(self._cache) >= _KEPT:
+            while len(self._cache) >= _CACHED:
                 self._cache.pop(next(iter(self._cache)))
             self._cache[epoch] = made
         return self._cache[epoch]

@@ -39,7 +39,7 @@ _KRYLOV = 64
 _RESTARTS = 30
 _TARGETS, _SWEEPS = 32, 3  # starting clients of the search for the largest hitting time, and sweeps
 _ROUNDING = 1e-12  # by which distances that are equal on paper may differ
-_BESIDE = 1e-7  # distance of the shift from the eigenvalue 1
+_OFFSET = 1e-7  # distance of the shift from the eigenvalue 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,13 +297,13 @@ class Chain:
 
         ``S^2 - s^2 = (S - s)(S + s)``, two factors as sparse as S.
         """
-        shift = (1.0 + _BESIDE) * sparse.eye_array(self.count)
+        shift = (1.0 + _OFFSET) * sparse.eye_array(self.count)
         below, above = splu((matrix - shift).tocsc()), splu((matrix + shift).tocsc())
         size = (self.count, self.count)
         square = LinearOperator(size, lambda x: matrix @ (matrix @ x), dtype=np.float64)
         inverse = LinearOperator(size, lambda x: above.solve(below.solve(x)), dtype=np.float64)
         values = eigsh(
-            square, k=2, sigma=(1.0 + _BESIDE) ** 2, OPinv=inverse, v0=self._start,
+            square, k=2, sigma=(1.0 + _OFFSET) ** 2, OPinv=inverse, v0=self._start,
             return_eigenvectors=False,
         )  # fmt: skip
         return math.sqrt(float(values.min()))

@@ -68,9 +68,9 @@ def connected(graph: Graph, components: Components, key: Key, epoch: int) -> Gra
 def _drawn(components: Components, key: Key, epoch: int) -> Ints:
     main = components.largest()
     others = [c for c in range(components.count) if c != components.labels[main[0]]]
-    who = key.integers(others, np.full(len(others), len(main)), 1, round=epoch)[:, 0]
+    partner = key.integers(others, np.full(len(others), len(main)), 1, round=epoch)[:, 0]
     links = []
-    for part, index in zip(others, who.tolist(), strict=True):
+    for part, index in zip(others, partner.tolist(), strict=True):
         members = np.flatnonzero(components.labels == part)
         member = key.integers([part], [len(members)], 1, round=epoch, ask=1)[0, 0]
         links.append((members[member], main[index]))

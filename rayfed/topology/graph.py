@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Down: TypeAlias = Callable[[Ints, Ints], Bools]
 """``down(low, high) -> (E,) bool``: which links between clients low < high are down."""
 _SQUARE = 0.7  # side of a square in units of the range: its diagonal is 0.99 of the range
-_WHOLE = 2.0**53  # integers up to here are exact as floats
+_EXACT = 2.0**53  # integers up to here are exact as floats
 
 
 class Graph:
@@ -227,7 +227,7 @@ class Near(Graph):
         corner = self.positions.min(axis=0)
         column, row = np.floor((self.positions - corner).T / (_SQUARE * self.range_m))
         rows = row.max() + 1.0
-        if rows * (column.max() + 1.0) > _WHOLE:
+        if rows * (column.max() + 1.0) > _EXACT:
             return components(self.count, self._pairs)
         firsts, square = _grouped((column * rows + row).astype(np.int64))
         across = tree_of(self.positions[firsts]).query_pairs(self.range_m, output_type="ndarray")

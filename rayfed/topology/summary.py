@@ -12,13 +12,14 @@ from rich.table import Table
 
 from rayfed.core.errors import many
 from rayfed.core.plugins import find
-from rayfed.topology.base import Graphs
+from rayfed.topology.base import MOST_CHECKED, Graphs
 from rayfed.topology.chain import DENSE, Chain
 from rayfed.topology.connect import components_of
 from rayfed.topology.graph import Graph
 from rayfed.topology.walks.metropolis import Walk
 
 _MANY = 100_000  # moves from which on numbers are shown in scientific notation
+_FIRST = 20  # graphs that are built to count repairs
 DELTA = 0.25
 """Total variation distance from the stationary law at which a walk counts as mixed."""
 
@@ -35,6 +36,8 @@ class GraphSummary:
         Smallest and largest degree.
     mean : float
         Mean degree.
+    repaired : bool
+        Whether links were added to connect all clients.
     """
 
     links: int
@@ -42,13 +45,15 @@ class GraphSummary:
     least: int
     most: int
     mean: float
+    repaired: bool = False
 
     @classmethod
-    def of(cls, graph: Graph) -> GraphSummary:
+    def of(cls, graph: Graph, repaired: bool = False) -> GraphSummary:
         """Compute the statistics of a graph."""
         degrees = graph.degrees(np.arange(graph.count))
         total, least, most = int(degrees.sum()), int(degrees.min()), int(degrees.max())
-        return cls(total // 2, components_of(graph).count, least, most, total / graph.count)
+        parts = components_of(graph).count
+        return cls(total // 2, parts, least, most, total / graph.count, repaired)
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ def epoch_summaries(
             seen.add(epoch)
             graph = graphs.of(epoch).listed()
             walked = tuple(WalkSummary.of(rule, graph) for rule in rules)
-            yield EpochSummary(epoch, round, time_s, GraphSummary.of(graph), walked)
+            known = GraphSummary.of(graph, graphs.repaired(epoch))
+            yield EpochSummary(epoch, round, time_s, known, walked)
 
 
 def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, float]]:
@@ -157,24 +163,33 @@ def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, floa
 
 
 def line(graphs: Graphs) -> str:
-    """Return a one-line description of the first graph."""
+    """Return a one-line description of the first graph, with the number of repairs at first."""
     graph = GraphSummary.of(graphs.of(0))
-    return (
+    text = (
         f"topology {graphs.topology.name}: {graph.links:,} links at first, {graph.mean:.3g} to a "
         f"client, {many(graph.parts, 'part')}"
     )
+    first = range(min(graphs.frames or _FIRST, _FIRST if graphs.count <= MOST_CHECKED else 1))
+    repaired = sum(map(graphs.repaired, first))
+    if not repaired:
+        return text
+    which = f"{repaired} of the first {many(len(first), 'graph')}"
+    return f"{text}; links are added to connect {which} (disconnected: repair)"
 
 
 def tables(summaries: Iterable[EpochSummary]) -> tuple[Table, Table]:
     """Return a table of graphs, and a table of walks on each of them."""
-    graphs = _table("round", "second", "links", "degree", "parts")
+    graphs = _table("round", "second", "links", "degree", "parts", "repaired")
     walks = _table(
         "round", "walk", "lazy", "lambda_2", "mixes in", "visits (%)", "hits in", "covers in"
     )
     for summary in summaries:
         graph, start = summary.graph, str(summary.round)
         degree = f"{graph.mean:.3g} ({graph.least}-{graph.most})"
-        graphs.add_row(start, f"{summary.time_s:g}", f"{graph.links:,}", degree, str(graph.parts))
+        repaired = "yes" if graph.repaired else "no"
+        graphs.add_row(
+            start, f"{summary.time_s:g}", f"{graph.links:,}", degree, str(graph.parts), repaired
+        )
         for k, walk in enumerate(summary.walks):
             digits = 3 if walk.exact else 2  # a terminal has 80 columns
             visits = "-"

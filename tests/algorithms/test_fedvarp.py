@@ -240,7 +240,7 @@ def test_labels_of_a_million_generated_clients_are_refused(keys, place):
 
 def test_clusters_by_labels_need_labels():
     made = study(name="clusterfedvarp", clusters={"by": "labels"})
-    with pytest.raises(ScenarioError, match="the targets are numbers; give a number of clusters"):
+    with pytest.raises(ScenarioError, match="'clusterfedvarp' needs class labels, but"):
         api.prepare(api.read(made))
 
 

@@ -201,5 +201,5 @@ def test_parts_of_a_server_are_refused(data, place, more):
 
 
 def test_a_graph_is_needed(data):
-    with pytest.raises(ScenarioError, match="give one, for example topology: ring"):
+    with pytest.raises(ScenarioError, match="give a graph of clients"):
         loop(scenario(data, {"name": "d-psgd", "local": LOCAL}, None))

@@ -96,8 +96,8 @@ def test_without_the_contrastive_loss_it_is_fedavg(run):
 
 
 def test_a_problem_without_representations_is_refused(run):
-    line = "'moon' compares representations, which 'softmax-regression' has none of; choose a model"
-    with pytest.raises(ScenarioError, match=f"^algorithms.0: {line} with layers, such as mlp"):
+    line = "'moon' needs representations of rows, but 'softmax-regression' gives no representations"
+    with pytest.raises(ScenarioError, match=f"^algorithms.0: {line}; choose a model with layers"):
         run({"name": "moon"}, problem="softmax-regression")
 
 

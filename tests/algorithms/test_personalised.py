@@ -194,9 +194,9 @@ def test_a_step_of_per_fedavg_takes_three_independent_minibatches(study, monkeyp
     solve = Clients.solve
 
     def watched(self, x, gradient, **given):
-        def look(w, batches, who):
+        def look(w, batches, index):
             seen.append([batch.X.copy() for batch in batches])
-            return gradient(w, batches, who)
+            return gradient(w, batches, index)
 
         return solve(self, x, gradient=look, **given)
 
@@ -210,7 +210,7 @@ def test_a_step_of_per_fedavg_takes_three_independent_minibatches(study, monkeyp
 
 
 def test_an_exact_per_fedavg_needs_a_hessian(study):
-    with pytest.raises(ScenarioError, match="has no Hessian; use first-order or hessian-free"):
+    with pytest.raises(ScenarioError, match="needs products of Hessians with vectors, but"):
         study({"name": "per-fedavg", "variant": "exact"}, problem={
             "name": "mlp", "dataset": "mushroom", "hidden": [4]}, clients={"count": 6})  # fmt: skip
 

@@ -162,7 +162,7 @@ REFUSED = [
     ([SECURE, "natural"], {}, "found 'natural' after 'secure-sum'"),
     ([{"name": "clip", "norm": 1}, "natural"], {}, "found 'natural' after 'clip'"),
     ([{"name": "top-k", "k": 2, "memory": "error-feedback"}, {"name": "clip", "norm": 1}], {},
-     "'error-feedback' remembers uploads, which 'clip' changes"),
+     "'error-feedback' needs uploads that are not clipped, but 'clip' clips them"),
     ([SECURE], {"algorithms": [{"name": "fedexp", "local": LOCAL}]}, "scalars, in the clear"),
     ([SECURE], {"algorithms": [{"name": "fedasync", "local": LOCAL}]}, "hides single vectors"),
     ([SECURE], {"algorithms": [{"name": "fedbuff", "buffer": 1, "local": LOCAL}]}, "single reply"),

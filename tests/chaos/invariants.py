@@ -17,6 +17,7 @@ import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.core.errors import LONGEST
+from rayfed.core.needs import COHORT
 from rayfed.engine.loop import NOT_FINITE
 from rayfed.engine.tasks import STATUS
 from rayfed.testing.checks.common import require
@@ -151,7 +152,7 @@ def check_separation(ended: Ended) -> None:
 def check_cohort(ended: Ended) -> None:
     """Check that no Ask goes to more clients than were to be selected."""
     part, algorithm = ended.run.participation, ended.run.training.algorithm
-    if part.cohort is None or part.select.own_cohort or algorithm.centralised:
+    if part.cohort is None or COHORT in part.select.removes or algorithm.centralised:
         return
     if not ended.apart or part.select.may_be_empty:  # then the cohort is an expected one
         return

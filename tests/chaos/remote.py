@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from rayfed import api
+from rayfed.runs.remote import copies
 from rayfed.runs.remote.copies import Copy, Uploader, fetch
 from rayfed.runs.remote.objects import Owner, StoreError
 from rayfed.study.plan.plan import Plan
@@ -61,7 +63,7 @@ def run_at_url(plan: Plan, home: Path, blows: Sequence[Blow]) -> Path:
     blows : sequence of Blow
         One for each machine but the last.
     """
-    with bucket() as store:
+    with bucket() as store, mock.patch.object(copies, "EVERY_S", 0.0):
         for number, blow in enumerate(blows):
             _under(store, blow)
             with suppress(Down):

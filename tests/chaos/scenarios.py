@@ -10,7 +10,7 @@ from typing import Any
 
 from rayfed.channel import Codec
 from rayfed.core import plugins
-from rayfed.core.needs import ALL_STEPS, FRESH, MEAN, SOLVER
+from rayfed.core.needs import ALL_STEPS, COHORT, FRESH, GRAPHS, MEAN, SOLVER
 from rayfed.engine.settings import Participation
 from rayfed.population import Connection, Crash, Server
 from rayfed.selection import All, Selection
@@ -123,7 +123,7 @@ class _Drawing:
             "algorithms": [given for given, _ in algorithms],
             "executor": "serial",
         }
-        if self._class_of(select).needs_graphs or dice.chance(0.1):
+        if GRAPHS in self._class_of(select).needs or dice.chance(0.1):
             scenario["topology"] = self.plugin("topologies")
         self.extras(scenario)
         classes = [plugins.find("algorithms")[name] for name in methods]
@@ -348,7 +348,7 @@ class _Drawing:
             return self.plugin("selections", "walk")
 
         def fitting(name: str) -> bool:
-            graphs = "complete" if self._class_of({"name": name}).needs_graphs else None
+            graphs = "complete" if GRAPHS in self._class_of({"name": name}).needs else None
             parts = {"selection": name, "topology": graphs}
             return all(fits(algorithm=method, **parts) for method in algorithms)
 
@@ -361,7 +361,7 @@ class _Drawing:
         dice = self.dice
         given: dict[str, Any] = {"select": select}
         cls = self._class_of(select)
-        everyone = cls.own_cohort or issubclass(cls, All)
+        everyone = COHORT in cls.removes or issubclass(cls, All)
         if dice.chance(_UNFIT) if everyone else dice.chance(0.85):
             given["cohort"] = dice.whole(1, self.count)
         if dice.chance(0.25 if by_rounds else _UNFIT):
@@ -386,7 +386,7 @@ class _Drawing:
         given: dict[str, Any] = {"retries": dice.whole(0, 3)}
         if dice.chance(0.8):
             given["timeout_s"] = dice.number(0.1, 100.0)
-        plain = by_rounds and not (select.asks or select.listens or select.own_cohort)
+        plain = by_rounds and not (select.asks or select.listens or COHORT in select.removes)
         if dice.chance(0.5 if plain else _UNFIT):
             given["retry"] = "other"
         return given

@@ -238,7 +238,7 @@ WRONG = {
     ),
     "gap to an unknown optimum": (
         [*SHARED, "clients.count=2", "problem.name=mlp", "evaluate.gap=true"],
-        "evaluate.gap: the optimum of 'mlp' is unknown; leave it out",
+        "evaluate.gap: gap: true needs a known optimum, but 'mlp' leaves the optimum unknown",
     ),
     "key of a grid": (
         ["grid={participation.cohrt: [1, 2]}"],

@@ -287,7 +287,19 @@ class TestBest:
         assert re.search(r"^gradient-descent +lr=0\.0625 +2 +\S+ +0 +3 +1", out, re.M)
         status, _, err = shell("best", "out", "--by", "lose")
         assert (status, err) == (2, "rayfed: --by: unknown score 'lose'; did you mean 'loss'?\n")
-        status, out, _ = shell("run", "out/best.yaml", "--out", "again", "--no-page")
+        best = tmp_path / "out" / "best.yaml"
+        assert yaml.safe_load(best.read_text("utf-8")) == {
+            "name": "small [bold]-best", "seeds": [2, 3, 4], "rounds": 200,
+            "problem": {
+                "name": "least-squares", "test": 0.2,
+                "dataset": {"name": "linear", "features": 2, "samples": 5},
+            },
+            "clients": {"count": 6}, "participation": {"cohort": 2},
+            "executor": {"name": "serial"},
+            "algorithms": [{"name": "gradient-descent", "lr": 0.0625}],
+        }  # fmt: skip
+        again = ("--set", "seeds=[0, 1]", "--out", "again", "--no-page")
+        status, out, _ = shell("run", "out/best.yaml", *again)
         assert status == 0
         assert out.startswith("small [bold]-best: 2 runs (1 algorithm, 2 seeds)")
         first, again = (tmp_path / path for path in ("out", "again"))
@@ -324,7 +336,7 @@ class TestTopology:
         lines = out.splitlines()
         assert lines[0] == "topology ring: 6 links at first, 2 to a client, 1 part"
         # an even ring has a period, so the walks are made lazy: (1 + cos 60 degrees) / 2
-        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 *$", out, re.M)
+        assert re.search(r"^1 +0 +6 +2 \(2-2\) +1 +no *$", out, re.M)
         assert re.search(r"^1 +metropolis +0.5 +0.750000 +\d+ ", out, re.M)
         assert re.search(r"^ +uniform +0.5 +0.750000 +\d+ ", out, re.M)
         assert len(lines) == 6
@@ -343,9 +355,33 @@ class TestTopology:
         out = shell("topology", "small.yaml", "--set", moving, *asked)[1]
         assert re.findall(r"^\d +(\d+) ", out, re.M) == ["0", "100", "200"]
 
+    def test_repairs_are_counted(self, shell):
+        sparse = "topology={name: geometric, range_m: 200}"
+        asked = ["--frames", "3", "--until", "200"]
+        out = shell("topology", "small.yaml", "--set", sparse, *asked)[1]
+        assert re.search(r"; links are added to connect \d+ of the first 20 graphs \(dis", out)
+        assert len(re.findall(r"^\d .* 1 +yes *$", out, re.M)) == 3
+        whole = "topology={name: geometric, range_m: 2000}"
+        out = shell("topology", "small.yaml", "--set", whole, *asked)[1]
+        assert "links are added" not in out
+        assert len(re.findall(r"^\d .* 1 +no *$", out, re.M)) == 3
+
     def test_check_has_it_in_a_line(self, shell):
-        out = shell("check", "small.yaml", "--set", "topology=star")[1]
-        assert out.splitlines()[-1] == "topology star: 5 links at first, 1.67 to a client, 1 part"
+        walk = ("--set", "algorithms.0.participation.select=walk")
+        out = shell("check", "small.yaml", "--set", "topology=star", *walk)[1]
+        line = "topology star: 5 links at first, 1.67 to a client, 1 part"
+        assert line in out.splitlines()
+
+    @pytest.mark.parametrize("asked", [("check",), ("run", "--out", "out")])
+    def test_one_that_nothing_uses_is_refused(self, shell, asked, tmp_path):
+        name, *options = asked
+        status, _, err = shell(name, "small.yaml", "--set", "topology=star", *options)
+        assert status == 2
+        assert err == (
+            "rayfed: topology: found 'star', but no selection walks on it; leave it out, or give "
+            "participation.select: {name: walk}\n"
+        )
+        assert not (tmp_path / "out").exists()
 
     def test_check_tells_a_walk_as_it_is_walked(self, shell):
         # of the walks on an even ring the first would have a period

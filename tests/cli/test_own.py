@@ -151,7 +151,7 @@ class TestInit:
         "codec", "rule", "fault",
     )  # fmt: skip
 
-    @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS])
+    @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS, ("client",)])
     def test_plug_ins_of_ones_own_run_and_pass_their_tests_by_hand(
         self, command, tmp_path, monkeypatch, kinds
     ):
@@ -167,7 +167,7 @@ class TestInit:
         for kind, name in names.items():
             module = name.replace("-", "_")
             made = rayfed.load(tmp_path / "out")
-            named = f"{module}:" in (tmp_path / "out" / "scenario.yaml").read_text()
+            named = f" {module}:" in (tmp_path / "out" / "scenario.yaml").read_text()
             assert named == (kind != "panel")  # result folders name no panels
             assert len(made.outcome) == 2
             if kind == "measure":
@@ -191,6 +191,28 @@ class TestInit:
             )  # fmt: skip
             assert ended.returncode == 0, ended.stdout
 
+    @pytest.mark.slow
+    def test_own_code_passes_its_checks(self, command, tmp_path):
+        assert command("init", "--client", "mine")[0] == 0
+        status, out, err = command("test", "scenario.yaml")
+        assert (status, out.count("  ok  ")) == (0, 3), out + err
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "test_mine.py"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout
+        code = (tmp_path / "mine.py").read_text()
+        hidden = code.replace("TRAIN, TEST =", "calls = []\nTRAIN, TEST =").replace(
+            "    total = 0.0", "    calls.append(1)\n    total = float(len(calls))"
+        )
+        (tmp_path / "hidden.py").write_text(hidden)
+        scenario = (tmp_path / "scenario.yaml").read_text().replace("code: mine", "code: hidden")
+        (tmp_path / "scenario.yaml").write_text(scenario)
+        status, out, err = command("test", "scenario.yaml")
+        assert status == 1
+        assert "FAILED    again" in out
+        assert "train of client 0 differs; let it depend on its arguments alone" in err
+
     def test_a_step_of_the_algorithm_is_no_longer_than_fedavgs(self, command, tmp_path):
         """Where all rounds say the same, the average is what each of them says."""
         command("init", "--algorithm", "own-step")
@@ -208,6 +230,7 @@ class TestInit:
             ("rule", "krum", "'krum' comes with rayfed"),
             ("dataset", "my rows", "found 'my rows'; give a word such as my-dataset"),
             ("dataset", "class", "found 'class'; give a word such as my-dataset"),
+            ("client", "torch", "'torch' is the name of a library"),
             ("delay", "gamma", "'gamma' comes with rayfed"),
             ("panel", "headline", "'headline' comes with rayfed"),
         ],

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rayfed
+from tests.fakes.pages import body_of, data_of
 
 PANEL = '''
 from pathlib import Path
@@ -76,27 +77,27 @@ def command(folder, *arguments):
     )
 
 
-def body(folder):
-    text = (folder / "results" / "x" / "report.html").read_text("utf-8")
-    return text.partition("<body>")[2].partition('<script type="application/json" id="data">')
+def written(folder):
+    return (folder / "results" / "x" / "report.html").read_text("utf-8")
 
 
 def test_a_panel_is_named_on_the_command_line(folder):
-    before = body(folder)[0]
+    before = body_of(written(folder))
     done = command(folder, "report", "results/x", "--panel", "mine:Mine", "--panel", "mine:Steps")
     assert done.returncode == 0, done.stderr
-    shown, _, rest = body(folder)
+    page = written(folder)
+    shown = body_of(page)
     # It stands first in its section, and nothing else of the page has changed.
     start = shown.index("<h2 id='mine'>Mine: 1 runs</h2>")
     assert shown.rindex("What did the clients do?", 0, start) < start < shown.index('id="timeline"')
     assert shown.index("Mine alone") < shown.index("What exactly was run?")
     for line in before.splitlines():
         assert line in shown
-    steps = json.loads(rest.partition("</script>")[0])["panels"]["steps"]["runs"]
+    steps = data_of(page)["panels"]["steps"]["runs"]
     assert re.fullmatch(r"fedavg took \d+ steps", steps[0]["title"])
     assert steps[0]["figure"]["data"][0]["x"] == [0, 1, 2]
     assert command(folder, "report", "results/x").returncode == 0
-    assert body(folder)[0] == before
+    assert body_of(written(folder)) == before
 
 
 def test_reading_results_imports_no_panel(folder):
@@ -124,12 +125,12 @@ def test_reading_results_imports_no_panel(folder):
     ],
 )
 def test_a_wrong_name_is_one_line(folder, panel, words):
-    before = body(folder)
+    before = written(folder)
     done = command(folder, "report", "results/x", "--panel", panel)
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert body(folder) == before
+    assert written(folder) == before
 
 
 def test_a_panel_is_checked_as_other_plugins_are(folder):

@@ -79,6 +79,13 @@ def test_figures_names_its_files(studies, command, tmp_path):
     assert (tmp_path / "p" / "table-finals.tex").read_text().startswith(r"\begin{tabular}")
 
 
+def test_figures_refuse_what_is_no_font(studies, command):
+    words = ("figures", studies / "a", "--what", "table-finals", "--font", "Times;9")
+    status, out, err = command(*words)
+    assert (status != 0, out) == (True, "")
+    assert "font: 'Times;9' is no font; write family:points, such as Times:9" in err
+
+
 def test_export_says_where_and_what_to_do_next(studies, command, tmp_path):
     status, out, err = command("export", studies / "a", "--csv", "--to", "csv")
     assert (status, err) == (0, "")

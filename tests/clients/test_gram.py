@@ -120,9 +120,9 @@ def test_a_client_has_the_same_bits_in_every_stack(rows, classes, dtype, monkeyp
 def test_gradients_that_stand_for_others_and_watched_steps_are_taken_directly():
     some, seen = clients(np.full(5, 90)), []
     x = np.zeros(some.p)
-    some.solve(x, after_step=lambda now, who: seen.append(now.shape))
+    some.solve(x, after_step=lambda now, index: seen.append(now.shape))
     assert seen == [(5, some.p)] * 90
-    local = some.solve(x, gradient=lambda now, batches, who: (now[:, 0], np.ones_like(now)))
+    local = some.solve(x, gradient=lambda now, batches, index: (now[:, 0], np.ones_like(now)))
     np.testing.assert_allclose(local.x, -9.0)
 
 
@@ -132,12 +132,12 @@ def test_large_stacks_take_direct_steps_in_pieces_to_the_same_bits():
     target, last = RNG.standard_normal((5, some.p)), np.zeros((2, 5, some.p))
 
     def solved(some, last):
-        def gradient(now, batches, who):
+        def gradient(now, batches, index):
             loss, g = some.problem.value_and_gradient(now, batches[0])
-            return loss, g + now - target[who]
+            return loss, g + now - target[index]
 
-        def follow(now, who):
-            last[who] = now
+        def follow(now, index):
+            last[index] = now
 
         return some.solve(x, gradient=gradient, after_step=follow, correction=0.1 * x)
 

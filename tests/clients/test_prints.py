@@ -5,7 +5,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from rayfed.clients.prints import MOST, Kept, Labelled
+from rayfed.clients.prints import MOST, Captured, Labelled
 
 
 def test_every_line_has_its_label_also_one_printed_in_pieces_or_without_an_end():
@@ -19,20 +19,20 @@ def test_every_line_has_its_label_also_one_printed_in_pieces_or_without_an_end()
 
 
 def test_what_is_printed_before_an_error_is_shown():
-    kept = Kept()
+    prints = Captured()
 
     def half():
         print("last words", end="")
         raise KeyError
 
-    with pytest.raises(KeyError), kept.labelled("x"):
+    with pytest.raises(KeyError), prints.labelled("x"):
         half()
-    assert kept.kept == ("x: last words",)
+    assert prints.captured == ("x: last words",)
 
 
 def test_of_many_lines_the_number_is_said():
-    kept = Kept()
-    with kept.labelled("x"):
+    prints = Captured()
+    with prints.labelled("x"):
         print("\n" * (MOST + 1))
-    assert len(kept.kept) == MOST + 1
-    assert kept.kept[-1] == "... and 2 more lines"
+    assert len(prints.captured) == MOST + 1
+    assert prints.captured[-1] == "... and 2 more lines"

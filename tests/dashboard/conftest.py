@@ -17,6 +17,12 @@ def made(tmp_path_factory):
     return root
 
 
+@pytest.fixture(autouse=True)
+def configuration(tmp_path, monkeypatch):
+    """An empty configuration in place of the user's."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 @pytest.fixture
 def folder(made, tmp_path):
     """A copy of them."""

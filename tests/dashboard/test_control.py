@@ -1,8 +1,13 @@
 """What the browser may do to studies."""
 
+import shutil
+import subprocess
+
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.core.leases import LOCK, lease
+from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import LOG, Control
 
@@ -14,10 +19,11 @@ def control(folder):
     return Control(catalogue)
 
 
-def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_path):
+def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_path, monkeypatch):
     import rayfed
     from rayfed.testing.studies import mixed
 
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 0.0)
     told = control.do("extend", {"study": "results/deep/second", "rounds": "12", "seeds": "3,4"})
     assert told == f"extend of results/deep/second has started; its output is in {LOG}"
     with pytest.raises(ScenarioError, match="is running already"):
@@ -28,12 +34,24 @@ def test_a_study_is_extended_by_the_command(control, folder, assert_same, tmp_pa
     assert_same(tmp_path / "whole", folder / "deep" / "second")
 
 
+def test_the_answer_names_why_a_command_fails(control, folder, monkeypatch):
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 60.0)
+    with pytest.raises(ScenarioError) as caught:
+        control.do("extend", {"study": "results/first", "rounds": "3"})
+    assert (folder / "first" / LOG).read_text().endswith(f"rayfed: {caught.value}\n")
+    assert "rounds" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("what", "given", "text"),
     [
         ("resume", {"study": "../elsewhere"}, "no study"),
         ("resume", {}, "no study"),
-        ("delete", {"study": "results/first"}, "is no action; use stop"),
+        ("burn", {"study": "results/first"}, "is no action; use stop, resume"),
+        ("note", {"study": "results/first"}, "other values than texts"),
+        ("note", {"study": "results/first", "text": "", "tags": ["a b"]}, "give words"),
+        ("delete", {"study": "results/first"}, "type 'first' to delete it"),
+        ("delete", {"study": "results/first", "name": "results/first"}, "type 'first'"),
         ("stop", {"study": "results/first"}, "nobody runs this study"),
         ("extend", {"study": "results/first", "rounds": "--out=x"}, "give numbers"),
         ("extend", {"study": "results/first", "seeds": "3;rm"}, "give numbers"),
@@ -44,3 +62,61 @@ def test_what_does_not_suit_is_refused(control, folder, what, given, text):
         control.do(what, given)
     assert not control.started
     assert not (folder / "first" / LOG).exists()
+    assert not (folder / "first" / FILE).exists()
+
+
+def test_notes_are_saved_and_kept_through_the_archive(control, folder):
+    study = {"study": "results/first"}
+    control.do("archive", study)
+    control.do("note", study | {"text": "Steep.", "tags": "b a"})
+    assert Notes.read(folder / "first") == Notes("Steep.", ("a", "b"), archived=True)
+    control.do("restore", study)
+    assert Notes.read(folder / "first") == Notes("Steep.", ("a", "b"))
+
+
+def test_a_study_is_deleted_but_not_the_targets_of_its_links(control, folder, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine.txt").write_text("mine")
+    (folder / "first" / "away").symlink_to(outside)
+    (folder / "first" / "file").symlink_to(outside / "mine.txt")
+    assert control.do("delete", {"study": "results/first", "name": "first"}) == (
+        "results/first is deleted"
+    )
+    assert {path.name for path in folder.iterdir()} == {"deep"}
+    assert (outside / "mine.txt").read_text() == "mine"
+
+
+def test_a_study_that_runs_is_not_deleted(control, folder):
+    running = pytest.raises(ScenarioError, match="this program is running the study")
+    with lease(folder / "first" / LOCK), running:
+        control.do("delete", {"study": "results/first", "name": "first"})
+    control.started["results/first"] = subprocess.Popen(["sleep", "60"])
+    with pytest.raises(ScenarioError, match="is running already"):
+        control.do("delete", {"study": "results/first", "name": "first"})
+    control.started["results/first"].kill()
+    control.started["results/first"].wait()
+    assert (folder / "first" / "scenario.yaml").is_file()
+
+
+def test_only_result_folders_are_deleted(control, folder, tmp_path, monkeypatch):
+    """A folder that became a link, with another study, with other files, or where we are."""
+    given = {"study": "results/first", "name": "first"}
+    moved = (folder / "first").rename(tmp_path / "moved")
+    (folder / "first").symlink_to(moved)
+    with pytest.raises(ScenarioError, match="is a link"):
+        control.do("delete", given)
+    (folder / "first").unlink()
+    moved.rename(folder / "first")
+    with monkeypatch.context() as patch:
+        patch.chdir(folder / "first" / "fedavg-seed3")
+        with pytest.raises(ScenarioError, match="is where we are"):
+            control.do("delete", given)
+    shutil.copytree(folder / "deep" / "second", folder / "first" / "inner")
+    with pytest.raises(ScenarioError, match="holds another study, inner; move that first"):
+        control.do("delete", given)
+    shutil.rmtree(folder / "first" / "inner")
+    (folder / "first" / "scenario.yaml").unlink()
+    with pytest.raises(ScenarioError, match="holds files that are no results"):
+        control.do("delete", given)
+    assert (folder / "first" / "fedavg-seed3" / "run.json").is_file()

@@ -16,6 +16,7 @@ import yaml
 import rayfed
 from rayfed.core.entries import sealed
 from rayfed.core.leases import is_stop_requested
+from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.server import LOOK_S
@@ -78,6 +79,11 @@ def ready(driver):
     wait(driver, "document.body.dataset.ready === 'true'")
 
 
+def unfold(driver):
+    driver.execute_script("document.querySelectorAll('.more').forEach((one) => (one.open = true))")
+    wait(driver, "[...document.querySelectorAll('.more .plot')].every((one) => one.on)")
+
+
 EMPTY = "[...document.querySelectorAll('.plot')].filter((p) => !p.data?.length).map((p) => p.id)"
 SHOWN = "[...document.querySelectorAll('#runs tbody tr')].filter((row) => !row.hidden)"
 
@@ -133,6 +139,102 @@ def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
     assert sorted_keys == sorted(sorted_keys, key=lambda key: float(key or "inf"))
 
 
+DOTS = "document.getElementById('dots').data?.flatMap((trace) => trace.customdata)"
+
+
+def press(page, place):
+    """Press what a script finds, in one step: the table may be replaced at any time."""
+    wait(page, f"((found) => found && (found.click(), true))({place})")
+
+
+def pick(page, key, text):
+    """Choose an option of a column of the overview."""
+    place = f"[data-query={key}]" if key != "add" else "#add"
+    page.execute_script(
+        "const list = document.querySelector(arguments[0]);"
+        "list.value = arguments[1]; list.dispatchEvent(new Event('change'));",
+        place, text,
+    )  # fmt: skip
+
+
+def test_runs_are_dots_over_any_columns_and_in_groups(page):
+    assert len(wait(page, DOTS)) == 5
+    page.find_element(By.ID, "filter").send_keys("fedexp")
+    wait(page, f"{DOTS}.length === 2")
+    page.find_element(By.ID, "filter").clear()
+    page.find_element(By.ID, "filter").send_keys(" ")
+    pick(page, "x", "rounds")
+    wait(page, "document.getElementById('dots').layout.xaxis.title.text === 'rounds'")
+    pick(page, "add", "rounds")
+    wait(page, "document.querySelector('[data-remove=rounds]')")
+    pick(page, "group", "rounds")
+    wait(page, "document.querySelectorAll('tbody[data-group]').length === 2")
+    cells = "[...document.querySelectorAll('#runs tr[data-run] td:last-child')]"
+    values = page.execute_script(f"return {cells}.map((cell) => cell.textContent)")
+    assert values == ["4", "12", "12", "12", "12"]
+    press(page, "document.querySelector('[data-group=\"12\"] button')")
+    assert len(page.execute_script(f"return {SHOWN.replace(' tr', ' tr[data-run]')}")) == 1
+    page.refresh()  # the address has columns, groups and axes
+    press(page, "document.querySelector('[data-remove=rounds]')")
+    wait(page, "!document.querySelector('[data-remove=rounds]')")
+    assert "group=rounds" in page.current_url
+    clicked = {"points": [{"customdata": "results/second/fedavg-seed3"}]}
+    place = page.find_element(By.ID, "dots")
+    page.execute_script("arguments[0].emit('plotly_click', arguments[1])", place, clicked)
+    assert page.find_element(By.ID, "open").text == "Open 1 run"
+
+
+def test_views_are_saved_by_name_and_opened_again(page, served):
+    page.get(at(served, "/?group=seed"))
+    page.find_element(By.ID, "filter").send_keys("fedexp")
+    page.find_element(By.CSS_SELECTOR, "#views summary").click()
+    for name in ("Seeds of <b>", "other"):
+        page.find_element(By.CSS_SELECTOR, "#views input").send_keys(f"{name}\n")
+    page.get(at(served, "/compare?study=results/first"))
+    ready(page)
+    page.find_element(By.CSS_SELECTOR, "#views summary").click()
+    names = [link.text for link in page.find_elements(By.CSS_SELECTOR, "#views li a")]
+    assert names == ["Seeds of <b>", "other"]
+    page.find_elements(By.CSS_SELECTOR, "#views li a")[0].click()
+    wait(page, "document.getElementById('filter')?.value === 'fedexp'")
+    assert "group=seed" in page.current_url
+    page.execute_script("document.querySelectorAll('#views li button').forEach((b) => b.click())")
+    page.execute_script("document.querySelectorAll('#views li button').forEach((b) => b.click())")
+    page.refresh()
+    assert page.find_elements(By.CSS_SELECTOR, "#views li") == []
+
+
+def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, folder):
+    out = shutil.copytree(folder / "second", folder / "third")
+    row = "document.querySelector('[data-study=\"results/third\"]')"
+    press(page, f"{row}?.querySelector('summary')")
+    page.execute_script(f"{row}.querySelector('[name=text]').value = 'Too <b>steep</b>.'")
+    Notes(tags=("other",)).write(folder / "second")  # the table is replaced, the text stays
+    wait(page, "document.querySelector('[data-tag=other]')")
+    page.execute_script(f"{row}.querySelector('[name=tags]').value = 'steep paper'")
+    page.execute_script(f"{row}.querySelector('[data-do=note]').click()")
+    press(page, "document.querySelector('[data-tag=steep]')")
+    assert Notes.read(out) == Notes("Too <b>steep</b>.", ("paper", "steep"))
+    assert page.find_element(By.ID, "shown").text == "1 of 6 runs"
+    told = f"{row}.querySelector('output').textContent"
+    assert page.execute_script(f"return {told}") == "notes of results/third are saved"
+    look(page, 390, 800)
+    wait(page, "document.documentElement.scrollWidth <= 390")
+    look(page, 1280, 800)
+    page.execute_script(f"{row}.querySelector('[data-do=archive]').click()")
+    wait(page, f"!{row}")
+    press(page, "document.querySelector('[data-query=archived]')")
+    wait(page, f"{row}?.querySelector('[data-do=restore]')")
+    page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
+    wait(page, f"{told}.includes(\"type 'third' to delete it\")")
+    page.execute_script(f"{row}.querySelector('[name=name]').value = 'third'")
+    page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
+    wait(page, f"!{row}")
+    assert not out.exists()
+    (folder / "second" / FILE).unlink()
+    page.get_log("browser")  # with the line about the answer 400
+
+
 def test_long_names_leave_the_table_of_runs_in_its_place(page, served, folder):
     """At 1280 pixels all of it is seen; at 390 it scrolls and says which run it is of."""
     out = shutil.copytree(folder / "second", folder / "a_study_of_many_words_that_goes_on")
@@ -172,7 +274,7 @@ def test_a_client_tells_all_that_it_did_wherever_it_is_in_the_file(page, served,
     page.find_element(By.ID, "client-number").send_keys(f"{client}\n")
     listed = ", ".join(str(number) for number in used)
     lines = "[...document.querySelectorAll('.history p')].map((p) => p.textContent)"
-    told = f"Took part in {len(used)} round{'s' if len(used) > 1 else ''}: {listed}."
+    told = f"Used in {len(used)} round{'s' if len(used) > 1 else ''}: {listed}."
     wait(page, f"{lines}.includes(arguments[0])", told)
     # A run that is begun anew has no events yet; what comes later is drawn all the same.
     renewed = "page.renew({panels: {}}).then(() => 'drawn', String).then(arguments[0])"
@@ -213,10 +315,12 @@ def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
     for view in ("", *VIEWS, "log"):
         page.get(at(served, f"/{view}?study=results/first" if view else "/"))
         wait(page, "document.querySelector('main')")
-        if view and view != "log":
-            ready(page)
+        if view != "log":
+            ready(page) if view else wait(page, DOTS)
+        unfold(page)
         assert page.execute_script(f"return {EMPTY}") == [], view
         read_well(page, view)
+        assert [entry["message"] for entry in page.get_log("browser")] == [], view
 
 
 FIT = "JSON.stringify(document.getElementById('fit').data.map(({x, y, z}) => [x, y, z]))"
@@ -257,10 +361,12 @@ def test_views_of_a_thousand_clients_read_well_with_axe(page, served, folder):
     for view in VIEWS:
         page.get(at(served, f"/{view}?study=results/crowd"))
         ready(page)
+        unfold(page)
         assert page.execute_script(f"return {EMPTY}") == [], view
         read_well(page, view)
     page.get((folder / "crowd" / "report.html").as_uri())
     ready(page)
+    unfold(page)
     read_well(page, "the page")
     shutil.rmtree(folder / "crowd")
 
@@ -298,7 +404,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     ready(page)
     runs = "page.data.panels.convergence.parts[0].curves.runs"
     last = f"Math.max(...{runs}.flatMap((run) => run.data.round))"
-    page.execute_script("window.same = true; window.scrollTo(0, 200);")
+    page.execute_script("window.same = true; window.scrollTo(0, 40);")
     accuracy = "document.querySelector('[data-y=accuracy]')"  # once there is a row
     wait(page, f"{accuracy} && ({accuracy}.click(), true)")
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
@@ -310,25 +416,25 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
         "[window.same, window.scrollY, document.getElementById('convergence').layout.xaxis.range]"
     )
     same, top, now = page.execute_script(f"return {kept}")
-    assert (same, top, now) == (True, 200, zoom)
+    assert (same, top, now) == (True, 40, zoom)
     assert page.execute_script("return page.view.y") == "accuracy"
 
     page.get(served.address)
     row = "document.querySelector('[data-study=\"results/going\"]')"
-    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    press(page, f"{row}?.querySelector('[data-do=stop]')")
     assert process.wait(30) == 1  # not all of its runs finished
     wait(page, f"{row}?.querySelector('[data-do=resume]')")
     assert "stopped" in page.find_element(By.CSS_SELECTOR, "[data-run^='results/going']").text
     assert is_stop_requested(out / "fedavg-seed3")
     reached = int(rayfed.load(out).rounds["round"].max())
     page.execute_script(f"{row}.querySelector('details').open = true")
-    page.execute_script(f"{row}.querySelector('[data-seeds]').value = '4'")
+    page.execute_script(f"{row}.querySelector('[name=seeds]').value = '4'")
     page.execute_script(f"{row}.querySelector('[data-do=extend]').click()")
     wait(
         page,
         "document.querySelector('[data-run=\"results/going/fedavg-seed3\"][data-status=running]')",
     )
-    wait(page, f"{row}?.querySelector('[data-do=stop]')").click()
+    press(page, f"{row}?.querySelector('[data-do=stop]')")
     end = time.monotonic() + 30
     while len((out / "history.jsonl").read_text().splitlines()) < 3 and time.monotonic() < end:
         time.sleep(0.1)

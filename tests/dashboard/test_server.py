@@ -16,12 +16,14 @@ from starlette.testclient import TestClient
 import rayfed
 from rayfed.core.entries import sealed
 from rayfed.core.leases import LOCK, lease
+from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard.catalogue import Catalogue
-from rayfed.dashboard.server import Dashboard, Watch
+from rayfed.dashboard.server import REST, REST_S, Dashboard, Watch
 from rayfed.dashboard.views import VIEWS
 from rayfed.report.panels import timeline
 from rayfed.report.panels.base import Section, find
 from rayfed.testing.studies import mixed
+from tests.fakes.pages import data_of
 
 
 @pytest.fixture
@@ -57,6 +59,36 @@ def test_what_runs_are_called_is_escaped(client, folder):
         text = client.get(address).text
         assert evil not in text
         assert "&lt;script&gt;alert(1)" in text
+
+
+def test_columns_groups_and_axes_are_in_the_address(client):
+    address = "column=rounds&group=rounds&x=rounds&y=best+accuracy"
+    for text in (client.get(f"/?{address}").text, client.get(f"/overview.json?{address}").text):
+        assert "best accuracy over rounds" in text
+    text = client.get(f"/?{address}").text
+    assert '<tbody data-group="12">' in text
+    assert '<td data-key="12.0">12</td>' in text
+    found = client.get(f"/overview.json?{address}").json()["scatter"]["figure"]
+    assert [(trace["x"], len(trace["customdata"])) for trace in found["data"]] == [
+        ([4.0], 1), ([12.0, 12.0], 2)
+    ]  # fmt: skip
+    evil = client.get("/?group=%3Cscript%3E&x=%3Cscript%3E&column=%3Cscript%3E")
+    assert evil.status_code == 200
+    assert "&lt;script&gt;" not in evil.text
+
+
+def test_notes_are_on_the_overview_and_on_the_page_escaped(client, folder):
+    evil = "<script>alert(1)</script>"
+    Notes(evil, ("<b>",)).write(folder / "first")
+    client.get("/")
+    for address in ("/", "/compare?study=results/first", "/save/compare?study=results/first"):
+        text = client.get(address).text
+        assert evil not in text
+        assert "&lt;script&gt;alert(1)" in text
+        assert "&lt;b&gt;" in text
+    (folder / "first" / FILE).write_text("{")
+    assert "notes.json: cannot be read" in client.get("/").text
+    assert "alert(1)" not in client.get("/compare?study=results/first").text
 
 
 @pytest.mark.parametrize("view", [*VIEWS, "log"])
@@ -144,7 +176,7 @@ def test_a_view_is_saved_as_one_page_that_opens_as_it_stood(client):
     query = {"study": "results/first", "at": "x=time_s&target=0.5"}
     answer = client.get("/save/compare", params=query)
     assert answer.headers["content-disposition"] == 'attachment; filename="compare.html"'
-    assert '"opening":"x=time_s\\u0026target=0.5"' in answer.text
+    assert data_of(answer.text)["opening"] == "x=time_s&target=0.5"
     assert "Plotly" in answer.text
     assert "EventSource" not in answer.text
     assert client.get("/save/log", params=query).status_code == 404
@@ -181,10 +213,49 @@ def test_nothing_outside_the_folders_can_be_asked_for(client, address, text):
     assert "root:" not in answer.text
 
 
-def test_without_control_nothing_is_steered(client):
+ACTIONS = ("stop", "resume", "extend", "note", "archive", "restore", "delete")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_without_control_nothing_is_changed(client, folder, action):
     client.get("/?token=token")
-    assert client.post("/control/stop", json={"study": "results/first"}).status_code in (404, 405)
+    body = {"study": "results/first", "text": "", "tags": "", "name": "first"}
+    assert client.post(f"/control/{action}", json=body).status_code in (404, 405)
     assert "data-do=" not in client.get("/").text
+    assert (folder / "first" / "scenario.yaml").is_file()
+    assert not (folder / "first" / FILE).exists()
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    "headers", [{"Authorization": "Bearer other"}, {"Origin": "http://elsewhere.example"}]
+)
+def test_nobody_else_changes_studies(folder, action, headers):
+    """Without the token, and for the pages of other servers."""
+    body = {"study": "results/first", "text": "", "tags": "", "name": "first"}
+    client = client_of(folder, control=True)
+    client.get("/")
+    assert client.post(f"/control/{action}", json=body, headers=headers).status_code == 403
+    assert (folder / "first" / "scenario.yaml").is_file()
+    assert not (folder / "first" / FILE).exists()
+
+
+def test_a_study_is_noted_archived_and_deleted(folder):
+    client = client_of(folder, control=True)
+    assert "data-do=" in client.get("/").text
+    study = {"study": "results/first"}
+    answer = client.post("/control/note", json=study | {"text": "Steep.", "tags": "a"}).json()
+    assert answer == {"done": "notes of results/first are saved"}
+    assert "Steep." in client.get("/").text
+    assert client.post("/control/archive", json=study).status_code == 200
+    assert "1 run in 1 study" in client.get("/").text
+    assert "Steep." in client.get("/?archived=1").text
+    refused = client.post("/control/delete", json=study | {"name": "second"})
+    assert (refused.status_code, refused.json()) == (
+        400, {"error": "delete: found another name; type 'first' to delete it"},
+    )  # fmt: skip
+    assert client.post("/control/delete", json=study | {"name": "first"}).status_code == 200
+    assert not (folder / "first").exists()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +309,28 @@ def test_nobody_looks_at_the_folders_while_nobody_listens(folder, monkeypatch):
 
     assert asyncio.run(unheard()) == 0
     assert looks
+
+
+@pytest.mark.parametrize("view", ["compare", "compare.json"])
+def test_a_browser_keeps_a_view_until_a_file_changes(client, folder, view):
+    address = f"/{view}?study=results/first"
+    first = client.get(address)
+    assert 0 < float(first.headers[REST]) <= REST_S
+    again = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(address).content == first.content
+    os.utime(folder / "first" / "fedavg-seed3" / "run.json")
+    third = client.get(address, headers={"If-None-Match": first.headers["ETag"]})
+    assert third.status_code == 200
+    assert third.headers["ETag"] != first.headers["ETag"]
+
+
+def test_the_log_is_read_each_time(client, folder):
+    answers = [client.get("/log?study=results/first")]
+    (folder / "first" / "fedavg-seed3" / "log.txt").write_text("one more line")
+    answers.append(client.get("/log?study=results/first"))
+    assert ["one more line" in answer.text for answer in answers] == [False, True]
+    assert not any("ETag" in answer.headers for answer in answers)
 
 
 def test_a_study_that_is_deleted_meanwhile_is_a_line(client, folder):

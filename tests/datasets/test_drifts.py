@@ -29,7 +29,7 @@ def shards(drift, *, test=False, shape=(), masses=None, who=None):
     parts = Split(nothing, mine) if test else Split(mine, nothing)
     base = TableShards.of(Rows.of(table, dtype="float64", intercept=True), parts, 3, masses)
     ids = np.array(who) if who is not None else 1.0
-    return DriftingShards.of(base, drift, seed=0, who=ids)
+    return DriftingShards.of(base, drift, seed=0, affected=ids)
 
 
 def test_levels_of_sudden_gradual_and_recurring_drift():

@@ -131,7 +131,6 @@ def test_nothing_is_flipped_unless_asked_for():
         (OWNED, None, 4, "clients.count: is 4 but the data has 3 clients; leave it out"),
         (PLAIN, None, None, "clients.count: is missing; give the number"),
         (PLAIN, IID(), 41, "clients.count: 41 clients cannot share 40 rows; use fewer"),
-        (NUMBERS, IID(flip=0.5), 4, "partition.flip: the targets are numbers; leave it out"),
         (PLAIN, Sizes(rows=(20, 20)), 3, "clients.count: is 3 but partition 'sizes' has 2"),
         (
             PLAIN,

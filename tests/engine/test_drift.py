@@ -14,6 +14,7 @@ from rayfed.clients.host import Host
 from rayfed.clients.request import Request
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import OPTIMUM
 from rayfed.executors.base import gather
 from rayfed.measures import Measure
 from rayfed.messages import Upload
@@ -209,7 +210,7 @@ class OfCohort(Measure):
     """The loss of the cohort before it trains."""
 
     name: ClassVar[str] = "of-cohort"
-    needs: ClassVar[Set[str]] = frozenset({"cohort"})
+    uses: ClassVar[Set[str]] = frozenset({"cohort"})
     columns: ClassVar[tuple[Column, ...]] = (Column("before"), Column("weight"))
 
     def measure(self, view, known):
@@ -258,7 +259,7 @@ def test_appeal_compares_with_models_alone_on_the_same_rows(tmp_path, at):
 
 @dataclass(frozen=True, kw_only=True)
 class Near(OfCohort):
-    needs: ClassVar[Set[str]] = frozenset({"optimum"})
+    needs: ClassVar = frozenset({OPTIMUM})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +267,7 @@ class Hopes(Measure):
     """Whether the optimum is known."""
 
     name: ClassVar[str] = "hopes"
-    needs: ClassVar[Set[str]] = frozenset({"optimum if known"})
+    uses: ClassVar[Set[str]] = frozenset({"optimum"})
     columns: ClassVar[tuple[Column, ...]] = (Column("known"),)
 
     def measure(self, view, known):
@@ -276,7 +277,7 @@ class Hopes(Measure):
 def test_the_optimum_of_the_first_rows_is_none_of_later_ones(tmp_path):
     X, y, client = np.ones((4, 1)), np.arange(4.0), np.zeros(4, np.int64)
     drift = {"name": "arriving", "at": 2}
-    with pytest.raises(ScenarioError, match="drift changes them"):
+    with pytest.raises(ScenarioError, match="the same in all rounds, but 'arriving'"):
         run_on(tmp_path / "a", X, y, client, drift, evaluate={"measures": [Near()]})
     asked = {"every": 1, "measures": [Hopes()]}
     found = run_on(tmp_path / "b", X, y, client, drift, evaluate=asked)
@@ -380,8 +381,8 @@ def test_ray_gives_the_same_bytes(mixed, tmp_path):
         ({"evaluate": {"measures": ["skew"]}}, "evaluate.measures.0"),
         ({"evaluate": {"measures": ["layers"]}}, "evaluate.measures.0"),
         ({"stop": {"loss_gap": 0.1}}, "stop.loss_gap"),
-        ({"algorithms": ["fedasync"]}, "algorithms.0"),
-        ({"algorithms": ["centralised"]}, "algorithms.0"),
+        ({"algorithms": ["fedasync"]}, "drift"),
+        ({"algorithms": ["centralised"]}, "drift"),
         ({"drift": {"name": "labels-swap", "clients": "tablets"}}, "drift.clients"),
         ({"drift": {"name": "labels-swap", "pairs": [[0, 3]]}}, "drift.pairs"),
     ],

@@ -339,7 +339,7 @@ ALIE = [{"name": "alie", "count": 2}]
         ("fedbuff", [{"name": "silent", "count": 2}], "clients.faults.0: 'silent' needs rounds"),
         ("mifa", ALIE, "clients.faults.0: 'alie' needs weighted means alone, but 'mifa' adds up"),
         ("fedavg", [{"name": "label-flip", "count": 2}],
-         "clients.faults.0: 'label-flip' is for classes, and the targets are numbers"),
+         "clients.faults.0: 'label-flip' needs class labels, but"),
         ("fedavg", [{"name": "bit-flip"}], "clients.faults.0: found no faulty clients"),
         ("fedavg", [{"name": "bit-flip", "count": 9}], "clients.faults.0.count: found 9, but 8"),
     ],

@@ -298,7 +298,7 @@ KRUM = {"name": "krum", "f": 2}
          "aggregate: of 11 clients one is in a bucket of its own; give another size or cohort"),
         (FEDAVG, {"aggregate": MEDIAN, "uplink": [SECURE],
                   "participation": {"cohort": 4, "retries": 1, "retry": "other"}},
-         "aggregate: buckets of secure sums are fixed before clients fail; use retry: same"),
+         "aggregate: 'median' needs the clients that were asked first, but retry: other"),
         (FEDAVG, {"aggregate": "median",
                   "uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]},
          "aggregate: 'median' needs vectors of the round alone, but 'ef21' adds up"),

@@ -12,7 +12,7 @@ from rayfed.cli.plans import estimates
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.executors.serial import SerialExecutor
-from rayfed.report.panels.told import facts
+from rayfed.report.panels.settings import facts
 from rayfed.report.read.results import Results
 
 SIZES = (1, 8, 30, 61)
@@ -160,5 +160,7 @@ def test_check_says_how_many_rows_of_how_many(scenario):
      ("stop.loss_gap", {"stop": {"loss_gap": 0.1}})],
 )  # fmt: skip
 def test_a_gap_is_refused(scenario, place, also):
-    with pytest.raises(ScenarioError, match=f"{place}: .* evaluate.rows looks at some"):
+    with pytest.raises(
+        ScenarioError, match=f"{place}: .* the loss of all rows, but rows: 5 looks at some"
+    ):
         api.prepare(api.read(scenario(5) | also))

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.clients.prints import Kept
+from rayfed.clients.prints import Captured
 from rayfed.engine.loop import Loop
 from rayfed.engine.state import ServerFunction
 from rayfed.executors.base import HostLost
@@ -139,7 +139,7 @@ def test_what_clients_at_the_driver_print_is_told(monkeypatch):
             return cls.train(self, clients, x)
 
     object.__setattr__(run.training.algorithm, "__class__", Loud)
-    monkeypatch.setattr("rayfed.executors.ray_host.Kept", Kept)
+    monkeypatch.setattr("rayfed.executors.ray_host.Captured", Captured)
     executor = hosting(tables, 0)  # actors here would share this process's standard output
     executor.log = told.append
     loop, state, _ = begun(run, executor)

@@ -189,7 +189,7 @@ def no_ray(*, wires: bool = False) -> Iterator[None]:
         name = "" if wires else "elsewhere"
         patched.enter_context(mock.patch("rayfed.executors.calls.this_node", return_value=name))
         if wires:  # in threads, which share one stdout
-            patched.enter_context(mock.patch("rayfed.executors.ray_host.Kept", Prints))
+            patched.enter_context(mock.patch("rayfed.executors.ray_host.Captured", Prints))
         patched.enter_context(mock.patch.multiple("ray", get=_get, put=Stored, wait=_wait))
         yield
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import evaluation
-from rayfed.measures.evaluation import KEPT, MOST_ROWS, Thinning
+from rayfed.measures.evaluation import MOST_ROWS, RECORDED, Thinning
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.records import Records
 from rayfed.runs.files.stops import STOPPED
@@ -56,7 +56,7 @@ def test_the_columns_average_to_those_of_the_rounds(mixed, tmp_path):
     plan = prepared(mixed, evaluate={"every": 2})
     drive(plan, tmp_path).execute()
     found = table(plan, tmp_path)
-    assert found.columns.tolist() == ["round", "client", *KEPT]
+    assert found.columns.tolist() == ["round", "client", *RECORDED]
     assert found["round"].unique().tolist() == [0, 2, 4, 6, 8, 9]
     rows = pd.read_parquet(tmp_path / plan.runs[0].folder / "rounds.parquet").set_index("round")
     means = found.groupby("round").mean()

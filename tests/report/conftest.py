@@ -124,17 +124,30 @@ def write_study(
     clients: int = 20,
     cohort: int = 5,
     accuracy: bool = True,
+    cases: Sequence[float] = (),
 ) -> Path:
-    """Write a study with stragglers, cyclic groups and noise that looks like a real one."""
+    """Write a study with stragglers, cyclic groups and noise that looks like a real one.
+
+    With `cases` it has all runs at each of these values of ``partition.alpha``.
+    """
     study.mkdir(parents=True, exist_ok=True)
     text = f"name: hand-made\nseeds: {list(range(seeds))}\nrounds: {rounds}\n"
+    text += f"grid:\n  partition.alpha: {list(cases)}\n" if cases else ""
     (study / "scenario.yaml").write_text(text, encoding="utf-8")
     for seed in range(seeds):
         world = _World(seed, rounds, clients, cohort)
         for number, label in enumerate(labels):
             frames = world.run(label, number, accuracy)
-            write_run(study, label, seed, *frames, parts=3)
+            for case in cases or (None,):
+                write_run(study, label, seed, *frames, parts=3, **_of_case(label, case, seed))
     return study
+
+
+def _of_case(label: str, case: float | None, seed: int) -> dict[str, Any]:
+    if case is None:
+        return {}
+    folder, scenario = f"{label}-{case}-seed{seed}", {"partition": {"alpha": case}}
+    return {"folder": folder, "setting": f"alpha={case}", "scenario": scenario}
 
 
 class _World:

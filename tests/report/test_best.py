@@ -196,6 +196,8 @@ def test_the_winners_are_a_scenario(study):
     scenario = yaml.safe_load(path.read_text())
     assert path.name == "best.yaml"
     assert scenario["name"] == "hand-made-best"
+    assert scenario["seeds"] == [2, 3, 4]
+    assert "# They were chosen with seeds 0, 1; these seeds are new." in path.read_text()
     assert scenario["rounds"] == 2
     assert [(a["label"], a["lr"]) for a in scenario["algorithms"]] == [
         ("fedavg", 0.2), ("fedexp", 0.1),

@@ -1,5 +1,7 @@
 """Runs written for other tools, read back by the tools' own readers."""
 
+import json
+import shutil
 import struct
 import sys
 
@@ -9,7 +11,9 @@ import pytest
 
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.export import write
+from rayfed.report.live import logged
 from rayfed.report.read.results import Results
+from rayfed.report.writing import LOGGING
 
 BEGAN = 1795190400.0  # 2026-11-20T16:00:00 UTC
 LOSS = [8.0, 4.0, 2.0]
@@ -68,7 +72,9 @@ def test_what_is_not_known_is_one_line(results, to, run, told):
 )
 def test_a_missing_library_is_one_line(results, monkeypatch, to, module, library):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(RayfedError, match=rf"^this export needs .*: pip install '.*{library}>="):
+    with pytest.raises(
+        RayfedError, match=rf"^\w+: needs {module}; install with: pip install '.*{library}>="
+    ):
         write(results, to)
     assert not (results.folder / to).exists()
 
@@ -138,8 +144,9 @@ def test_mlflow(results):
 
 
 def test_wandb_offline(results):
-    pytest.importorskip("wandb", reason="needs wandb")
+    wandb = pytest.importorskip("wandb", reason="needs wandb")
     told = write(results, "wandb-offline")
+    wandb.teardown()  # it writes in the background
     folder = results.folder / "wandb-offline" / "wandb"
     assert told == f"send it by: wandb sync {folder}/offline-run-*"
     logged = {}
@@ -177,3 +184,92 @@ def records(content, block=32768):
         if kind in (1, 4):
             yield Record.FromString(message)
             message = b""
+
+
+def followed(out, tracker, run_writer, rows):
+    """Follow a run by a tracker, from two processes; the second one finds it ended."""
+    note = out / LOGGING
+    out.mkdir()
+    note.write_text(json.dumps({tracker: {}}), encoding="utf-8")
+    lines = []
+    for count, status in ((2, "running"), (3, "finished")):
+        shutil.rmtree(out / "a-seed3", ignore_errors=True)
+        ended = None if status == "running" else "2026-11-20T17:00:00+00:00"
+        about = {"started": "2026-11-20T16:00:00+00:00", "status": status, "ended": ended}
+        run_writer(out, "a", 3, rows(LOSS[:count], "a"), **about)
+        with logged(out, lines.append):
+            pass
+    assert lines == []
+    return out / tracker
+
+
+def test_tensorboard_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    pytest.importorskip("tensorboardX", reason="needs tensorboardX")
+    folder = followed(tmp_path / "out", "tensorboard", run_writer, rows)
+    scalars, texts = events(folder / "a-seed3")
+    points = sorted((step, when - BEGAN, value) for step, when, value in scalars["loss"])
+    assert points == [(0, 0.0, 8.0), (1, 2.0, 4.0), (2, 4.0, 2.0)]
+    assert texts.count("| label | a |") == 1
+
+
+def test_mlflow_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monkeypatch):
+    pytest.importorskip("sqlalchemy", reason="needs SQLAlchemy")
+    mlflow = pytest.importorskip("mlflow", reason="needs mlflow-skinny")
+    place = f"sqlite:///{tmp_path / 'server.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
+    followed(tmp_path / "out", "mlflow", run_writer, rows)
+    client = mlflow.MlflowClient(tracking_uri=place)
+    experiment = client.get_experiment_by_name("hand-made")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_name, run.info.status) == ("a-seed3", "FINISHED")
+    points = client.get_metric_history(run.info.run_id, "loss")
+    assert [(p.step, p.value, p.timestamp / 1000 - BEGAN) for p in points] == [
+        (0, 8.0, 0.0), (1, 4.0, 2.0), (2, 2.0, 4.0)
+    ]  # fmt: skip
+
+
+def test_wandb_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="needs wandb")
+    wandb.teardown()  # it reads its settings once
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    folder = followed(tmp_path / "out", "wandb", run_writer, rows)
+    wandb.teardown()
+    losses, ids = [], set()
+    for path in folder.glob("wandb/offline-run-*/*.wandb"):
+        found = list(records(path.read_bytes()))
+        ids |= {record.run.run_id for record in found if record.HasField("run")}
+        items = [r.history.item for r in found if r.HasField("history")]
+        for row in items:
+            named = {i.key or i.nested_key[0]: float(i.value_json) for i in row}
+            losses.append((int(named["_step"]), named["loss"]))
+    assert sorted(losses) == list(enumerate(LOSS))
+    assert len(ids) == 1
+
+
+def test_wandb_asks_for_no_key(tmp_path, run_writer, rows, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="needs wandb")
+    wandb.teardown()
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setattr(type(wandb.api), "api_key", None)
+    lines = []
+    run_writer(tmp_path / "out", "a", 3, rows(LOSS, "a"))
+    (tmp_path / "out" / LOGGING).write_text('{"wandb": {}}', encoding="utf-8")
+    with logged(tmp_path / "out", lines.append):
+        pass
+    (line,) = lines
+    assert "wandb fails (not logged in; run wandb login, or set WANDB_MODE=offline)" in line
+
+
+def test_a_server_that_is_away_is_one_warning(tmp_path, run_writer, rows, monkeypatch):
+    pytest.importorskip("sqlalchemy", reason="needs SQLAlchemy")
+    pytest.importorskip("mlflow", reason="needs mlflow-skinny")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    lines = []
+    run_writer(tmp_path / "out", "a", 3, rows(LOSS, "a"))
+    (tmp_path / "out" / LOGGING).write_text('{"mlflow": {}}', encoding="utf-8")
+    with logged(tmp_path / "out", lines.append):
+        pass
+    assert len(lines) == 1
+    assert lines[0].startswith("warning: mlflow fails (")

@@ -155,7 +155,8 @@ def test_one_algorithm_may_ask_everybody_where_the_others_draw(study, tmp_path):
         {"name": "ditto", "local": local, "participation": {"select": "all"}},
         {"name": "fedavg", "local": local},
     ]
-    rounds, _ = walked(study(algorithms=algorithms, participation={"cohort": 5}), tmp_path)
+    made = study(algorithms=algorithms, participation={"cohort": 5}, topology=None)
+    rounds, _ = walked(made, tmp_path)
     each = rounds.groupby("label").participants.unique()
     assert each.map(list).to_dict() == {"ditto": [7], "fedavg": [5]}
 
@@ -179,7 +180,10 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"topology": None}, "participation.select: found 'walk' and no topology; give a graph"),
+        (
+            {"topology": None},
+            "participation.select: 'walk' needs a graph of clients, but topology",
+        ),
         (
             {"topology": "star", "select": {"rule": {"name": "uniform", "periodic": "refuse"}}},
             "^participation.select.rule: 'uniform' comes back only every 2 moves and never mixes",
@@ -214,7 +218,7 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
         ),
         (
             {"participation": {"select": "walk", "cohort": 3}},
-            "participation.cohort: found 3, but 'walk' defines the cohort itself; leave it out",
+            "participation.cohort: cohort: 3 needs a cohort of a given size, but 'walk'",
         ),
     ],
 )

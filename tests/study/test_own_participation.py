@@ -7,7 +7,7 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.settings import Participation
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.told import SettingsPanel
+from rayfed.report.panels.settings import SettingsPanel
 from rayfed.report.read.results import Results
 from rayfed.selection import All, PowerOfD, UniformSelection
 from rayfed.study import Study, expand
@@ -97,7 +97,7 @@ def test_what_an_algorithm_says_by_itself_is_what_the_study_says(tmp_path):
         ({"cohort": 5}, "participation.cohort: found 5, but there are 4 clients"),
         ({"minimum": 5}, "participation.minimum: found 5, but there are 4 clients"),
         ({"select": "all", "cohort": 2}, "participation.cohort: found 2, but select takes all"),
-        ({"select": "walk"}, "participation.select: found 'walk' and no topology"),
+        ({"select": "walk"}, "participation.select: 'walk' needs a graph of clients, but"),
         ({"correct": "known", "timeout_s": 9}, "participation.correct: correct: known needs"),
     ],
 )  # fmt: skip

@@ -44,8 +44,8 @@ def test_graphs_that_change_are_told_one_by_one():
 
 def test_the_tables_have_a_line_for_each_graph_and_walk():
     graphs, walks = shown(Graphs(Ring(), 6, 0), spaced(3, 10, 0.0))
-    assert graphs[0] == ["round", "second", "links", "degree", "parts"]
-    assert graphs[1:] == [["1", "0", "6", "2", "(2-2)", "1"]]
+    assert graphs[0] == ["round", "second", "links", "degree", "parts", "repaired"]
+    assert graphs[1:] == [["1", "0", "6", "2", "(2-2)", "1", "no"]]
     assert " ".join(walks[0]) == "round walk lazy lambda_2 mixes in visits (%) hits in covers in"
     # lazy by a half, all that is expected takes twice as long: to the other side of a ring
     # 3 * 3 moves, and at least 5 to the next (LPW, section 2.1)

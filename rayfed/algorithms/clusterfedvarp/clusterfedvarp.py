@@ -25,6 +25,7 @@ from rayfed.algorithms.clusterfedvarp.members import (
 )
 from rayfed.core.arrays import Array, Floats, to_numpy
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import LABELS, ROWS, Terms, where
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -103,6 +104,12 @@ class ClusterFedVARP(memory.WithMemory):
     _learns: bool = field(default=False, init=False, compare=False)
     """Whether shares are learned from the clients who join, or whose sizes change."""
 
+    @property
+    def setting_needs(self) -> Terms:
+        """Labels, if they make the clusters."""
+        by_label = isinstance(self.clusters, By) and self.clusters.by == "labels"
+        return where({ROWS: by_label, LABELS: by_label})
+
     def bound(self, shards: Shards, population: Population, objective: Objective) -> ClusterFedVARP:
         """Return the algorithm for these clients.
 
@@ -125,9 +132,6 @@ class ClusterFedVARP(memory.WithMemory):
                 text = f"found {count} clusters of {n} clients"
                 raise ScenarioError("clusters", f"{text}; give at most {n}")
             return self
-        if not shards.classes:
-            text = "found labels, but the targets are numbers; give a number of clusters"
-            raise ScenarioError("clusters.by", text)
         try:
             sets = label_sets(shards)
         except ScenarioError as error:

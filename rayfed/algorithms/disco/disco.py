@@ -27,14 +27,13 @@ from rayfed.algorithms.full_gradient import SHARE, FullGradient, terms, total
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import EXACT_DOWNLOADS, MODEL, VECTORS, Terms
+from rayfed.core.needs import EXACT_DOWNLOADS, HESSIANS, MODEL, PRODUCTS, VECTORS, Terms
 from rayfed.messages import Ask, Reply, State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
     from rayfed.datasets.shards import Shards
     from rayfed.population import Population
-    from rayfed.problems.base import Problem
     from rayfed.problems.objective import Objective
 
 _SHARE_OF_ROOT = 0.05  # the paper's 1 / 20
@@ -149,24 +148,19 @@ class DiSCO(FullGradient):
         Raises
         ------
         ScenarioError
-            If the problem has no second derivatives, or P is to be that of an unknown client.
+            If P is to be that of an unknown client.
         """
         n, one = population.count, self.preconditioner
         if isinstance(one, int) and one >= n:
             what = f"found client {one}; ids go from 0 to {n - 1}"
             raise ScenarioError("preconditioner", what)
-        return super().bound(shards, population, objective)
+        return self
 
     @property
-    def products_alone(self) -> bool:
-        """Whether neither the tolerance nor the preconditioner comes from Hessians."""
-        return self.tolerance is not None and self.preconditioner == "none"
-
-    def _without_hessians(self, problem: Problem) -> str:
-        """Return the advice for a problem without Hessians."""
-        if not problem.has_hvp:
-            return super()._without_hessians(problem)
-        return "give tolerance and preconditioner: none, which need their products alone"
+    def setting_needs(self) -> Terms:
+        """Hessians for the tolerance or the preconditioner, or else products with vectors."""
+        products_alone = self.tolerance is not None and self.preconditioner == "none"
+        return frozenset({PRODUCTS if products_alone else HESSIANS})
 
     def slope_and_bounds(self, clients: Clients, x: Array) -> Upload:
         """Client function: `slope`, and the extreme eigenvalues (K,) of H_i at x (p,)."""
@@ -225,8 +219,8 @@ class DiSCO(FullGradient):
         """Return P from one client's Hessian."""
         if self.preconditioner == "none":
             return Preconditioner()
-        who = ids[:1] if self.preconditioner == "first" else ids[ids == self.preconditioner]
-        one = who if len(who) else ids[:1]
+        chosen = ids[:1] if self.preconditioner == "first" else ids[ids == self.preconditioner]
+        one = chosen if len(chosen) else ids[:1]
         passes = 0.0 if self.tolerance is None else self._hessian_passes(p)  # it has it already
         reply = yield Ask("hessian", {}, {"hessian": p * p}, cost=0, passes=passes, clients=one)
         return Preconditioner.of(reply.mean["hessian"], self.ridge)

@@ -30,7 +30,16 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
-from rayfed.core.needs import EXACT_DOWNLOADS, FRESH, MEAN, Terms
+from rayfed.core.needs import (
+    EXACT_DOWNLOADS,
+    FRESH,
+    GRADIENTS,
+    HESSIANS,
+    MEAN,
+    PRODUCTS,
+    Terms,
+    where,
+)
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.numerics.newton import Cholesky, ConjugateGradients, Systems, tolerance
@@ -44,7 +53,7 @@ if TYPE_CHECKING:
     from rayfed.problems.objective import Objective
 
 Step: TypeAlias = Annotated[float, Gt(0)] | tuple[Annotated[float, Gt(0)], ...]
-HESSIANS = 2**28
+MOST_HESSIANS = 2**28
 """Bytes of Hessians that are held at once."""
 STEPS = ("alpha_gradient", "beta_gradient", "alpha_newton", "beta_newton")
 
@@ -131,7 +140,7 @@ class FedHybrid(Algorithm):
 
     name: ClassVar[str] = "fedhybrid"
     coded: ClassVar[Coded] = {}
-    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, EXACT_DOWNLOADS})
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, EXACT_DOWNLOADS, GRADIENTS})
     aim: ClassVar[Aim] = "own"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
@@ -165,6 +174,12 @@ class FedHybrid(Algorithm):
             if also:
                 raise ScenarioError("steps", f"found theorem and {also[0]}; leave one of them out")
 
+    @property
+    def setting_needs(self) -> Terms:
+        """Hessians or their products, once the Newton clients are known."""
+        newton = isinstance(self.newton, tuple) and bool(self.newton)
+        return where({PRODUCTS if self.newton_solver == "cg" else HESSIANS: newton})
+
     def bound(self, shards: Shards, population: Population, objective: Objective) -> FedHybrid:
         """Return the algorithm with the ids of its Newton clients, and the steps of all.
 
@@ -174,13 +189,8 @@ class FedHybrid(Algorithm):
             If the Newton clients or the steps do not fit the clients or the problem.
         """
         ids = newton_clients(self.newton, population)
-        problem, by_cg = objective.problem, self.newton_solver == "cg"
-        if ids and not (problem.has_hvp if by_cg else problem.has_hessian):
-            text = f"problem '{problem.name}' has no Hessian"
-            ways = "newton_solver: cg or newton: 0" if problem.has_hvp else "newton: 0"
-            raise ScenarioError("newton", f"{text}; use {ways}, or another problem")
         p = objective.problem.size(shards.features, shards.classes)
-        if ids and self.newton_solver == "cholesky" and 8 * p * p > HESSIANS:
+        if ids and self.newton_solver == "cholesky" and 8 * p * p > MOST_HESSIANS:
             text = f"found cholesky, but a Hessian of {p} x {p} takes {in_words(8 * p * p)}"
             raise ScenarioError("newton_solver", f"{text}; use cg")
         for name in STEPS:
@@ -229,7 +239,7 @@ class FedHybrid(Algorithm):
         if not newton.all():
             at = np.flatnonzero(~newton)
             new_x[at], new_dual[at] = self._gradient_type(clients.chosen(at), x)
-        together = HESSIANS // (8 * clients.p**2) if self.newton_solver == "cholesky" else None
+        together = MOST_HESSIANS // (8 * clients.p**2) if self.newton_solver == "cholesky" else None
         for at in pieces(np.flatnonzero(newton), together):
             new_x[at], new_dual[at], systems = self._newton_type(clients.chosen(at), x)
             indefinite[at] = systems.indefinite

@@ -14,8 +14,9 @@ from rayfed.clients.curvature import curvature
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import FIXED_ROWS, Terms
 from rayfed.datasets.shards import Shards
-from rayfed.measures import MeasureView, Need
+from rayfed.measures import MeasureView, Use
 from rayfed.measures.base import Measure
 from rayfed.messages import State, Upload
 from rayfed.numerics.minimise import minimise
@@ -166,7 +167,8 @@ class Merit(Measure):
             about="Factor by which the merit has fallen a round since the last evaluated row.",
         ),
     )  # fmt: skip
-    needs: ClassVar[Set[Need]] = frozenset({"optimum if known", "fixed rows"})
+    needs: ClassVar[Terms] = frozenset({FIXED_ROWS})
+    uses: ClassVar[Set[Use]] = frozenset({"optimum"})
 
     mu: float
     newton: Newton | None = None

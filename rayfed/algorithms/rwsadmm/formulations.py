@@ -75,8 +75,8 @@ class Formulation:
         """Return the function that moves the multipliers z (K, p) in place after a step."""
         epsilon, kappa = widths(self.epsilon, clients, z), self.kappa_of(clients.round)
 
-        def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * (pull(x, z[who], y, epsilon[who], self.beta) - z[who])
+        def follow(x: Array, index: Ints) -> None:
+            z[index] += kappa * (pull(x, z[index], y, epsilon[index], self.beta) - z[index])
 
         return follow
 
@@ -98,9 +98,9 @@ class Formulation:
         """
         problem = clients.problem
 
-        def lagrangian(x: Array, batches: Sequence[Batch], who: Ints) -> tuple[Array, Array]:
+        def lagrangian(x: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(x, batches[0])
-            return loss, slope(g, x, who)
+            return loss, slope(g, x, index)
 
         assert isinstance(clients.solver, SGD)  # `check_solver` has refused all others
         solver = replace(clients.solver, lr=1 / self.beta, momentum=0.0, mu=0.0)
@@ -113,7 +113,7 @@ class Formulation:
         z: Array,
         y: Array,
         values: Mapping[str, Array],
-        kept: Mapping[str, Array] = MappingProxyType({}),
+        held: Mapping[str, Array] = MappingProxyType({}),
     ) -> Upload:
         """Return an upload of `values` and the distance to the token (K,), keeping x, z and more.
 
@@ -122,7 +122,7 @@ class Formulation:
         apart = local.x - y
         squares = to_numpy(inner(apart, apart))
         distance = np.sqrt(squares.astype(np.float64))
-        state = {"x": local.x, "z": z, **kept}
+        state = {"x": local.x, "z": z, **held}
         return Upload({**values, "distance": distance}, state=state, loss=local.loss)
 
 
@@ -141,8 +141,8 @@ class LagrangianDescent(Formulation):
         z = copied(clients.state["z"])
         epsilon = widths(self.epsilon, clients, z)
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            return g - pull(x, z[who], y, epsilon[who], self.beta)
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            return g - pull(x, z[index], y, epsilon[index], self.beta)
 
         local = self.steps(clients, slope, self.following(clients, z, y))
         part = y - pull(local.x, z, y, epsilon, self.beta) / self.beta
@@ -169,11 +169,11 @@ class Printed(Formulation):
             new: Array = x - (z / self.beta + epsilon) * _side(y - x)
             return new
 
-        def follow(x: Array, who: Ints) -> None:
-            z[who] += kappa * self.beta * (xp.abs(y - x) - epsilon[who])
+        def follow(x: Array, index: Ints) -> None:
+            z[index] += kappa * self.beta * (xp.abs(y - x) - epsilon[index])
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            at: Array = self.beta * (x - y) - _side(y - x) * (z[who] - epsilon[who] - g)
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            at: Array = self.beta * (x - y) - _side(y - x) * (z[index] - epsilon[index] - g)
             return at
 
         old = part(x0, z)
@@ -213,17 +213,17 @@ class Released(Formulation):
         token, last = copied(namespace(y).broadcast_to(y, x0.shape)), x0 - z / self.beta
         taken = np.zeros(len(x0), dtype=np.int64)
 
-        def follow(x: Array, who: Ints) -> None:
-            done = (clients.round - 1) * clients.steps[who] + taken[who]
+        def follow(x: Array, index: Ints) -> None:
+            done = (clients.round - 1) * clients.steps[index] + taken[index]
             kappa = like((self.kappa * self.kappa_decay**done)[:, None], x)
-            z[who] += kappa * self.beta * (x - token[who] - epsilon[who])
-            now = x - z[who] / self.beta
-            token[who] += (now - last[who]) / self.users
-            last[who] = now
-            taken[who] += 1
+            z[index] += kappa * self.beta * (x - token[index] - epsilon[index])
+            now = x - z[index] / self.beta
+            token[index] += (now - last[index]) / self.users
+            last[index] = now
+            taken[index] += 1
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            return self.beta * (x - token[who]) + g - z[who] + epsilon[who]
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            return self.beta * (x - token[index]) + g - z[index] + epsilon[index]
 
         local = self.steps(clients, slope, follow)
         return self.upload(local, z, y, {"mean": local.x})
@@ -296,25 +296,25 @@ class Pairs(Formulation):
         places = Places.visited(clients.state, here, y)
         everyone = np.arange(len(places.at))
 
-        def follow(x: Array, who: Ints) -> None:
-            place = who, places.at[who]
+        def follow(x: Array, index: Ints) -> None:
+            place = index, places.at[index]
             z = places.z[place]
-            places.z[place] = z + kappa * (pull(x, z, y, epsilon[who], self.beta) - z)
+            places.z[place] = z + kappa * (pull(x, z, y, epsilon[index], self.beta) - z)
 
         local = self.steps(clients, self.slope(places, epsilon), follow)
         z = places.z[everyone, places.at]
         part = self.part(local.x, z, y, epsilon)
         change = part - places.part[everyone, places.at]
         places.part[everyone, places.at] = part
-        kept = {name: value for name, value in places.state.items() if name != "z"}
-        return self.upload(local, places.z, y, {"change": change}, kept)
+        held = {name: value for name, value in places.state.items() if name != "z"}
+        return self.upload(local, places.z, y, {"change": change}, held)
 
     def slope(self, places: Places, epsilon: Array) -> Callable[[Array, Array, Ints], Array]:
         """Return beta (x - the next x) as a function of gradients, models (k, p) and clients."""
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            centres = places.y[who] + places.z[who] / self.beta
-            new = nearest(centres, places.taken[who], g / self.beta, epsilon[who])
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            centres = places.y[index] + places.z[index] / self.beta
+            new = nearest(centres, places.taken[index], g / self.beta, epsilon[index])
             return self.beta * (x - new)
 
         return slope
@@ -331,11 +331,11 @@ class PairsDescent(Pairs):
     def slope(self, places: Places, epsilon: Array) -> Callable[[Array, Array, Ints], Array]:
         """Return the gradient in x over the number of tokens."""
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            xp, counts = namespace(x), like(places.taken[who], x)
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            xp, counts = namespace(x), like(places.taken[index], x)
             pulls = xp.zeros_like(x)
             for s in range(counts.shape[1]):  # in this order, whoever else is in the stack
-                one = pull(x, places.z[who, s], places.y[who, s], epsilon[who], self.beta)
+                one = pull(x, places.z[index, s], places.y[index, s], epsilon[index], self.beta)
                 pulls += xp.where(counts[:, s, None] > 0, one, 0)
             slope: Array = (g - pulls) / xp.sum(counts, axis=1)[:, None]
             return slope

@@ -33,7 +33,18 @@ from rayfed.algorithms.rwsadmm.tolerance import widths
 from rayfed.core.arrays import Array, Ints, copied, namespace
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import ALL_STEPS, EXACT_DOWNLOADS, FRESH, MEAN, MODEL, OWN_MODELS, Terms
+from rayfed.core.needs import (
+    ALL_STEPS,
+    EXACT_DOWNLOADS,
+    FRESH,
+    GRADIENTS,
+    MEAN,
+    MODEL,
+    OWN_MODELS,
+    WALK,
+    Terms,
+    where,
+)
 from rayfed.measures.base import Measure
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 from rayfed.selection.walk import Walking
@@ -142,7 +153,7 @@ class RWSADMM(Algorithm):
     name: ClassVar[str] = "rwsadmm"
     coded: ClassVar[Coded] = {}
     # One kappa counts the steps of earlier rounds; the step size is the method's own.
-    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, ALL_STEPS, EXACT_DOWNLOADS})
+    needs: ClassVar[Terms] = frozenset({MEAN, FRESH, ALL_STEPS, EXACT_DOWNLOADS, GRADIENTS})
     gives: ClassVar[Terms] = frozenset({MODEL, OWN_MODELS})
     aim: ClassVar[Aim] = "plain"
     diagnostics: ClassVar[tuple[Column, ...]] = (
@@ -169,7 +180,7 @@ class RWSADMM(Algorithm):
         if self.watch and self.formulation not in SOUND:
             text = f"found true, but '{self.formulation}' follows from no Lagrangian"
             raise ScenarioError("watch", f"{text}; use sound or descent, or leave it out")
-        if self.needs_walk and (self.watch or self.formulation not in SOUND):
+        if WALK in self.setting_needs and (self.watch or self.formulation not in SOUND):
             other = "watch: true" if self.watch else f"'{self.formulation}'"
             text = f"found neighbourhood with {other}, which knows one token; leave out either"
             raise ScenarioError("tokens", text)
@@ -218,9 +229,9 @@ class RWSADMM(Algorithm):
         return ()
 
     @property
-    def needs_walk(self) -> bool:
-        """Whether clients must know the neighbourhoods that they are in."""
-        return self.tokens == "neighbourhood"
+    def setting_needs(self) -> Terms:
+        """A server that visits clients, who must know the neighbourhoods that they are in."""
+        return where({WALK: self.tokens == "neighbourhood"})
 
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,), multiplier z_j (p,), and further state.
@@ -229,7 +240,7 @@ class RWSADMM(Algorithm):
         each of the S neighbourhoods that it may be in the token as it last heard of it, the
         multiplier and the part (S, p).
         """
-        if self.needs_walk:
+        if WALK in self.setting_needs:
             most = int(self._neighbourhoods.max())
             return {"x": x0, "token": x0, **self._pairs.places(x0, most)}
         return {"x": x0, "z": np.zeros_like(x0), **self._formulation.client_state(x0)}
@@ -241,7 +252,7 @@ class RWSADMM(Algorithm):
     def round(self, state: State) -> Round:
         """Server function: carry y, or fetch the visited client's y_i and leave it there."""
         x = state["x"]
-        if not self.needs_walk:
+        if WALK not in self.setting_needs:
             y, diagnostics = yield from self._step(x)
             return {"x": y}, diagnostics
         visited = yield Ask("token", send={}, up={"token": x.size}, cost=0, clients="visited")
@@ -315,8 +326,8 @@ class Sound(Formulation):
         z = copied(clients.state["z"])
         xp, epsilon = namespace(z), widths(self.epsilon, clients, z)
 
-        def slope(g: Array, x: Array, who: Ints) -> Array:
-            descent: Array = g - z[who] + self.beta * (x - y + epsilon[who] * xp.sign(g))
+        def slope(g: Array, x: Array, index: Ints) -> Array:
+            descent: Array = g - z[index] + self.beta * (x - y + epsilon[index] * xp.sign(g))
             return descent
 
         def part(x: Array, z: Array) -> Array:

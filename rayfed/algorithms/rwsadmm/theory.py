@@ -59,12 +59,12 @@ class Penalty(Measure):
 
     def warnings(self) -> list[str]:
         """Say that beta is too small for the theory, or that this was not checked."""
-        who = f"{self.label}: beta {self.beta:g}"
+        prefix = f"{self.label}: beta {self.beta:g}"
         if not self.sought:
-            return [f"{who} was not compared with 2 L^2 + L + 2: L takes long to find here"]
+            return [f"{prefix} was not compared with 2 L^2 + L + 2: L takes long to find here"]
         if not self.beta <= self.beta_bound:
             return []
-        return [f"{who} is not above 2 L^2 + L + 2 = {self.beta_bound:.4g}, as the theory asks"]
+        return [f"{prefix} is not above 2 L^2 + L + 2 = {self.beta_bound:.4g}, as the theory asks"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,22 @@ const live = (() => {
       if (drawn) place.replaceWith(drawn);
     }
     const scrolls = $$(".scroll", main).map((one) => [one.scrollLeft, one.scrollTop]);
+    const typed = [...fields(main)].filter(([, one]) => one.value !== one.defaultValue).map(([key, one]) => [key, one.value]);
     const focus = focused(main);
     const top = window.scrollY;
     main.replaceWith(made);
     $$(".scroll", made).forEach((one, k) => scrolls[k] && one.scrollTo(...scrolls[k]));
     window.scrollTo(window.scrollX, top);
+    for (const [key, value] of typed) {
+      const field = fields(made).get(key);
+      if (field) field.value = value;
+    }
     focus(made);
   }
+
+  // The fields of the forms of studies, by study and name.
+  const fields = (main) =>
+    new Map($$("[data-study] [name]", main).map((one) => [`${one.closest("[data-study]").dataset.study} ${one.name}`, one]));
 
   // What finds the element that has the focus in other text of the same shape.
   function focused(main) {
@@ -40,24 +49,27 @@ const live = (() => {
     };
   }
 
-  async function update({ main, data, colours, title }) {
+  async function update({ main, data, colours, title, scatter: dots }) {
     if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
     replace(main);
     if (title) document.title = title;
     if (colours) document.getElementById("colours").textContent = colours;
     if (data) await page.renew(data);
-    overview.start();
+    overview.start(dots);
     news.note();
   }
 
   async function refresh() {
     if (busy) return void (again = true);
     busy = true;
+    let rest = 0; // what a view costs the server decides how often it is made
     try {
       const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
+      rest = Number(answer?.headers.get("Rayfed-Rest") ?? 0);
       if (answer?.ok) await update(await answer.json());
       else if (answer) say((await answer.json()).error);
     } finally {
+      await new Promise((done) => setTimeout(done, 1000 * rest));
       busy = false; // whatever went wrong, the next rows are shown
     }
     if (again) {
@@ -90,126 +102,6 @@ const live = (() => {
     const studies = mine();
     if (!studies || changed.some((key) => studies.includes(key))) refresh();
   }
-
-  // ---- the overview: filter, order, target and ticks, all in its address ---------------------
-
-  const overview = (() => {
-    const given = new URLSearchParams(location.hash.slice(1));
-    let filter = given.get("show") ?? "";
-    let order = given.get("sort") ?? ""; // the text of a heading, with - before it downwards
-    let typed = null; // a target that is not sent yet
-    const ticked = new Set(given.getAll("run"));
-
-    const table = () => document.getElementById("runs");
-    const rows = () => $$("tbody tr", table());
-
-    // Every run as the news compare them.
-    function standing() {
-      const target = table() && document.getElementById("goal").value;
-      return (table() ? rows() : []).map((row) => {
-        const [name, setting, seed] = [1, 2, 3].map((k) => row.cells[k].textContent);
-        const reached = target !== "" && "reached" in row.dataset;
-        return { key: row.dataset.run, name: [name, setting, `seed ${seed}`].filter((text) => text).join(" "), status: row.dataset.status, target, reached };
-      });
-    }
-
-    function sort() {
-      const sign = order.startsWith("-") ? -1 : 1;
-      const column = $$("thead th", table()).findIndex((head) => head.textContent === order.replace(/^-/, ""));
-      if (column < 1) return;
-      const key = (row) => row.cells[column].dataset.key;
-      const number = (text) => (text === "" ? Infinity : Number(text));
-      const numeric = rows().every((row) => !Number.isNaN(number(key(row))));
-      const compare = numeric
-        ? (a, b) => sign * (number(key(a)) - number(key(b)))
-        : (a, b) => sign * key(a).localeCompare(key(b));
-      table().tBodies[0].append(...rows().sort(compare));
-      $$("thead th", table()).forEach((head, k) => {
-        if (k === column) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-        else head.removeAttribute("aria-sort");
-      });
-    }
-
-    function show() {
-      const words = filter.toLowerCase().split(/\s+/).filter((word) => word);
-      let shown = 0;
-      for (const row of rows()) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !words.every((word) => text.includes(word));
-        shown += !row.hidden;
-      }
-      document.getElementById("shown").textContent = words.length ? `${shown} of ${rows().length} runs` : "";
-    }
-
-    function tick() {
-      for (const row of rows()) row.querySelector("input").checked = ticked.has(row.dataset.run);
-      const open = document.getElementById("open");
-      const query = new URLSearchParams([...ticked].map((run) => ["run", run]));
-      open.hidden = !ticked.size;
-      open.href = `/compare?${query}`;
-      open.textContent = ticked.size === 1 ? "Open 1 run" : `Compare ${ticked.size} runs`;
-      if (filter) query.set("show", filter);
-      if (order) query.set("sort", order);
-      const hash = String(query);
-      history.replaceState(null, "", `${location.pathname}${location.search}${hash ? `#${hash}` : ""}`);
-    }
-
-    // Another target is asked of the server, which has what all runs have come to.
-    function aim() {
-      const query = new URLSearchParams({ of: document.getElementById("goal-of").value });
-      const target = document.getElementById("goal").value.trim();
-      if (target) query.set("target", target);
-      typed = null;
-      history.replaceState(null, "", `?${query}${location.hash}`);
-      refresh();
-    }
-
-    function start() {
-      if (!table()) return;
-      const field = document.getElementById("filter");
-      field.value = filter;
-      field.addEventListener("input", () => ((filter = field.value), show(), tick()));
-      const goal = document.getElementById("goal");
-      goal.value = typed ?? goal.value;
-      goal.addEventListener("input", () => (typed = goal.value));
-      for (const one of [goal, document.getElementById("goal-of")]) one.addEventListener("change", aim);
-      $$("thead button", table()).forEach((button) =>
-        button.addEventListener("click", () => {
-          order = order === button.textContent ? `-${order}` : button.textContent;
-          sort();
-          tick();
-        }),
-      );
-      table().tBodies[0].addEventListener("change", ({ target }) => {
-        const { run } = target.closest("tr").dataset;
-        target.checked ? ticked.add(run) : ticked.delete(run);
-        tick();
-      });
-      $$("button[data-do]").forEach((button) => button.addEventListener("click", () => steer(button)));
-      sort();
-      show();
-      tick();
-    }
-
-    // Asks the server to stop, resume or extend a study; rows that change come by themselves.
-    async function steer(button) {
-      const cell = button.closest("[data-study]");
-      const given = { study: cell.dataset.study };
-      if (button.dataset.do === "extend") {
-        given.rounds = cell.querySelector("[data-rounds]").value;
-        given.seeds = cell.querySelector("[data-seeds]").value;
-      }
-      button.disabled = true;
-      const body = JSON.stringify(given);
-      const headers = { "Content-Type": "application/json" };
-      const answer = await fetch(`/control/${button.dataset.do}`, { method: "POST", headers, body });
-      const { told, error } = await answer.json().catch(() => ({ error: "the server refused it" }));
-      button.disabled = false;
-      say(told ?? error);
-    }
-
-    return { start, standing };
-  })();
 
   // ---- what has come about since the reader looked away, in words -----------------------------
 
@@ -278,7 +170,7 @@ const live = (() => {
     currentTarget.href = address;
   });
 
-  overview.start();
   listen();
-  return { refresh };
+  return { refresh, say };
 })();
+overview.start();

@@ -10,6 +10,7 @@ from annotated_types import Ge, Le
 
 from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ROWS, TABLE, Terms
 from rayfed.core.rng import Key
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Table
@@ -31,6 +32,8 @@ class Partition:
     name: ClassVar[str]
     remedy: ClassVar[str] = "use fewer clients"
     """What to change if a client has no rows."""
+    needs: ClassVar[Terms] = frozenset({ROWS, TABLE})
+    """What others must leave to it, from `rayfed.core.needs`."""
     first: ClassVar[bool] = False
     """Whether fewer clients than `count` may be used; they are the first ones."""
 

@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import LABELS, Terms
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition, by_class, dealt
 from rayfed.datasets.sizes import apportion
@@ -35,6 +36,7 @@ class Labels(Partition):
     """
 
     name: ClassVar[str] = "labels"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
     remedy: ClassVar[str] = "use fewer clients or a larger per_client"
 
     per_client: Annotated[int, Ge(1)] = 2
@@ -48,16 +50,16 @@ class Labels(Partition):
         holders = self._holders(len(classes), clients, stream)
         owner = np.empty(len(table.y), np.int64)
         for label, rows in enumerate(classes):
-            who = stream.permutation(np.flatnonzero(holders[:, label]))
-            owner[stream.permutation(rows)] = self._share(who, len(rows), stream)
+            among = stream.permutation(np.flatnonzero(holders[:, label]))
+            owner[stream.permutation(rows)] = self._share(among, len(rows), stream)
         return owner
 
-    def _share(self, who: Ints, rows: int, stream: np.random.Generator) -> Ints:
+    def _share(self, among: Ints, rows: int, stream: np.random.Generator) -> Ints:
         """Return the client of each row of a class that these clients divide."""
-        if not self.sigma or rows < len(who):
-            return who[np.arange(rows) % len(who)]
-        weights = np.exp(self.sigma * stream.standard_normal(len(who)))
-        return np.repeat(who, apportion(weights, rows))
+        if not self.sigma or rows < len(among):
+            return among[np.arange(rows) % len(among)]
+        weights = np.exp(self.sigma * stream.standard_normal(len(among)))
+        return np.repeat(among, apportion(weights, rows))
 
     def _check(self, classes: int, clients: int) -> None:
         if self.per_client > classes:
@@ -150,6 +152,7 @@ class Dirichlet(Partition):
     """
 
     name: ClassVar[str] = "dirichlet"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
     remedy: ClassVar[str] = "use fewer clients or a larger alpha"
     tries: ClassVar[int] = 1000
 
@@ -226,6 +229,7 @@ class DirichletEqual(Partition):
     """
 
     name: ClassVar[str] = "dirichlet-equal"
+    needs: ClassVar[Terms] = Partition.needs | {LABELS}
 
     alpha: Annotated[float, Gt(0)]
     legacy: bool = False
@@ -236,9 +240,9 @@ class DirichletEqual(Partition):
         stream = legacy_stream(seed) if self.legacy else self.stream(seed)
         owner = np.full(len(table.y), -1, np.int64)
         drawn = self._drawn([len(rows) for rows in classes], clients, stream)
-        for rows, who in zip(classes, drawn, strict=True):
+        for rows, among in zip(classes, drawn, strict=True):
             order = rows if self.legacy else stream.permutation(rows)
-            owner[order[: len(who)]] = who
+            owner[order[: len(among)]] = among
         return owner
 
     def _drawn(self, left: list[int], clients: int, stream: Stream) -> list[list[int]]:

@@ -163,8 +163,8 @@ class Diurnal(Availability):
         days = [self._day(ids, first, today + k, population) for k in (-1, 0, 1, 2)]
         opens, closes = np.stack(days, axis=1)  # (4, K) each
         last = np.count_nonzero(opens <= t, axis=0) - 1  # of yesterday, today or tomorrow
-        who = np.arange(len(first))
-        return opens[last, who], closes[last, who], opens[last + 1, who]
+        index = np.arange(len(first))
+        return opens[last, index], closes[last, index], opens[last + 1, index]
 
     def _day(
         self, ids: Ints, first: Floats, day: Floats, population: PopulationInfo

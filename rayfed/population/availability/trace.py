@@ -184,9 +184,9 @@ def alternating(device: Ints, start: Floats, end: Floats, repeat_s: float | None
         low, high = first[some], first[some + 1] - 1
         both = (changes[low] == 0.0) & (changes[high] == repeat_s)
         through[some[both]] = True
-        kept = np.ones(len(changes), dtype=np.bool_)
-        kept[low[both]] = kept[high[both]] = False
-        changes, owner = changes[kept], owner[kept]
+        changed = np.ones(len(changes), dtype=np.bool_)
+        changed[low[both]] = changed[high[both]] = False
+        changes, owner = changes[changed], owner[changed]
         first = np.searchsorted(owner, np.arange(count + 2))
     return Intervals(changes, first, through, repeat_s)
 

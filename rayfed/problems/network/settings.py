@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from annotated_types import Ge, Lt
 
 from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.needs import HESSIANS, REPRESENTATIONS, Terms
 from rayfed.core.own import Untrusted, admit
 from rayfed.problems.base import Problem, Start
 
@@ -47,9 +48,7 @@ class NetworkSettings(Problem):
     """Settings of a neural network and their checks; see `Network`."""
 
     convex: ClassVar[bool] = False
-    has_hessian: ClassVar[bool] = False
-    has_representation: ClassVar[bool] = True
-    has_products: ClassVar[bool] = True
+    gives: ClassVar[Terms] = Problem.gives - {HESSIANS} | {REPRESENTATIONS}
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
     default_init: ClassVar[Start] = "torch"
     starts: ClassVar[tuple[Start, ...]] = ("torch",)

@@ -21,11 +21,14 @@ PATTERNS = {"late": "/", "dropped": "x", "unfinished": ".", "communicating": "|"
 TENTHS = [str(k) for k in range(1, 11)]
 WORDS = {
     "computing": "computing",
-    "communicating": "communicating",
-    "finished": "waiting for the round to end",
+    "communicating": "transfer",
+    "finished": "waiting",
     "idle": "not asked",
     "away": "away",
 }
+"""States of clients, for hovers and legends."""
+MEANINGS = WORDS | {"finished": "waiting for the round to end", "idle": "available, not asked"}
+"""The same for keys above figures."""
 
 
 def tenths(frame: pd.DataFrame) -> pd.DataFrame:

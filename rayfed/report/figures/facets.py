@@ -1,79 +1,117 @@
-"""Figures of several cases as one: small axes side by side, on the same scales."""
+"""Several figures as one: small axes side by side, on the same scales where these are alike."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 import plotly.graph_objects as go
 
+from rayfed.report.figures.labels import end_labels
 from rayfed.report.figures.style import canvas
 
 ACROSS = 3
 """Most axes in a row."""
 _ROW, _HEAD, _FOOT = 270, 26, 60  # pixels: of a row, of the case above its axes, of their ticks
 _SIDE, _GAP = 64, 22  # at the left of the first axes, and between two
+_BARS = ("barmode", "bargap", "uniformtext")
+_LETTERS = 96  # of the titles below a row of axes
+_OWN_GAP = 90  # between two where each has tick labels of its own
 
 
 def side_by_side(figures: Mapping[str, go.Figure]) -> go.Figure:
-    """Return figures of the same kind as one, with a legend in place of labels at line ends.
+    """Return figures as one, with one legend in place of labels at line ends.
+
+    Axes with the same title and type have the same range.
 
     Parameters
     ----------
     figures : mapping of str to Figure
-        By case; each with one pair of axes.
+        By heading; each `is_panel`.
     """
     made, named = canvas(_ROW), set[str]()
     drawn = list(figures.values())
-    same = len({figure.layout.yaxis.type for figure in drawn}) == 1
     for place, figure in enumerate(drawn):
         x, y = axis_names(place)
         for trace in figure.data:
             held = trace.to_plotly_json() | {"xaxis": x, "yaxis": y}
-            first = held["meta"]["part"] == "mean" and held.get("name") not in named
-            named |= {held["name"]} if first else set()
+            name = "" if held["meta"]["part"] == "seed" else held.get("name", "")
+            first = name != "" and name not in named
+            named.add(name)
             made.add_trace(held | {"showlegend": first, "legendgroup": held["meta"].get("name")})
         for shape in figure.layout.shapes:
-            made.add_shape(shape.to_plotly_json() | {"xref": f"{x} domain", "yref": y})
+            made.add_shape(_moved(shape, x, y))
+        layout = figure.layout.to_plotly_json()
+        made.update_layout({key: layout[key] for key in _BARS if key in layout})
+        labels = end_labels(figure)
+        for note in figure.layout.annotations:
+            if note not in labels:
+                made.add_annotation(_moved(note, x, y))
         for key, axis, other in (("xaxis", x, y), ("yaxis", y, x)):
             held = figure.layout[key].to_plotly_json() | {"anchor": other}
-            if key == "xaxis" or same:
-                held["range"] = _common([one.layout[key].range for one in drawn])
+            alike = [one.layout[key].range for one in drawn if _alike(one, figure, key)]
+            held["range"] = _common(alike)
             made.update_layout({f"{key}{axis[1:]}": held})
-    for case in figures:
+    for heading in figures:
         made.add_annotation(
-            text=case, name="facet", showarrow=False, xref="paper", yref="paper",
+            text=heading, name="facet", showarrow=False, xref="paper", yref="paper",
             xanchor="left", yanchor="bottom",
         )  # fmt: skip
-    made.update_layout(meta={"facets": len(drawn)}, showlegend=True)
+    own = not all(_alike(one, drawn[0], "yaxis") for one in drawn)
+    made.update_layout(meta={"facets": len(drawn), "own": own}, showlegend=True)
     return arrange(made, ACROSS)
 
 
+def is_panel(figure: go.Figure) -> bool:
+    """Return whether a figure is lines, dots or bars on one pair of axes."""
+    axes = [key for key in figure.layout.to_plotly_json() if key[1:].startswith("axis")]
+    return len(axes) == 2 and {trace.type for trace in figure.data} <= {"scatter", "bar"}
+
+
+def _moved(item: Any, x: str, y: str) -> dict[str, Any]:
+    """Return a shape or an annotation on other axes."""
+    held: dict[str, Any] = item.to_plotly_json()
+    paper = {key for key in ("xref", "yref") if held.get(key) == "paper"}
+    refs = {"xref": x, "yref": y}
+    return held | {key: f"{axis} domain" if key in paper else axis for key, axis in refs.items()}
+
+
+def _alike(one: go.Figure, other: go.Figure, key: str) -> bool:
+    """Return whether the x or y axes of two figures have the same title and type."""
+    axes = one.layout[key], other.layout[key]
+    return len({(axis.title.text, axis.type) for axis in axes}) == 1
+
+
 def arrange(figure: go.Figure, across: int) -> go.Figure:
-    """Place the axes of a figure of several cases, so many in a row; nothing else is changed."""
-    count = (figure.layout.meta or {}).get("facets", 0)
+    """Place the axes of a figure of several, so many in a row; nothing else is changed."""
+    meta = figure.layout.meta or {}
+    count, own = meta.get("facets", 0), meta.get("own", False)
     if not count:
         return figure
+    gap = (_OWN_GAP if own else _GAP) / 1000
     across = min(across, count)
     rows = -(-count // across)
     height = rows * _ROW
     for place in range(count):
         row, column = divmod(place, across)
-        left = column / across + (0.0 if not column else _GAP / 1000)
+        left = column / across + (gap if column else 0.0)
         x = [left, (column + 1) / across - (_GAP / 1000 if column + 1 < across else 0.0)]
         top = 1 - (row * _ROW + _HEAD) / height
         y = [1 - ((row + 1) * _ROW - (_FOOT if row + 1 < rows else 0)) / height, top]
         first, second = axis_names(place)
-        figure.layout[f"xaxis{first[1:]}"].domain = x
+        below = figure.layout[f"xaxis{first[1:]}"]
+        title = (below.title.text or "").replace("<br>", " ")
+        below.update(domain=x, title_text="<br>".join(wrap(title, _LETTERS // max(2, across))))
         axis = figure.layout[f"yaxis{second[1:]}"]
-        axis.update(domain=y, showticklabels=not column, title_text=axis.title.text)
-        if column:
+        axis.update(domain=y, showticklabels=own or not column)
+        if column and not own:
             axis.title.text = ""
         label = [one for one in figure.layout.annotations if one.name == "facet"][place]
         label.update(x=x[0], y=top)
     legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "itemclick": False}
-    margin = {"l": _SIDE, "r": 16, "t": 40, "b": 52}
-    return figure.update_layout(height=height + 92, legend=legend, margin=margin)
+    margin = {"l": _SIDE, "r": 16, "t": 40, "b": 68}
+    return figure.update_layout(height=height + 108, legend=legend, margin=margin)
 
 
 def axis_names(place: int) -> tuple[str, str]:

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
-from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line, spans_decades
+from rayfed.report.figures.style import canvas, line, spans_decades
 from rayfed.report.read import units
-from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.results import RunRecord
 
 NO_LINE = {"width": 0}
 INSIDE: dict[str, Any] = {
@@ -22,8 +22,6 @@ INSIDE: dict[str, Any] = {
     "constraintext": "inside",
 }  # fmt: skip
 """How texts stand in bars."""
-_ROW = 22  # pixels
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star")
 MOST_TICKS = 12
 """Levels of which each has a tick."""
 
@@ -140,25 +138,8 @@ def rows_down(figure: go.Figure, names: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def dotted_rows(results: Results, values: pd.DataFrame, number: str) -> go.Figure:
-    """Return a figure with a row for each line of a table, and its columns as dots."""
-    names = [plain(str(row)) for row in values.index]
-    figure = canvas(64 + _ROW * max(len(names), 4), hovermode="y unified")
-    styles = algorithm_styles(results)
-    for place, name in enumerate(map(str, values.columns)):
-        marker = {"color": styles[name].light, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9}
-        dots(
-            figure, "dots", values[name].to_numpy(), names, marker, of=name, name=plain(name),
-            hovertemplate=number,
-        )  # fmt: skip
-    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
-    figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)
-    rows_down(figure, names)
-    return figure.update_yaxes(autorange="reversed", range=None, showgrid=None)
-
-
 def over_levels(
-    points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: str, height: int
+    points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: Mapping[str, Any], height: int
 ) -> go.Figure:
     """Draw a line for each series, with a bar of one deviation at each level where it is known.
 
@@ -168,8 +149,10 @@ def over_levels(
         ``series``, ``level``, ``value`` and ``sd`` (NaN where there is none).
     styles : mapping of str to LineStyle
         The series in their order.
-    x, y : str
-        Titles of the axes.
+    x : str
+        Title of the axis of levels.
+    y : mapping
+        The axis of values, of `style.column_axis`.
     height : int
         Pixels.
     """
@@ -190,9 +173,7 @@ def over_levels(
     levels = np.unique(points["level"])
     if len(levels) <= MOST_TICKS:
         figure.update_xaxes(tickvals=levels, ticktext=powered(levels.tolist()))
-    known = points.dropna(subset=["value"])
-    ends = known["value"].to_numpy(), *(known["value"] + k * known["sd"].fillna(0) for k in (-1, 1))
-    return figure.update_yaxes(fitted(y, [np.asarray(values) for values in ends]))
+    return figure.update_yaxes(y)
 
 
 def powered(values: Sequence[float]) -> list[str]:

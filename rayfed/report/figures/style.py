@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.curves import Axis, clocks, stopped_at
-from rayfed.report.read.results import Results
+from rayfed.report.read.results import Results, per_results
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -86,6 +86,7 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
     return {"title": title, "worth": worth, "unit": unit}
 
 
+@per_results
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
     largest = {}  # of those that have units
@@ -97,9 +98,10 @@ def x_scales(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def spans_decades(columns: Sequence[Floats]) -> bool:
-    """Return whether the data are positive and span a factor of 10, so that a log axis helps."""
+    """Return whether finite data are positive and span a factor of 10, so that a log axis helps."""
     values = np.concatenate([np.empty(0), *columns])
-    return bool(len(values) and values.min() > 0 and values.max() / values.min() > _SPAN)
+    values = values[np.isfinite(values)]
+    return bool(len(values) and values.min() > 0 and values.max() / values.min() >= _SPAN)
 
 
 def y_range(columns: Sequence[Floats], log: bool) -> list[float] | None:
@@ -134,9 +136,23 @@ def fitted(title: str, values: Sequence[Floats], log: bool | None = None) -> dic
     return axis | (log_ticks(extent) if log else {})
 
 
-def column_axis(column: Column, values: Sequence[Floats], head: str = "") -> dict[str, Any]:
-    """Return an axis around values of a column; accuracies are read between 0 and 1."""
-    return fitted(f"{head}{column.label}", values, False if "accuracy" in column.name else None)
+def log_helps(column: Column, means: Sequence[Floats]) -> bool:
+    """Return whether an axis of a column is logarithmic; accuracies are read between 0 and 1."""
+    return "accuracy" not in column.name and spans_decades(means)
+
+
+def column_axis(
+    column: Column, means: Sequence[Floats], head: str = "", spread: Sequence[Floats] = ()
+) -> dict[str, Any]:
+    """Return an axis around values of a column and their spread; `log_helps` chooses its scale."""
+    return fitted(f"{head}{column.label}", [*means, *spread], log_helps(column, means))
+
+
+def end_axis(results: Results, column: str, values: Sequence[Floats]) -> dict[str, Any]:
+    """Return an axis of last values, or of rounds where a value ends the runs."""
+    if stopped_at(results, column) is None:
+        return column_axis(results.column(column), values, "final ")
+    return fitted(end_title(results, column), values)
 
 
 def colorbar(title: str) -> dict[str, Any]:

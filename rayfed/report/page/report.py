@@ -1,10 +1,11 @@
-"""The page: one self-contained file made from a result folder alone."""
+"""Page of a study in one self-contained file."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.best import best_of
 from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
-from rayfed.report.html import asset, environment, scripts
+from rayfed.report.html import asset, environment, packed, scripts
 from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
 from rayfed.report.read.curves import clocks
 from rayfed.report.read.folders import joined
@@ -27,6 +28,12 @@ from rayfed.report.writing import make, replace
 
 Shown = tuple[Panel, Markup]
 """A panel that applies, and its HTML."""
+FOLDED = frozenset({
+    "tradeoff", "left-out", "against", "coordinates", "importance", "utilisation-clients", "waste",
+    "energy", "round-times", "staleness", "labels", "participation", "rounds", "pace", "paths",
+    "classes", "layers",
+})  # fmt: skip
+"""Panels behind "More figures" at the end of their section."""
 
 
 def write(
@@ -117,7 +124,7 @@ def page_of(
     opening: str = "",
     more: Sequence[tuple[str, list[Markup]]] = (),
 ) -> str:
-    """Return a page with the panels that apply; `tell` receives the progress.
+    """Return a page with the panels that apply; `progress` is as for `write`.
 
     `opening` is the fragment of the page's address, with the reader's choices, if it has none;
     `more` are sections, as `sections` returns them, after those of the panels.
@@ -130,11 +137,16 @@ def page_of(
         .get_template("page.html")
         .render(
             css=Markup(asset("page.css")),
-            plotly=Markup(plotly.offline.get_plotlyjs()),
+            plotly=_plotly(),
             scripts=Markup(scripts()),
             **made,
         )
     )
+
+
+@cache
+def _plotly() -> Markup:
+    return packed(plotly.offline.get_plotlyjs())
 
 
 def content(
@@ -166,7 +178,7 @@ def content(
 
 
 def _lacks_choice(panels: Sequence[Panel]) -> bool:
-    """Return whether some show a chosen run, without the panel where the reader chooses it."""
+    """Return whether some show a chosen run, without the panel with its choice."""
     named = any(panel.name == "timeline" for panel in panels)
     return not named and any(isinstance(panel, RunPanel) for panel in panels)
 
@@ -205,17 +217,27 @@ def _is_ours(kind: type[Panel]) -> bool:
 def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
     """Return panels by section, each with its heading.
 
-    It is None around the answer, which stands in no section, and empty where a panel has one to
-    itself.
+    The heading is None around the answer, which stands in no section, and empty where a panel has a
+    section to itself.
     """
     made: list[tuple[str | None, list[Markup]]] = []
     for section, group in groupby(shown, key=lambda one: one[0].section):
-        texts = [html for _, html in group]
+        panels = list(group)
+        shown_first = [one for one in panels if not _is_folded(one[0])] or panels[:1]
+        texts = [html for _, html in shown_first]
         if section == Section.RESULTS:
             made += [("", [text]) for text in texts]
         else:
             made.append((None if section == Section.ANSWER else section, texts))
+        if more := [one for one in panels if one not in shown_first]:
+            fold = environment().get_template("more.html").render(panels=more)
+            made[-1][1].append(Markup(fold))
     return made
+
+
+def _is_folded(panel: Panel) -> bool:
+    """Return whether it stands behind "More figures"; a table of cases has the final values."""
+    return panel.name in FOLDED or (panel.name == "finals" and bool(panel.source.cases))
 
 
 def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
@@ -224,7 +246,7 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
     Returns
     -------
     dict
-        What all panels share (``names`` of the algorithms, the ``runs`` to choose from, the
+        Shared data (``names`` of the algorithms, the ``runs`` to choose from, the
         ``view`` that is shown first, colours) and what each of the ``panels`` needs, by its name.
     """
     results = source.results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,23 +10,13 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.core.arrays import Floats
-from rayfed.report.figures import marks
-from rayfed.report.figures.facets import axis_names
-from rayfed.report.figures.labels import label_ends, plain
-from rayfed.report.figures.palette import LIGHT, LineStyle
-from rayfed.report.figures.style import (
-    algorithm_styles,
-    canvas,
-    column_axis,
-    fitted,
-    line,
-    x_scales,
-)
+from rayfed.report.figures import charts, marks
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.palette import LIGHT
+from rayfed.report.figures.style import algorithm_styles, canvas, column_axis, fitted, x_scales
 from rayfed.report.panels.base import FigurePanel, Section, figure_json, short_columns
 from rayfed.report.read.curves import (
     EPSILON,
-    Curve,
     clocks,
     curve,
     first_column,
@@ -41,7 +31,7 @@ HEIGHT = 400
 _MOST = 600  # points of a line
 _ALIKE = 1.05  # costs within this factor are equal
 COSTS = ("bytes_up", "time_s", EPSILON)
-_ROW, _GAP, _HEAD = 230, 62, 20  # pixels: of axes with their ticks, of these, above the first
+_ROW, _GAP, _HEAD = 230, 62, 10  # pixels: of axes with their ticks, of these, above the first
 _CODED = 1.2  # bytes an update that differ by more are shown
 LEFT_OUT_HEIGHT = 320
 _LEFT_OUT = "left_out"
@@ -65,35 +55,34 @@ def against(results: Results, x: str | None = None, y: str | None = None) -> go.
 
     Raises
     ------
-    ValueError
+    NothingToDraw
         If no run has both columns.
     """
     pair = first_pair(results)
     x, y = x or pair[0], y or pair[1]
     paths = {name: path(results, name, x, y) for name in results.names}
-    paths = {name: values for name, values in paths.items() if len(values)}
-    if not paths:
+    table = pd.concat([rows.assign(name=name, about=rows.index) for name, rows in paths.items()])
+    if not len(table):
         raise marks.NothingToDraw(f"no run has {x} and {y} in the same rounds")
     scales = x_scales(results)
     clock = scales.get(x, {"worth": 1.0, "title": results.column(x).label})
-    paths = {name: values.assign(x=values["x"] / clock["worth"]) for name, values in paths.items()}
-    figure, styles = canvas(HEIGHT, hovermode="closest"), algorithm_styles(results)
-    for name, values in paths.items():
-        _add_path(figure, name, values, styles[name])
-    for key, column, heading in (("x", x, clock["title"]), ("y", y, results.column(y).label)):
+    table["x"] /= clock["worth"]
+    axes = {}
+    for key, column, title in (("x", x, clock["title"]), ("y", y, results.column(y).label)):
         linear = (key == "x" and column in scales) or "accuracy" in column
-        lines = [values[key].to_numpy() for values in paths.values()]
-        figure.layout[f"{key}axis"].update(fitted(heading, lines, False if linear else None))
+        axes[key] = fitted(title, [table[key].to_numpy()], False if linear else None)
+    hover = "{name}, {index} %{customdata}<br>%{x:.4~g}, %{y:.4~g}<extra></extra>"
+    figure = charts.lines(
+        results, table, HEIGHT, axes["x"], axes["y"], hover, "path", labels=False,
+        hovermode="closest",
+    )  # fmt: skip
+    for trace in figure.data:
+        index = paths[trace.meta["name"]].index.name
+        trace.hovertemplate = trace.hovertemplate.replace("{index}", index)
+    for name, end in charts.by_name(table.groupby("name", sort=False).tail(1)):
+        marker = {"size": 9, "color": algorithm_styles(results)[name].light}
+        charts.dots(figure, "end", end, marker, "", of=name)
     return figure
-
-
-def _add_path(figure: go.Figure, name: str, values: pd.DataFrame, style: LineStyle) -> None:
-    """Add the line of an algorithm, and a dot at its end."""
-    x, y = values["x"].to_numpy(), values["y"].to_numpy()
-    hover = f"{plain(name)}, {values.index.name} %{{customdata}}<br>%{{x:.4~g}}, %{{y:.4~g}}"
-    about = {"customdata": values.index.to_numpy(), "name": plain(name)}
-    marks.lines(figure, "path", x, y, line(style), hover, of=name, **about)
-    marks.dots(figure, "end", x[-1:], y[-1:], {"size": 9, "color": style.light}, of=name)
 
 
 def first_pair(results: Results) -> tuple[str, str]:
@@ -107,12 +96,8 @@ def first_pair(results: Results) -> tuple[str, str]:
 
 def path(results: Results, name: str, x: str, y: str) -> pd.DataFrame:
     """Return the means over seeds of two columns, ``x`` and ``y``, at the rounds that have both."""
-    both = (
-        seed_means(results, name, (x, y))
-        .reindex(columns=[x, y])
-        .set_axis(["x", "y"], axis=1)
-        .dropna()
-    )
+    both = seed_means(results, name, (x, y)).reindex(columns=[x, y]).set_axis(["x", "y"], axis=1)
+    both = both.dropna()
     return both.iloc[thin(np.arange(len(both)), _MOST)]
 
 
@@ -138,7 +123,7 @@ def seed_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFr
 
 
 def _in_step(frames: Sequence[pd.DataFrame]) -> bool:
-    """Whether seeds are evaluated in the same rounds: beside round 0, at least in every other."""
+    """Whether seeds are evaluated in the same rounds: apart from round 0, in at least half."""
     rounds = [set(frame.index[frame["loss"].notna()]) - {0} for frame in frames if "loss" in frame]
     fewest = min(map(len, rounds), default=0)
     return not rounds or 2 * len(set.intersection(*rounds)) >= fewest
@@ -160,9 +145,14 @@ class AgainstPanel(FigurePanel):
         """Whether there are two columns to draw."""
         return len(y_columns(self.results)) > 1 and super().applies  # over a clock it is above
 
+    @property
+    def alike(self) -> list[list[str]]:
+        """None: the reader may choose other columns."""
+        return []
+
     @cached_property
     def content(self) -> dict[str, Any]:
-        """The figure, the columns that it shows, and the ``means`` of all columns by round."""
+        """The figure, its columns, and the ``means`` of all columns by round."""
         columns = [x for x, _ in self.xs if x != "round"]
         first, means = dict(zip("xy", first_pair(self.results), strict=True)), {}
         for name in self.results.names:
@@ -173,9 +163,8 @@ class AgainstPanel(FigurePanel):
     @property
     def xs(self) -> list[tuple[str, str]]:
         """The choices of an x axis: clocks and columns with their titles."""
-        shown = clocks(self.results)
-        axes = {name: axis.title for name, axis in shown.items()}
-        return list((axes | {c: t for c, t in self.ys if c not in shown}).items())
+        axes = {name: axis.title for name, axis in clocks(self.results).items()}
+        return list((axes | dict(self.ys) | axes).items())
 
     @property
     def ys(self) -> list[tuple[str, str]]:
@@ -197,8 +186,8 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
     -------
     Figure
         Axes below each other: uploaded bytes, simulated time and epsilon, as far as they differ. A
-        large dot at the means over seeds, small ones at the seeds. The grey line is the front: none
-        is better at less.
+        large dot at the means over seeds, small ones at the seeds. The grey line is the front: no
+        other setting is better at a lower cost.
 
     Raises
     ------
@@ -207,88 +196,79 @@ def tradeoff(results: Results, column: str | None = None) -> go.Figure:
     """
     column = column or first_column(results)
     ends = _ends(results, column)
-    if not ends:
+    if not len(ends):
         raise marks.NothingToDraw(f"no costs of {column} differ")
-    height = _ROW * len(ends) + _HEAD
-    figure, scales = canvas(height), x_scales(results)
-    like = [figure.layout[key].to_plotly_json() for key in ("xaxis", "yaxis")]
-    for place, (cost, pairs) in enumerate(ends.items()):
-        x, y = axis_names(place)
-        scale = scales[cost]
-        in_units = {name: each / [[scale["worth"]], [1.0]] for name, each in pairs.items()}
-        _add_setting(figure, in_units, results, column, {"xaxis": x, "yaxis": y})
-        top = 1 - (place * _ROW + _HEAD) / height
-        xs, ys = ([pair[k] for pair in in_units.values()] for k in (0, 1))
-        across = fitted(scale["title"], xs) | {"anchor": y}
-        up = column_axis(results.column(column), ys, "final ")
-        up |= {"anchor": x, "domain": [top - (_ROW - _GAP) / height, top]}
-        for key, own, axis in zip("xy", like, (across, up), strict=True):
-            figure.layout[f"{key}axis{x[1:]}"] = own | axis
-    return figure.update_layout(hovermode="closest", margin={"t": 10, "b": 10})
+    costs = ends["cost"].unique()
+    height, scales = _ROW * len(costs), x_scales(results)
+    figure = canvas(height, hovermode="closest", margin={"l": 64, "r": 16, "t": _HEAD, "b": _GAP})
+    like, room = figure.layout.xaxis.to_plotly_json(), height - _HEAD - _GAP
+    figure.set_subplots(rows=len(costs), cols=1, vertical_spacing=_GAP / room)
+    figure.update_xaxes(like).update_yaxes(like)
+    for row, cost in enumerate(costs, 1):
+        at: dict[str, Any] = {"row": row, "col": 1}
+        seeds = ends[ends["cost"] == cost]
+        seeds = seeds.assign(x=seeds["x"] / scales[cost]["worth"])
+        _add_settings(figure, seeds, results, column, at)
+        figure.update_xaxes(fitted(scales[cost]["title"], [seeds["x"].to_numpy()]), **at)
+        up = column_axis(results.column(column), [seeds["y"].to_numpy()], "final ")
+        figure.update_yaxes(up, **at)
+    return figure
 
 
-def _add_setting(
-    figure: go.Figure,
-    pairs: Mapping[str, Floats],
-    results: Results,
-    column: str,
-    axes: Mapping[str, str],
+def _add_settings(
+    figure: go.Figure, seeds: pd.DataFrame, results: Results, column: str, at: dict[str, Any]
 ) -> None:
     """Draw the front, and a large dot at the means and small ones at the seeds of each setting."""
-    styles, means = algorithm_styles(results), _means(pairs)
-    steps = np.array([means[name] for name in _front(means, results.column(column).better)])
+    styles = algorithm_styles(results)
+    means = seeds.groupby("name", sort=False, as_index=False)[["x", "y"]].mean()
+    front = _front(means, results.column(column).better)
     grey = {"color": LIGHT["strip"], "width": 2, "shape": "hv"}
-    marks.lines(figure, "front", steps[:, 0], steps[:, 1], grey, **axes)
-    for name, (costs, values) in pairs.items():
-        hover = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}"
+    marks.lines(figure, "front", front["x"].to_numpy(), front["y"].to_numpy(), grey, **at)
+    rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
+    for name, rows in charts.by_name(seeds):
         dot: dict[str, Any] = {"color": styles[name].light, "line": marks.NO_LINE}
-        small = dot | {"size": 5, "opacity": 0.45}
-        marks.dots(figure, "seeds", costs, values, small, of=name, **axes)
-        rim = {"size": 11, "line": {"width": 1.5, "color": LIGHT["background"]}}
-        x, y = means[name][:, None].tolist()
-        marks.dots(figure, "mean", x, y, dot | rim, hover, of=name, **axes)
+        charts.dots(figure, "seeds", rows, dot | {"size": 5, "opacity": 0.45}, "", of=name, **at)
+        hover, mean = f"{plain(name)}<br>%{{x:.4~g}}, %{{y:.4~g}}", means[means["name"] == name]
+        charts.dots(figure, "mean", mean, dot | rim, hover, of=name, **at)
 
 
-def _ends(results: Results, column: str) -> dict[str, dict[str, Floats]]:
-    """Return cost and value (2, seeds) of each setting by each cost, as far as costs differ."""
-    found: dict[str, dict[str, Floats]] = {}
+def _ends(results: Results, column: str) -> pd.DataFrame:
+    """Return the last value of each run against each cost, as far as costs differ.
+
+    Returns
+    -------
+    DataFrame
+        ``cost``, ``name``, the cost ``x`` and the value ``y``.
+    """
+    frames = [pd.DataFrame()]
     for cost in COSTS:
-        ends = {}
-        for name in (name for name in results.names if name not in results.failed):
-            runs = [np.array(points(history(run), cost, column)) for run in results.usable(name)]
-            ends[name] = np.hstack([np.empty((2, 0)), *(run[:, -1:] for run in runs)])
-        ends = {name: pairs for name, pairs in ends.items() if pairs.size}
-        costs = [pairs[0].mean() for pairs in ends.values()]
-        if len(costs) > 1 and max(costs) > _ALIKE * min(costs):
-            found[cost] = ends
-    return found
+        found = [
+            {"cost": cost, "name": name, "x": xs[-1], "y": ys[-1]}
+            for name in results.names
+            if name not in results.failed
+            for xs, ys in (points(history(run), cost, column) for run in results.usable(name))
+            if len(xs)
+        ]
+        table = pd.DataFrame(found)
+        costs = table.groupby("name")["x"].mean() if found else pd.Series(dtype=float)
+        if len(costs) > 1 and costs.max() > _ALIKE * costs.min():
+            frames.append(table)
+    return pd.concat(frames)
 
 
-def _means(pairs: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return mean cost and value (2,) of each setting."""
-    return {name: each.mean(axis=1) for name, each in pairs.items()}
-
-
-def _front(means: Mapping[str, Floats], better: str | None) -> list[str]:
-    """Return the settings of which none is better at less, by cost."""
-    best, front = np.inf, []
-    sign = -1 if better == "higher" else 1
-    for name in sorted(means, key=lambda name: (means[name][0], sign * means[name][1])):
-        if sign * means[name][1] < best:
-            best = sign * means[name][1]
-            front.append(name)
-    return front
+def _front(means: pd.DataFrame, better: str | None) -> pd.DataFrame:
+    """Return the settings that no other one is better than at a lower cost, by cost."""
+    worth = means["y"] if better == "higher" else -means["y"]
+    ordered = means.assign(worth=worth).sort_values(["x", "worth"], ascending=[True, False])
+    return ordered[ordered["worth"] > ordered["worth"].cummax().shift(fill_value=-np.inf)]
 
 
 def _per_update(results: Results, names: Collection[str]) -> list[float]:
     """Return the bytes that an update of each of some algorithms takes."""
-    found = []
-    for name in names:
-        frames = [run.rounds for run in results.usable(name) if "bytes_up" in run.rounds]
-        used = sum(float(frame["participants"].sum()) for frame in frames)
-        if used:
-            found.append(sum(float(frame["bytes_up"].sum()) for frame in frames) / used)
-    return found
+    runs = [run for name in names for run in results.usable(name) if "bytes_up" in run.rounds]
+    sums = [run.rounds[["bytes_up", "participants"]].sum().rename(run.name) for run in runs]
+    totals = pd.DataFrame(sums, columns=["bytes_up", "participants"]).groupby(level=0).sum()
+    return (totals["bytes_up"] / totals["participants"])[totals["participants"] > 0].tolist()
 
 
 class TradeoffPanel(FigurePanel):
@@ -302,8 +282,8 @@ class TradeoffPanel(FigurePanel):
     of_column = True
     keyed = True
     how = (
-        "A large dot is the mean over seeds of a setting, small ones are its seeds. Along the grey "
-        "line none ends better at less."
+        "A large dot is the mean over seeds of a setting, small dots are its seeds. No setting is "
+        "better at a lower cost than those along the grey line."
     )
 
     @property
@@ -317,8 +297,8 @@ class TradeoffPanel(FigurePanel):
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and of each other one that can be won."""
         columns = [c for c in y_columns(self.results) if self.results.column(c).better]
-        shown = {c: self._of(c) for c in columns if c != self.source.y and _ends(self.results, c)}
-        return super().content | {"columns": shown}
+        others = [c for c in columns if c != self.source.y and len(_ends(self.results, c))]
+        return super().content | {"columns": {c: self._of(c) for c in others}}
 
     def _of(self, column: str) -> dict[str, Any]:
         figure = figure_json(tradeoff(self.results, column))
@@ -343,30 +323,16 @@ def left_out(results: Results) -> go.Figure:
     NothingToDraw
         If no run recorded it; set ``evaluate.left_out``.
     """
-    curves = _left_out_curves(results)
-    if not curves:
-        raise marks.NothingToDraw("no run has what compression left out; set evaluate.left_out")
-    figure, styles = canvas(LEFT_OUT_HEIGHT, hovermode="x unified"), algorithm_styles(results)
-    for name, values in curves.items():
-        marks.lines(
-            figure, "mean", values.x, values.mean, line(styles[name]), of=name, name=name,
-            hovertemplate="%{y:.3g}", mode="lines" if len(values.x) > 1 else "markers",
-        )  # fmt: skip
-    means = [values.mean for values in curves.values()]
-    figure.update_yaxes(column_axis(results.column(_LEFT_OUT), means))
-    figure.update_xaxes(title_text="round", showgrid=False)
-    label_ends(figure, {name: float(c.mean[-1]) for name, c in curves.items()}, styles)
-    return figure
-
-
-def _left_out_curves(results: Results) -> dict[str, Curve]:
-    """Return the memory errors of each algorithm by round, where recorded."""
-    found = {}
+    frames = [pd.DataFrame()]
     for name in results.names:
         values = curve([history(run) for run in results.usable(name)], "round", _LEFT_OUT)
-        if len(values.x):
-            found[name] = values
-    return found
+        frames.append(pd.DataFrame({"name": name, "x": values.x, "y": values.mean}))
+    table = pd.concat(frames)
+    if not len(table):
+        raise marks.NothingToDraw("no run recorded compression errors; set evaluate.left_out")
+    y = column_axis(results.column(_LEFT_OUT), [table["y"].to_numpy()])
+    x = {"title_text": "round", "showgrid": False}
+    return charts.lines(results, table, LEFT_OUT_HEIGHT, x, y)
 
 
 class LeftOutPanel(FigurePanel):
@@ -380,6 +346,6 @@ class LeftOutPanel(FigurePanel):
     best_only = True
     keyed = True
     how = (
-        "Root mean square, over the replies of a round, of the norm of what memories have not sent "
-        "yet; mean over seeds."
+        "Root mean square, over the replies of a round, of the norm of the errors in the memories; "
+        "mean over seeds."
     )

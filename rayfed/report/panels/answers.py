@@ -169,7 +169,7 @@ def _change(results: Results, name: str, column: str) -> float:
 def _personal(results: Results, frame: pd.DataFrame, rivals: pd.DataFrame, name: str) -> str:
     """Return the final values of clients' own models, of a baseline and of a global model."""
     column, shared = results.column(name), results.column(name.removeprefix("personal_"))
-    ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)[:MOST_NAMED]]
+    ends = [f"{value} with {name}" for name, value in _final_values(rivals, column)]
     text = f"Clients' own models end at {column.title} {joined(ends)}"
     for name, value in _final_values(frame[frame["baseline"]], column)[:1]:
         text += f", the baseline {name} at {value}"

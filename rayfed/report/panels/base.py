@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any, ClassVar
 
@@ -20,12 +21,14 @@ from markupsafe import Markup
 from rayfed.core import plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.report.best import Searched
+from rayfed.report.figures import charts
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.figures.palette import LineStyle
 from rayfed.report.figures.style import algorithm_styles
 from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
+from rayfed.report.panels.phrases import named
 from rayfed.report.ranking import unfinished
 from rayfed.report.read.curves import default_target, first_column, leaders, thin, y_columns
 from rayfed.report.read.personal import without_global
@@ -107,12 +110,14 @@ class PageSource:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """A row for each algorithm, see `tables.summary`."""
-        return summary(self.results, self.y, self.goal)
+        key = ("summary", self.y, self.goal)
+        return self.results.cached(key, partial(summary, self.results, self.y, self.goal))
 
     @cached_property
     def answer(self) -> str:
         """The headline, see `answers.headline`."""
-        return headline(self.results, self.summary)
+        key = ("answer", self.y, self.goal)
+        return self.results.cached(key, partial(headline, self.results, self.summary))
 
     @cached_property
     def styles(self) -> dict[str, LineStyle]:
@@ -156,6 +161,8 @@ class PageSource:
         """The results without all settings but the best of each algorithm, if many were swept."""
         names = leaders(self.results, self.y)
         runs = tuple(run for run in self.results.runs_found if run.name in names)
+        if len(runs) == len(self.results.runs_found):  # what they have cached serves both
+            return self.results
         return replace(self.results, runs_found=runs)
 
     @cached_property
@@ -267,6 +274,8 @@ class Panel:
         Whether it compares algorithms by the best of many swept settings alone.
     draws : tuple of functions
         What draws its figures from results, which `Result.figure` knows by their names.
+    brief : str
+        A sentence that stands for the panel until the reader opens it; empty if it is open.
     """
 
     name: ClassVar[str]
@@ -293,10 +302,21 @@ class Panel:
         """Data of the script as JSON values; None if there are none."""
         return None
 
+    @property
+    def brief(self) -> str:
+        """The sentence of a panel that has nothing to see; empty if it has."""
+        return ""
+
     def render(self) -> str:
         """Return its HTML as `markupsafe.Markup`; another text is escaped."""
-        template = panel_template(self.name)
-        return Markup(template.render(panel=self, source=self.source, cases=()))
+        return self._rendered(panel=self, source=self.source, cases=())
+
+    def _rendered(self, **values: Any) -> Markup:
+        """Return the HTML of its template, behind its `brief` sentence if it has one."""
+        html = Markup(panel_template(self.name).render(values))
+        if brief := self.brief:
+            html = Markup("<details><summary>{}</summary>\n{}\n</details>").format(brief, html)
+        return html
 
 
 def _unwritten(*_: Any) -> Any:
@@ -305,6 +325,8 @@ def _unwritten(*_: Any) -> Any:
 
 class TemplatedFigure(Panel):
     """Data of a panel for ``templates/figure.html``; see its two kinds below.
+
+    A sentence in ``layout.meta["note"]`` of a figure stands under it.
 
     Attributes
     ----------
@@ -316,15 +338,12 @@ class TemplatedFigure(Panel):
         lines stand for the key where there is room.
     clickable : bool
         Whether a click shows the history of a client, the first value of a point's ``customdata``.
-    notes : bool
-        Whether ``layout.meta["note"]`` of a figure tells what was left out of it.
     """
 
     heading: ClassVar[str] = ""
     draws: ClassVar[tuple[Draw, ...]] = (_unwritten,)
     keyed: ClassVar[bool] = False
     clickable: ClassVar[bool] = False
-    notes: ClassVar[bool] = False
 
     @property
     def how(self) -> str:
@@ -361,6 +380,28 @@ class FigurePanel(TemplatedFigure):
         """Return the figure; raise `NothingToDraw` where the results do not have it."""
         return self.draws[0](*self.subject)
 
+    @cached_property
+    def chart(self) -> go.Figure:
+        """The `figure`, drawn once."""
+        return self.figure()
+
+    @cached_property
+    def alike(self) -> list[list[str]]:
+        """The algorithms of the figure, in groups that it draws alike; see `charts.alike`."""
+        return charts.alike(self.chart)
+
+    @property
+    def brief(self) -> str:
+        """The sentence of a figure that draws all algorithms alike, in every case.
+
+        Empty where the reader may choose another column.
+        """
+        groups = [part.alike for part in self.parts.values()]
+        if self.of_column or any(len(found) != 1 or len(found[0]) < 2 for found in groups):
+            return ""
+        names = dict.fromkeys(name for found in groups for name in found[0])
+        return f"{self.title()}: no visible difference between {named(names)}."
+
     @property
     def subject(self) -> tuple[Any, ...]:
         """The arguments of the figure."""
@@ -376,15 +417,26 @@ class FigurePanel(TemplatedFigure):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The title and the figure, of one case or where there are none."""
-        figure = figure_json(self.figure())  # first: it knows whether there is anything to show
+        figure = figure_json(self.chart)  # first: it knows whether there is anything to show
+        hidden = [f"{named(group)} coincide." for group in self.alike if len(group) > 1]
+        about = figure["layout"].get("meta") or {}
+        if hidden and "rows" not in about:  # lines hide each other, rows of bars do not
+            note = " ".join([about.get("note", ""), *hidden]).strip()
+            figure["layout"]["meta"] = about | {"note": note}
         return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """The `content`, or that of each case, None where it does not apply."""
+        """The `content`, or that of each case, None where it does not apply.
+
+        That of a case is cached with its results, which the dashboard uses again until they change.
+        """
+        if self.source.whole is not None:
+            key = (type(self), self.source.y, self.source.goal, tuple(self.source.styles))
+            return self.source.results.cached(key, lambda: self.content)
         if "" in self.parts:
             return self.content
-        shown = {case: part.content for case, part in self.parts.items()}
+        shown = {case: part.payload for case, part in self.parts.items()}
         return {"cases": [shown.get(case) for case in self.source.cases], "keyed": self.keyed}
 
     @property
@@ -402,14 +454,11 @@ class FigurePanel(TemplatedFigure):
         """Return the HTML, of the first case with a choice of the others."""
         first = next(iter(self.parts.values()))
         cases = [] if "" in self.parts else [*self.source.cases]
-        template = panel_template(self.name)
-        return Markup(template.render(panel=first, source=first.source, cases=cases))
+        return self._rendered(panel=first, source=first.source, cases=cases)
 
 
 class RunPanel(TemplatedFigure):
     """A figure for each run, of which the reader chooses one: a `heading`, and a `figure`."""
-
-    notes: ClassVar[bool] = True
 
     def title(self, run: RunRecord) -> str:
         """Return the title of a run's figure; by default the `heading`."""
@@ -527,7 +576,17 @@ def short_columns(
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:
-    """Return a Plotly figure as plain values; Plotly packs its arrays."""
-    values: dict[str, Any] = json.loads(figure.to_json())
+    """Return a Plotly figure as plain values; Plotly packs its arrays, here in single precision."""
+    values: dict[str, Any] = json.loads(figure.to_json(), object_hook=_single)
     values["layout"].pop("template", None)
     return values
+
+
+def _single(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a packed array in single precision if that has all integers of its range."""
+    if values.get("dtype") != "f8":
+        return values
+    numbers = np.frombuffer(b64decode(values["bdata"]))
+    if np.max(np.abs(numbers), initial=0.0, where=np.isfinite(numbers)) > 2**24:
+        return values
+    return values | {"dtype": "f4", "bdata": b64encode(numbers.astype("f4").tobytes()).decode()}

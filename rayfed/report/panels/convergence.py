@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +24,7 @@ from rayfed.report.figures.style import (
     canvas,
     fitted,
     line,
-    spans_decades,
+    log_helps,
     x_scales,
 )
 from rayfed.report.panels.base import (
@@ -135,12 +136,12 @@ def convergence(
     sound = [name for name in drawn if name not in results.failed] or list(drawn)
     apart = singles if seeds else {}
     scaled = [c for name in sound for c in apart.get(name, [drawn[name]])]
-    if log is None:  # accuracies are read between 0 and 1
-        log = "accuracy" not in y and spans_decades([drawn[name].mean for name in sound])
+    if log is None:
+        log = log_helps(results.column(y), [drawn[name].mean for name in sound])
     _set_x(figure, x, scale, end)
     spread = [part for c in scaled for part in (c.low, c.high)]
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
-    _add_target(figure, target)
+    _add_target(figure, target, results.column(y))
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=figure.layout.meta | {"others": OTHERS})
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
@@ -249,11 +250,12 @@ def _level(values: Curve, end: float) -> Curve:
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
-def _add_target(figure: go.Figure, target: float | None) -> None:
+def _add_target(figure: go.Figure, target: float | None, column: Column) -> None:
+    # At the end curves are mostly better than the target: its name is on the other side.
     label: dict[str, Any] = {
         "texttemplate": "target %{y0:.6~g}",
-        "textposition": "start",
-        "yanchor": "bottom",
+        "textposition": "end",
+        "yanchor": "top" if column.better == "higher" else "bottom",
     }
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
@@ -345,6 +347,12 @@ class ConvergencePanel(Panel):
         return {"parts": [self._part(source) for source in self.source.parts]}
 
     def _part(self, source: PageSource) -> dict[str, Any]:
+        """Return the payload of a case or of the whole, cached with its results."""
+        whole = tuple(y_columns(self.results)), json.dumps(x_scales(self.results))
+        key = (type(self), source.y, source.goal, tuple(source.styles), len(self.source.parts))
+        return source.results.cached((*key, *whole), lambda: self._made(source))
+
+    def _made(self, source: PageSource) -> dict[str, Any]:
         x = next(iter(clocks(self.results)))
         figure = convergence(source.results, x=x, y=source.y, target=source.target)
         numbers = MOST_NUMBERS // len(self.source.parts)

@@ -25,7 +25,7 @@ MOST_ROWS = 12
 """Rows that are shown; of more, the best so many come first and all others are folded."""
 MOST = 30
 """Rows of a figure; of more algorithms the worst are left out."""
-_ROW = 26  # pixels
+_ROW, _MARGINS = 26, 64  # pixels
 
 
 class CostsPanel(Panel):
@@ -63,7 +63,7 @@ class CostsPanel(Panel):
 
     @cached_property
     def _order(self) -> list[int]:
-        """The places of the rows; of many those first that kept the target, or ended best."""
+        """The places of the rows; of many first those that held the target, or ended best."""
         names, y = self.columns[0].texts, self.source.y
         if not self.folded:
             return [*range(len(names))]
@@ -119,21 +119,21 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     values = final_values(results, column)
     if not values:
         raise ValueError(f"no run has a last value of {column}")
-    figure = canvas(64 + _ROW * max(3, len(values)), hovermode="closest")
+    figure = canvas(_MARGINS + _ROW * len(values), hovermode="closest")
+    marks.rows_down(figure, list(map(plain, values)))
     styles = algorithm_styles(results)
+    stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
     for name, ends in values.items():
-        dot = {"symbol": "circle", "size": 9, "opacity": 0.6, "color": styles[name].light}
-        stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
-        for part, x, marker in (
-            ("seeds", ends, dot | {"line": marks.NO_LINE}),
-            ("mean", ends.mean(keepdims=True), dot | stroke),
-        ):
+        dot = {"size": 9, "opacity": 0.6, "color": styles[name].light, "line": marks.NO_LINE}
+        for part, x, marker in (("seeds", ends, dot), ("mean", [ends.mean()], dot | stroke)):
             hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
-            y = [plain(name)] * len(x)
-            marks.dots(figure, part, x, y, marker, of=name, hovertemplate=hover)
-    figure.update_xaxes(column_axis(results.column(column), list(values.values()), "final "))
-    marks.rows_down(figure, [plain(name) for name in values])
-    return figure
+            row = [plain(name)] * len(x)
+            marks.dots(figure, part, x, row, marker, of=name, hovertemplate=hover)
+    return figure.update_xaxes(_axis(results, column, values))
+
+
+def _axis(results: Results, column: str, values: Mapping[str, Floats]) -> dict[str, Any]:
+    return column_axis(results.column(column), [*values.values()], "final ")
 
 
 def final_values(
@@ -183,11 +183,8 @@ class FinalsPanel(FigurePanel):
     def how(self) -> str:
         """Caption of the figure."""
         every, drawn = len(self.results.names), len(self.drawn)
-        left = f" Of {every} algorithms the best {drawn} are drawn." if drawn < every else ""
-        return (
-            "A dot for each seed of what is chosen to be shown above, and a stroke at their "
-            f"mean.{left}"
-        )
+        left = f" The best {drawn} of {every} algorithms are drawn." if drawn < every else ""
+        return f"Dots show the last value of each seed, strokes the mean over seeds.{left}"
 
     @cached_property
     def drawn(self) -> tuple[str, ...]:
@@ -202,8 +199,7 @@ class FinalsPanel(FigurePanel):
 
     def _column(self, column: str) -> dict[str, Any]:
         values = final_values(self.results, column, self.drawn)
-        ends = column_axis(self.results.column(column), list(values.values()), "final ")
-        axis = go.layout.XAxis(ends).to_plotly_json()
+        axis = go.layout.XAxis(_axis(self.results, column, values)).to_plotly_json()
         return {
             "axis": {"dtick": None, "tickformat": ""} | axis,  # not those of the column before
             "seeds": {name: short(ends) for name, ends in values.items()},

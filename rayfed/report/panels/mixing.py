@@ -23,7 +23,7 @@ from rayfed.report.figures.style import (
     log_ticks,
 )  # fmt: skip
 from rayfed.report.panels.base import FigurePanel, Section
-from rayfed.report.panels.phrases import goal, joined, quoted
+from rayfed.report.panels.phrases import listed, quoted
 from rayfed.report.read import units
 from rayfed.report.read.curves import crossing, history, stopped_at, y_columns
 from rayfed.report.read.results import Results, RunRecord
@@ -34,7 +34,7 @@ _OF_WALK = ("topology.", "participation.select.rule.", "select.rule.")
 _SPAN = 1.5  # smallest ratio of the relaxation times on one line
 _CONFIDENCE = 0.95
 HEIGHT = 400
-_TEXTS = 12  # most dots beside which their walk can be written
+_TEXTS = 12  # most dots next to which their walk can be written
 _ROOM = 96  # pixels at the right for the names of lines
 
 
@@ -125,19 +125,19 @@ def fit(points: pd.DataFrame) -> Power | None:
         None unless a group has different walks and a degree of freedom is left for the error.
     """
     spans = points.groupby("group")["relaxation"].agg(lambda x: x.max() / x.min())
-    kept = points[points["group"].isin(spans.index[spans >= _SPAN])]
-    free = len(kept) - kept["group"].nunique() - 1
+    fitted = points[points["group"].isin(spans.index[spans >= _SPAN])]
+    free = len(fitted) - fitted["group"].nunique() - 1
     if free < 1:
         return None
     from scipy.stats import t  # imported late: scipy.stats is slow to import
 
-    logs = kept[["relaxation", "rounds"]].transform(np.log)
-    means = logs.groupby(kept["group"]).transform("mean")
+    logs = fitted[["relaxation", "rounds"]].transform(np.log)
+    means = logs.groupby(fitted["group"]).transform("mean")
     x, y = (logs - means).to_numpy().T
     power = float(x @ y / (x @ x))
     error = float(np.sqrt(np.sum((y - power * x) ** 2) / free / (x @ x)))
     reach = float(t.ppf((1 + _CONFIDENCE) / 2, free)) * error
-    bases = (means["rounds"] - power * means["relaxation"]).groupby(kept["group"]).first()
+    bases = (means["rounds"] - power * means["relaxation"]).groupby(fitted["group"]).first()
     rounds = {str(group): float(np.exp(base)) for group, base in bases.items()}
     return Power(power, power - reach, power + reach, rounds)
 
@@ -220,7 +220,7 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     results : Results
         A result folder.
     column : str, optional
-        What ends the runs. If None: the first of the rounds' columns that tells.
+        What ends the runs. If None: the first of the rounds' columns that shows it.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def mixing(results: Results, column: str | None = None) -> go.Figure:
     Raises
     ------
     NothingToDraw
-        If nothing tells what mixing costs; see `find`.
+        If the study does not show the cost of mixing; see `find`.
     """
     return _drawn(results, find(results, column))
 
@@ -255,7 +255,7 @@ def _drawn(results: Results, walks: Mixing) -> go.Figure:
 
 
 def _extent(values: pd.Series) -> list[float]:
-    """Return the range of a log axis, with room for texts beside the outermost dots."""
+    """Return the range of a log axis, with room for texts next to the outermost dots."""
     low, high = (float(np.log10(end)) for end in (values.min(), values.max()))
     margin = 0.1 * (high - low) or 0.1
     return [low - 2 * margin, high + margin]
@@ -308,40 +308,6 @@ def _add_dots(
     )  # fmt: skip
 
 
-def title(walks: Mixing) -> str:
-    """Return the factor on rounds for a walk with twice the mixing time."""
-    aim = goal(walks.column, walks.goal)
-    if len(walks.powers) > 1:
-        clauses = [
-            f"{_factor(power)} as many with {quoted(series)} (power {_interval(power)})"
-            for series, power in walks.powers.items()
-        ]
-        text = f"For a walk that takes twice as long to mix the rounds to {aim} are "
-        return text + joined(clauses) + _missed(walks)
-    (power,) = walks.powers.values()
-    if power.low <= 0 <= power.high:
-        text = f"Whether a walk that mixes more slowly needs more rounds to {aim} is not clear"
-    else:
-        text = f"A walk that takes twice as long to mix needs {_factor(power)} the rounds to {aim}"
-        text += ", all else alike"
-    return f"{text}: they go with 1/(1 - λ₂) to the power {_interval(power)}{_missed(walks)}"
-
-
-def _factor(power: Power) -> str:
-    return f"{units.number(2**power.value, 2)} times"
-
-
-def _interval(power: Power) -> str:
-    """Return a power and its interval, to hundredths."""
-    value, low, high = (units.number(round(v, 2)) for v in (power.value, power.low, power.high))
-    return f"{value}, between {low} and {high}"
-
-
-def _missed(walks: Mixing) -> str:
-    missed = int((~walks.points["reached"]).sum())
-    return f"; {missed} of {len(walks.points)} points did not reach it" if missed else ""
-
-
 class MixingPanel(FigurePanel):
     """A dot for each walk that was tried, and the power law through them."""
 
@@ -349,6 +315,7 @@ class MixingPanel(FigurePanel):
     section = Section.SETTINGS
     rank = 10
     draws = (mixing,)
+    heading = "Rounds against the relaxation time of the walk"
     by_case = False
 
     @cached_property
@@ -356,9 +323,15 @@ class MixingPanel(FigurePanel):
         """The walks with their rounds."""
         return find(self.results)
 
-    def title(self) -> str:
-        """Return the factor on rounds for a walk with twice the mixing time."""
-        return title(self.mixing)
+    @property
+    def powers(self) -> str:
+        """The power of the relaxation time for each algorithm, with its interval."""
+        return listed(
+            [
+                f"{power.value:.2f} for {quoted(series)} ({power.low:.2f} to {power.high:.2f})"
+                for series, power in self.mixing.powers.items()
+            ]
+        )
 
     def figure(self) -> go.Figure:
         """Return `figures.mixing`."""

@@ -68,14 +68,3 @@ def goal(column: Column, value: float) -> str:
     """
     title, number = column.title, units.target(value)
     return f"a {title} of {number}" if " to " in title else f"{title} {number}"
-
-
-def times(number: int) -> str:
-    """Return a number of times.
-
-    Examples
-    --------
-    >>> times(1), times(2), times(1200)
-    ('once', 'twice', '1,200 times')
-    """
-    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from rayfed.core.arrays import Floats
 from rayfed.core.errors import unknown
-from rayfed.report.figures import marks
+from rayfed.report.figures import charts, marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.marks import MOST_TICKS, NothingToDraw, over_levels, powered
 from rayfed.report.figures.palette import LIGHT, LineStyle
@@ -22,11 +21,11 @@ from rayfed.report.figures.style import (
     algorithm_styles,
     canvas,
     colorbar,
+    column_axis,
+    end_axis,
     end_title,
     fade,
-    fitted,
     powers,
-    spans_decades,
 )
 from rayfed.report.html import environment, keep_units
 from rayfed.report.panels.answers import of_ranks
@@ -40,7 +39,9 @@ from rayfed.report.read.sweeps import SweptPoints
 HEIGHT = 360
 _BESIDE_TABLE = 280
 _CELL, _ROW = 44, 26  # pixels of a row of cells, and of dots
-SENSITIVITY = "What each key does while the other stays at the best: a dot for each of its values."
+SENSITIVITY = (
+    "Effect of each key with the other at its best value: a dot for each value of the key."
+)
 
 
 def sweep_line(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
@@ -62,8 +63,8 @@ def sweep_line(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     """
     (key,), (title,) = sweep.keys, sweep.titles
     rows = sweep.values(results, column).rename(columns={key: "level"}).assign(sd=np.nan)
-    styles = series_styles(results, sweep)
-    return over_levels(rows, styles, title, end_title(results, column), HEIGHT)
+    axis = end_axis(results, column, [rows["value"].to_numpy()])
+    return over_levels(rows, series_styles(results, sweep), title, axis, HEIGHT)
 
 
 def sweep_map(
@@ -87,33 +88,35 @@ def sweep_map(
     Returns
     -------
     Figure
-        Cells of which every run failed say so; cells that were not run are empty.
+        Cells without a successful run are marked "failed"; cells without a run are empty.
     """
     rows = sweep.values(results, column)
     rows = rows[rows["series"] == series]
-    x, y = sweep.keys
-    cells = rows.pivot_table(index=y, columns=x, values="value", dropna=False, aggfunc="mean")
+    across, down = sweep.keys
+    cells = rows.pivot_table("value", down, across, dropna=False, aggfunc="mean")
     z = cells.to_numpy(float)
+    texts = np.reshape(units.telling(z.ravel().tolist()), z.shape)  # with enough digits to differ
     low, high, log = scale
     figure = canvas(max(220, _CELL * len(cells) + 64), hovermode="closest")
-    style = series_styles(results, sweep)[series]
     marks.mark(
         figure, "heatmap", "map",
         f"{sweep.titles[0]} %{{x}}, {sweep.titles[1]} %{{y}}: %{{customdata}}",
         z=np.log10(np.where(z > 0, z, np.nan)) if log else z,
         zmin=np.log10(low) if log else low, zmax=np.log10(high) if log else high,
-        colorscale=_better_is_darker(results, style, column), xgap=2, ygap=2,
-        text=_texts(z), textfont={"size": FONT_SIZE}, customdata=_texts(z),
+        colorscale=fade(series_styles(results, sweep)[series]),
+        reversescale=_lower_is_better(results, column), xgap=2, ygap=2,
+        text=texts, textfont={"size": FONT_SIZE}, customdata=texts,
         texttemplate="%{text}" if cells.shape[1] <= MOST_TICKS else "",
         colorbar=colorbar(end_title(results, column)) | (powers(low, high) if log else {}),
     )  # fmt: skip
-    _mark_failed(figure, rows, cells)
-    for axis, keys, title in (
-        (figure.layout.xaxis, cells.columns, sweep.titles[0]),
-        (figure.layout.yaxis, cells.index, sweep.titles[1]),
-    ):
-        axis.update(title_text=title, showgrid=False, tickvals=np.arange(len(keys)))
-        axis.update(ticktext=powered(keys.to_numpy(float).tolist()))
+    failed, font = rows[rows["failed"]], {"color": LIGHT["muted"]}
+    x, y = (keys.get_indexer(pd.Index(failed[keys.name])) for keys in (cells.columns, cells.index))
+    marks.texts(figure, "failed", x, y, ["failed"] * len(failed), font, cliponaxis=None)
+    for axis, keys, title in zip("xy", (cells.columns, cells.index), sweep.titles, strict=True):
+        figure.layout[f"{axis}axis"].update(
+            title_text=title, showgrid=False, tickvals=np.arange(len(keys)),
+            ticktext=powered(keys.to_numpy(float).tolist()),
+        )  # fmt: skip
     return figure
 
 
@@ -177,23 +180,19 @@ def sensitivity(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     """
     ends = sweep.values(results, column)
     styles = series_styles(results, sweep)
-    rows = [(series, key) for series in sweep.series for key in sweep.keys]
-    figure = canvas(_CELL * max(3, len(rows)) // 2 + 84, hovermode="closest")
-    names = []
-    for series, key in rows:
+    titles = dict(zip(sweep.keys, sweep.titles, strict=True))
+    rows = {f"{titles[key]}, {of}": (of, key) for of in sweep.series for key in sweep.keys}
+    figure = charts.rows([*rows], _ROW)
+    for place, (name, (series, key)) in enumerate(rows.items()):
         values = along(results, ends[ends["series"] == series], sweep.keys, key, column)
-        names.append(f"{sweep.titles[sweep.keys.index(key)]}, {plain(series)}")
-        texts = [units.setting(value) for value in values[key]]
         marks.dots(
-            figure, "along", values["value"].to_numpy(), [names[-1]] * len(values),
+            figure, "along", values["value"].to_numpy(), [place] * len(values),
             {"color": styles[series].light, "size": 9, "opacity": 1},
-            f"{names[-1]} %{{customdata}}: %{{x:.4~g}}", customdata=texts,
-            mode="lines+markers", line={"color": LIGHT["strip"], "width": 3},
+            f"{plain(name)} %{{customdata}}: %{{x:.4~g}}", mode="lines+markers",
+            line={"color": LIGHT["strip"], "width": 3},
+            customdata=[*map(units.setting, values[key])],
         )  # fmt: skip
-    known = [trace.x for trace in figure.data]
-    figure.update_xaxes(fitted(end_title(results, column), known))
-    marks.rows_down(figure, names)
-    return figure
+    return figure.update_xaxes(end_axis(results, column, [trace.x for trace in figure.data]))
 
 
 def along(
@@ -203,8 +202,7 @@ def along(
     known = ends.dropna(subset=["value"]).sort_values("value", kind="stable")
     if not len(known):
         return known
-    lower = results.column(column).better != "higher" or stopped_at(results, column) is not None
-    best = known.iloc[0 if lower else -1]
+    best = known.iloc[0 if _lower_is_better(results, column) else -1]
     others = [other for other in keys if other != key]
     return known[(known[others] == best[others]).all(axis=1)]
 
@@ -214,7 +212,8 @@ def colour_scale(results: Results, sweep: SweptPoints, column: str) -> tuple[flo
     ends = sweep.values(results, column)["value"].dropna().to_numpy()
     if not len(ends):
         return 0.0, 1.0, False
-    return float(ends.min()), float(ends.max()), spans_decades([ends])
+    log = end_axis(results, column, [ends])["type"] == "log"
+    return float(ends.min()), float(ends.max()), log
 
 
 def series_styles(results: Results, sweep: SweptPoints) -> dict[str, LineStyle]:
@@ -223,23 +222,8 @@ def series_styles(results: Results, sweep: SweptPoints) -> dict[str, LineStyle]:
     return {s: styles[name] for s, name in zip(sweep.series, sweep.firsts, strict=True)}
 
 
-def _better_is_darker(results: Results, style: LineStyle, column: str) -> list[list[Any]]:
-    pale, full = (colour for _, colour in fade(style))
-    lower = results.column(column).better == "lower" or stopped_at(results, column) is not None
-    return [[0.0, full], [1.0, pale]] if lower else fade(style)
-
-
-def _texts(z: Floats) -> list[list[str]]:
-    """Return numbers that tell the cells apart."""
-    texts = iter(units.telling(z.ravel().tolist()))
-    return [[next(texts) for _ in row] for row in z]
-
-
-def _mark_failed(figure: go.Figure, rows: pd.DataFrame, cells: pd.DataFrame) -> None:
-    failed = rows[rows["failed"]]
-    x, y = (axis.get_indexer(pd.Index(failed[axis.name])) for axis in (cells.columns, cells.index))
-    font = {"color": LIGHT["muted"]}
-    marks.texts(figure, "failed", x, y, ["failed"] * len(failed), font, cliponaxis=None)
+def _lower_is_better(results: Results, column: str) -> bool:
+    return results.column(column).better != "higher" or stopped_at(results, column) is not None
 
 
 class _ColumnsPanel(Panel):
@@ -312,7 +296,7 @@ class SweepPanel(_ColumnsPanel):
 
 
 def levels(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the last values of all algorithms against the number that tells the cases apart.
+    """Draw the last values of all algorithms against the number by which the cases differ.
 
     Parameters
     ----------
@@ -338,13 +322,14 @@ def levels(results: Results, column: str | None = None) -> go.Figure:
         for case, one in standings(results, column).items()
         for name, end in one.ends.items()
     ]
-    styles = _styles(results)
     points = pd.DataFrame(rows, columns=["series", "level", "value", "sd"])
-    return over_levels(points, styles, key, f"final {results.column(column).label}", _BESIDE_TABLE)
+    spread = [(points["value"] + k * points["sd"].fillna(0)).to_numpy() for k in (-1, 1)]
+    axis = column_axis(results.column(column), [points["value"].to_numpy()], "final ", spread)
+    return over_levels(points, _styles(results), key, axis, _BESIDE_TABLE)
 
 
 def level_of(results: Results) -> tuple[str, dict[str, float]]:
-    """Return the number that tells cases apart: its title, and its value in each case.
+    """Return the number by which cases differ: its title, and its value in each case.
 
     Raises
     ------
@@ -357,11 +342,11 @@ def level_of(results: Results) -> tuple[str, dict[str, float]]:
         level = {results.case_of[n]: float(v) for n, v in zip(names, values, strict=True)}
         if len(set(level.values())) == len(results.cases):
             return swept.titles[0], level
-    raise NothingToDraw("the cases of this study are not told apart by one number")
+    raise NothingToDraw("the cases of this study do not differ by one number alone")
 
 
 def critical_difference(results: Results, column: str | None = None) -> go.Figure:
-    """Draw the mean ranks of algorithms over cases, and which are level; see `pivot.Ranks`.
+    """Draw the mean ranks of algorithms over cases and their differences; see `pivot.Ranks`.
 
     Parameters
     ----------
@@ -384,22 +369,20 @@ def critical_difference(results: Results, column: str | None = None) -> go.Figur
     found = ranks(results, column or first_column(results))
     if found is None:
         raise NothingToDraw("ranks need five cases and three algorithms that all of them have")
-    styles, names = _styles(results), [plain(name) for name in found.means]
-    figure = canvas(96 + _ROW * (len(names) + len(found.groups)), hovermode="closest")
+    styles, names = _styles(results), [*found.means]
+    figure = charts.rows([*names, *[""] * len(found.groups)], _ROW)
     for place, group in enumerate(found.groups, len(names)):
         ends = [found.means[group[0]], found.means[group[-1]]]
+        hover = f"no significant difference: {', '.join(map(plain, group))}"
         heavy = {"color": LIGHT["muted"], "width": 5}
-        marks.lines(figure, "level", ends, [place] * 2, heavy, f"level: {', '.join(group)}")
+        marks.lines(figure, "level", ends, [place] * 2, heavy, hover)
     for place, (name, rank) in enumerate(found.means.items()):
         dot = {"size": 10, "color": styles[name].light}
         marks.dots(figure, "rank", [rank], [place], dot, f"{plain(name)}: %{{x:.3~g}}", of=name)
     title = f"mean rank over {found.cases} cases (1 is best)"
-    figure.update_xaxes(title_text=title, range=[0.8, len(names) + 0.2], dtick=1, nticks=None)
-    texts = [*names, *[""] * len(found.groups)]
-    return figure.update_yaxes(
-        tickvals=list(range(len(texts))), ticktext=texts, range=[len(texts) - 0.4, -0.6],
-        automargin=True, showgrid=False,
-    )  # fmt: skip
+    return figure.update_xaxes(
+        title_text=title, range=[0.8, len(names) + 0.2], dtick=1, nticks=None
+    )
 
 
 def _styles(results: Results) -> dict[str, LineStyle]:
@@ -435,7 +418,7 @@ class CasesPanel(_ColumnsPanel):
 
     @cached_property
     def _lines(self) -> dict[str, str]:
-        """A name of each algorithm in the table, for the line beside it."""
+        """A name of each algorithm in the table, for the line next to it."""
         parts = [source.results for source in self.source.parts]
         return {part.families.get(name, name): name for part in parts for name in part.names}
 

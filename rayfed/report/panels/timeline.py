@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.summary.grid import Grid
 from rayfed.report.figures import marks
-from rayfed.report.figures.clients import PATTERNS, WORDS, clients_in_rows
+from rayfed.report.figures.clients import MEANINGS, PATTERNS, WORDS, clients_in_rows
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, colorbar, scale, veil
 from rayfed.report.panels.base import RunPanel, Section, short
@@ -29,10 +30,10 @@ HEIGHT = 420  # of a density
 MOST_ROWS = 60  # clients beyond this are drawn as a density
 MOST_BARS = 1500
 FIRST_ROUNDS = 12  # rounds that the first view shows
-_WAITING = {"finished": WORDS["finished"], "idle": f"there, {WORDS['idle']}"}
-_WORDS = {**_WAITING, "used": "computing", "late": "late", "dropped": "dropped"}
-_COLOURS = LIGHT | {"finished": LIGHT["strip"], "idle": LIGHT["waiting"]}
-_TOLD = ["round", "client", "status"]
+_TASKS = {"used": WORDS["computing"], "late": "late", "dropped": "dropped"}
+_WORDS = {state: WORDS[state] for state in ("finished", "idle")} | _TASKS
+_FILLS = LIGHT | {"finished": LIGHT["strip"], "idle": LIGHT["waiting"]}
+_TIMES = ["start_s", "end_s", "compute_s"]
 EVERY_BAR = 15_000  # bars of all timelines together
 MOST_CLIENTS = 20_000  # clients of all runs together with their facts
 
@@ -79,19 +80,17 @@ def canvas_with_rounds(height: int, clock: RoundClock) -> go.Figure:
     """Return a canvas with the server's rounds as a strip above the plot."""
     figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
     inside = height - MARGINS
-    split = 1 - STRIP / inside
     server = {
         "domain": [1 - 18 / inside, 1], "range": [0, 1], "fixedrange": True, "anchor": "free",
         "position": 0, "showgrid": False, "zeroline": False, "showticklabels": True, "ticks": "",
         "tickvals": [0.5], "ticktext": ["server"], "ticklabelstandoff": 6,
         "tickfont": {"color": LIGHT["muted"]},
     }  # fmt: skip
-    figure.update_layout(yaxis={"domain": [0, split]}, yaxis2=server)
+    figure.update_layout(yaxis={"domain": [0, 1 - STRIP / inside]}, yaxis2=server)
     _strip(figure, clock)
-    figure.update_xaxes(title_text=clock.title, rangemode="tozero")
     # Round numbers that would have to shrink to fit are left out.
     figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
-    return figure
+    return figure.update_xaxes(title_text=clock.title, rangemode="tozero")
 
 
 def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
@@ -114,72 +113,62 @@ def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
     )  # fmt: skip
 
 
-def gaps(taken: pd.DataFrame, clients: pd.Index, end: float) -> pd.DataFrame:
-    """Return the parts of 0..end that no interval of a client takes.
-
-    Parameters
-    ----------
-    taken : DataFrame
-        ``client, start_s, end_s`` in any order; they may overlap.
-    clients : Index
-        Whose gaps are returned; one without an interval has the whole time.
-    end : float
-        Seconds.
-
-    Returns
-    -------
-    DataFrame
-        ``client, start_s, end_s``, by client and time.
-    """
-    last = pd.DataFrame({"client": clients, "start_s": end, "end_s": end})
-    chosen = taken.loc[taken["client"].isin(clients), INTERVAL]
-    ordered = pd.concat([chosen, last]).sort_values(["client", "start_s", "end_s"], kind="stable")
-    ordered["start_s"] = ordered["start_s"].clip(upper=end)
-    # The latest end so far of the intervals before, since a long one may outlast the next.
-    reached = (
-        ordered.groupby("client")["end_s"].cummax().groupby(ordered["client"]).shift(fill_value=0)
-    )
-    free = pd.DataFrame(
-        {"client": ordered["client"], "start_s": reached, "end_s": ordered["start_s"]}
-    )
-    return free[free["end_s"] > free["start_s"]].reset_index(drop=True)
-
-
-def waiting_intervals(
+def waiting(
     run: RunRecord, events: pd.DataFrame, clients: pd.Index, rounds: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return when clients were there without computing, and why.
-
-    Where it is not recorded when clients were away, only those who have answered are known to be
-    there.
+    """Return the intervals in which clients were available without computing.
 
     Parameters
     ----------
     run : RunRecord
-        Says when clients were away.
+        Its absences; if these were not recorded, only clients that have answered are known to be
+        available.
     events : DataFrame
         Its events, or the first of them.
     clients : Index
-        Who is looked at.
+        The drawn clients.
     rounds : DataFrame
-        ``round`` and ``end`` (seconds) of the rounds that are drawn.
+        ``round`` and ``end`` (seconds) of the drawn rounds.
 
     Returns
     -------
     DataFrame
-        ``client, start_s, end_s, status``: "finished" if the client has answered and waits for
-        the end of its round, else "idle", not asked.
+        ``client, start_s, end_s, status``, by client and time: "finished" if the client has
+        answered and waits for the end of its round, else "idle", not asked.
     """
-    finished = _until_the_end(events, rounds)
-    if run.away is None:
-        return finished.assign(status="finished")
-    end = float(rounds["end"].max()) if len(rounds) else 0.0
-    busy = pd.concat([run.away[INTERVAL], events[INTERVAL]])
-    idle = gaps(pd.concat([busy, finished]), clients, end)
-    finished = gaps(pd.concat([busy, idle]), clients, end)  # without new work and absences
-    return pd.concat(
-        [finished.assign(status="finished"), idle.assign(status="idle")], ignore_index=True
-    )
+    layers = {"busy": events[INTERVAL], "finished": _until_the_end(events, rounds)}
+    if run.away is not None:
+        end = float(rounds["end"].max()) if len(rounds) else 0.0
+        idle = pd.DataFrame({"client": clients, "start_s": 0.0, "end_s": end})
+        layers = {"away": run.away[run.away["client"].isin(clients)], **layers, "idle": idle}
+    states = uppermost(layers)
+    return states[states["status"].isin(["finished", "idle"])]
+
+
+def uppermost(layers: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the state of each client over time, where intervals hide those of later layers.
+
+    Parameters
+    ----------
+    layers : mapping of str to DataFrame
+        By state: ``client, start_s, end_s`` in any order; they may overlap.
+
+    Returns
+    -------
+    DataFrame
+        ``client, start_s, end_s, status``, by client and time.
+    """
+    ends = [
+        pd.DataFrame({"client": held["client"], "start_s": held[at], "layer": name, "open": step})
+        for name, held in layers.items()
+        for at, step in (("start_s", 1), ("end_s", -1))
+    ]
+    steps = pd.concat(ends).pivot_table("open", ["client", "start_s"], "layer", "sum", fill_value=0)
+    opened = steps.reindex(columns=list(layers), fill_value=0).groupby("client").cumsum() > 0
+    status = opened.idxmax(axis=1).where(opened.any(axis=1), "")
+    changes = status[status != status.groupby("client").shift()].rename("status").reset_index()
+    changes["end_s"] = changes.groupby("client")["start_s"].shift(-1)
+    return changes[changes["status"] != ""]
 
 
 def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
@@ -194,8 +183,8 @@ def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
 def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     """Draw shares of clients in bands of equal speed rank and steps of time.
 
-    The more of a band's clients are there the greyer it is; over it lies, the stronger the more,
-    the algorithm's colour for those who compute, orange for the late, red for the dropped.
+    Grey is the share of available clients. On top of it, the strength of each colour is the share
+    of clients in a state: the algorithm's colour computing, orange late, red dropped.
 
     Parameters
     ----------
@@ -213,35 +202,29 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
     bands = len(sizes)
     away = away_share(run, edges)
     possible = np.maximum(sizes, 1)[:, None] * np.diff(edges)
-    shares = {s: 100 * sums[s] / possible for s in ("used", "late", "dropped")}
-    x = (edges[:-1] + edges[1:]) / 2 / clock.worth
-    y = (np.arange(bands) + 0.5) * 100 / bands
+    shares = {s: (100 * sums[s] / possible).round(4) for s in ("late", "dropped", "used")}
     top = max(float(share.max()) for share in shares.values()) or 1.0
-    layers = [(part, LIGHT[part], shares[part].round(4), top) for part in ("late", "dropped")]
+    layers = [(part, z, top) for part, z in shares.items()]
     if run.away is not None:
-        layers = [("there", LIGHT["waiting"], 100 - away, 100), *layers]
-    for part, hue, z, most in layers:
-        scale_of: dict[str, Any] = {
-            "zmin": 0,
-            "zmax": most,
-            "colorscale": veil(hue),
-            "showscale": False,
-        }
-        marks.mark(figure, "heatmap", part, x=x, y=y, z=z, **scale_of)
-    # The scale tells of the algorithm's own colour, which is on top and takes the mouse.
-    marks.mark(
-        figure, "heatmap", "used", _density_hover(run, clock.unit), x=x, y=y,
-        z=shares["used"].round(4), zmin=0, zmax=top, colorscale=veil(colour), name="",
-        customdata=np.dstack([shares["late"], shares["dropped"], away]).round(3),
-        colorbar=colorbar("computing (%)"),
+        layers.insert(0, ("available", 100 - away, 100.0))
+    hues = LIGHT | {"available": LIGHT["waiting"], "used": colour}
+    for part, z, most in layers:
+        marks.mark(
+            figure, "heatmap", part, z=z, x=(edges[:-1] + edges[1:]) / 2 / clock.worth,
+            y=(np.arange(bands) + 0.5) * 100 / bands, zmin=0, zmax=most,
+            colorscale=veil(hues[part]), showscale=False,
+        )  # fmt: skip
+    # The scale shows the algorithm's own colour, which is on top and takes the mouse.
+    figure.data[-1].update(
+        showscale=True, colorbar=colorbar("computing (%)"), name="", hoverinfo=None,
+        customdata=np.dstack([shares["late"], shares["dropped"], away.round(3)]),
+        hovertemplate=_density_hover(run, clock.unit),
     )  # fmt: skip
-    figure.layout.yaxis.update(
-        title_text="clients, fastest at the top (%)", range=[100, 0], showgrid=False
-    )
+    title, whole = "clients, fastest at the top (%)", clock.end / clock.worth
+    figure.layout.yaxis.update(title_text=title, range=[100, 0], showgrid=False)
     note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
-    figure.update_layout(meta={"note": note, "whole": clock.end / clock.worth})
-    figure.update_xaxes(range=[0, clock.end / clock.worth])
-    return figure
+    figure.update_layout(meta={"note": note, "whole": whole})
+    return figure.update_xaxes(range=[0, whole])
 
 
 def _density_hover(run: RunRecord, unit: str) -> str:
@@ -283,8 +266,8 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 
     A bar reaches from the moment the server asks to the arrival of the reply, network included.
     Dark grey is a client that has answered and waits for the round to end, light grey one that is
-    there and not asked, blank one that is away. Where it was not recorded who was away, blank is
-    also a client that is not asked.
+    available and not asked, blank one that is away. Without recorded absences, blank is also a
+    client that is not asked.
 
     Parameters
     ----------
@@ -295,13 +278,18 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     seed : int
         The seed.
     most : int
-        About how many bars are drawn at most; later rounds are left out, which the note says.
+        About how many bars are drawn at most. Later rounds are left out, with a note.
 
     Returns
     -------
     Figure
-            ``layout.meta`` holds ``note`` (what was left out, empty if nothing was) and ``blank``
-        (what the blank means).
+        ``layout.meta`` holds ``note`` (the omitted rounds, empty if there are none) and ``blank``
+        (the meaning of blank).
+
+    Raises
+    ------
+    NothingToDraw
+        If the run has no record of its clients' activity.
     """
     run = results.run(name, seed)
     if not run.asked:
@@ -316,76 +304,42 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 
 def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.Figure:
     events = _first_events(run)
-    last = _last_round(run, events, clients.index, most)
+    asked = events.groupby("round").size().reindex(round_clock(run).rounds["round"], fill_value=0)
+    fitting = asked.index[2 * asked.cumsum() <= most]  # a bar for a task, one for the time after it
+    last = int(max(fitting, default=events["round"].min()))
     clock = round_clock(run, last)
     events = events[events["round"] <= last]
     figure = canvas_with_rounds(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
-    row = pd.Series(np.arange(len(clients)), index=clients.index)
-    waiting = waiting_intervals(run, events, clients.index, clock.rounds)
-    asks = pd.concat([events, waiting], ignore_index=True)
-    for part in _WORDS:
-        chosen, fill = asks[asks["status"] == part], _COLOURS.get(part, colour)
-        _add_bars(figure, part, chosen, row, clock, fill, run)
+    bars = pd.concat([events, waiting(run, events, clients.index, clock.rounds)])
+    bars[_TIMES] = (bars[_TIMES] / clock.worth).round(6)
+    for part, word in _WORDS.items():
+        rows = bars[bars["status"] == part]
+        about = rows[["client", "round", *_TIMES][: 5 if part in _TASKS else 4]].to_numpy(float)
+        if run.client_names:
+            about = about.astype(object)
+            about[:, 0] = run.called(rows["client"])
+        marks.bars(
+            figure, part, (rows["end_s"] - rows["start_s"]).round(6).to_numpy(),
+            clients.index.get_indexer(pd.Index(rows["client"])), _FILLS.get(part, colour),
+            _hover(part, clock.unit), PATTERNS.get(part, ""), base=rows["start_s"].to_numpy(),
+            orientation="h", customdata=about, name=word, width=0.72,
+        )  # fmt: skip
     clients_in_rows(figure, run.called(clients.index))
-    shown = clock.rounds["round"].iloc[: min(FIRST_ROUNDS, len(clock.rounds))]
-    view = clock.rounds["end"].iloc[len(shown) - 1] if len(shown) else 1.0
-    total = int(run.rounds["round"].max())
+    total, first = int(run.rounds["round"].max()), clock.rounds.iloc[:FIRST_ROUNDS]
+    view = float(first["end"].max()) if len(first) else 1.0
     note = f"Drawn: rounds 1 to {last} of {total}." if last < total else ""
-    figure.update_xaxes(range=[0, float(view) / clock.worth])
-    whole = clock.end / clock.worth
     frame = {"color": LIGHT["ink"], "width": 1.5}  # of the client that a reader asks for
-    meta = {"note": note, "whole": whole, "first": len(shown), "last": last, "frame": frame}
-    figure.update_layout(meta=meta)
-    return figure
-
-
-def _last_round(run: RunRecord, events: pd.DataFrame, clients: pd.Index, most: int) -> int:
-    """Return the last of as many whole rounds from the start as fit into so many bars."""
-    rounds = round_clock(run).rounds
-    waiting = waiting_intervals(run, events, clients, rounds)
-    starts = np.searchsorted(rounds["end"].to_numpy(float), waiting["start_s"], side="right")
-    bars = np.bincount(np.minimum(starts, len(rounds) - 1), minlength=len(rounds))
-    asked = events.groupby("round").size().reindex(rounds["round"], fill_value=0)
-    fitting = rounds["round"].to_numpy()[np.cumsum(bars + asked.to_numpy()) <= most]
-    return int(fitting.max() if len(fitting) else events["round"].min())
-
-
-def _add_bars(
-    figure: go.Figure, part: str, events: pd.DataFrame, row: pd.Series, clock: RoundClock,
-    colour: str, run: RunRecord,
-) -> None:  # fmt: skip
-    start, end = events["start_s"].to_numpy(float), events["end_s"].to_numpy(float)
-    times = np.column_stack([start, end, events["compute_s"].to_numpy(float)]) / clock.worth
-    customdata = np.column_stack([events[["client", "round"]].to_numpy(float), times.round(6)])
-    marks.bars(
-        figure, part, np.round((end - start) / clock.worth, 6),
-        row.reindex(events["client"]).to_numpy(float), colour, _hover(part, clock.unit),
-        PATTERNS.get(part, ""), base=np.round(start / clock.worth, 6), orientation="h",
-        customdata=_named(customdata[:, [0, 2, 3]] if part in _WAITING else customdata, run),
-        name=_WORDS[part], width=0.72,
-    )  # fmt: skip
-
-
-def _named(customdata: np.ndarray, run: RunRecord) -> np.ndarray:
-    """Return hover texts with the names of clients in the first column if they have any."""
-    if not run.client_names:
-        return customdata
-    shown = customdata.astype(object)
-    shown[:, 0] = run.called(customdata[:, 0])
-    return shown
+    meta = {"note": note, "first": len(first), "last": last, "frame": frame}
+    meta["whole"] = clock.end / clock.worth
+    return figure.update_xaxes(range=[0, view / clock.worth]).update_layout(meta=meta)
 
 
 def _hover(part: str, unit: str) -> str:
-    if part in _WAITING:
-        return (
-            f"client %{{customdata[0]}}<br>{_WORDS[part]}: %{{customdata[1]:.4~g}} to "
-            f"%{{customdata[2]:.4~g}} {unit}"
-        )
-    return (
-        "client %{customdata[0]}, round %{customdata[1]:.0f}<br>"
-        f"{_WORDS[part]}: %{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}<br>"
-        f"of it computing %{{customdata[4]:.3~g}} {unit}"
-    )
+    task = part in _TASKS
+    asked = ", round %{customdata[1]:.0f}" if task else ""
+    of_it = f"<br>of it computing %{{customdata[4]:.3~g}} {unit}" if task else ""
+    when = f"%{{customdata[2]:.4~g}} to %{{customdata[3]:.4~g}} {unit}"
+    return f"client %{{customdata[0]}}{asked}<br>{_WORDS[part]}: {when}{of_it}"
 
 
 def _first_events(run: RunRecord) -> pd.DataFrame:
@@ -411,21 +365,22 @@ def events_of(run: RunRecord, client: int) -> dict[str, Any]:
     It is about its first `FIRST_EVENTS` events, which is all of nearly every client.
     """
     found = run.events_of(client)
-    return _told(found, len(found), FIRST_EVENTS)
+    return _history(found, len(found), FIRST_EVENTS)
 
 
-def _told(events: pd.DataFrame, of: int, most: int) -> dict[str, Any]:
-    kept = events.iloc[:most]
-    until = None if len(kept) == of else int(kept["round"].iloc[-1])
-    columns = {name: kept[name].tolist() if len(kept) else [] for name in _TOLD}
-    return columns | {"until": until}
+def _history(events: pd.DataFrame, of: int, most: int) -> dict[str, Any]:
+    """Return the first of so many events as columns, and the last round if there are more."""
+    first = events.iloc[:most]
+    until = None if len(first) == of else int(first["round"].iloc[-1])
+    columns = ("round", "client", "status")
+    return {name: first[name].tolist() if len(first) else [] for name in columns} | {"until": until}
 
 
 def _clients(clients: pd.DataFrame, most: int) -> dict[str, list[Any]]:
     step = np.unique(np.linspace(0, len(clients) - 1, min(most, len(clients))).astype(int))
-    kept = clients.iloc[step]
-    columns = {str(name): short(kept[name]) for name in kept.columns}
-    return {"client": kept.index.tolist()} | columns
+    shown = clients.iloc[step]
+    columns = {str(name): short(shown[name]) for name in shown.columns}
+    return {"client": shown.index.tolist()} | columns
 
 
 class TimelinePanel(RunPanel):
@@ -448,10 +403,11 @@ class TimelinePanel(RunPanel):
         """The figures, and the clients of each run with their events, unless a server has these."""
         runs = self.source.runs
         most = FIRST_EVENTS // max(1, len(runs))
+        live, share = self.source.live, MOST_CLIENTS // max(1, len(runs))
         histories = [
             {
-                "events": None if self.source.live else _told(_first_events(run), run.asked, most),
-                "clients": _clients(with_labels(run), MOST_CLIENTS // len(runs)),
+                "events": None if live else _history(_first_events(run), run.asked, most),
+                "clients": _clients(with_labels(run), share),
                 "names": run.client_names,
                 "labels": list(breakdown.labels(run).columns),
             }
@@ -469,9 +425,9 @@ class TimelinePanel(RunPanel):
         """The key of the bars: class and style of each box, and its meaning."""
         first = self.source.runs[self.source.first_run].name
         colour = f"background:var(--a{self.source.colour_place(first)})"
-        waiting = [("finished", "", WORDS["finished"]), ("idle", "", f"there, {WORDS['idle']}")]
+        waiting = [(state, "", MEANINGS[state]) for state in ("finished", "idle")]
         if self.many:
-            waiting = [("idle", "", "there, not computing")]
+            waiting = [("idle", "", "available, not computing")]
         return [
             ("computing", colour, "computing"),
             *waiting,

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import charts, marks
-from rayfed.report.figures.clients import WORDS, clients_in_rows, tenths
+from rayfed.report.figures.clients import MEANINGS, WORDS, clients_in_rows, tenths
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
@@ -132,7 +132,7 @@ def _states(shares: pd.DataFrame) -> dict[str, str]:
     """Return the recorded states and their names."""
     if shares["away"].notna().any():
         return WORDS
-    return {s: WORDS[s] for s in STATES[:-1]} | {"idle": f"{WORDS['idle']}, or away"}
+    return {s: WORDS[s] for s in STATES[:-1]} | {"idle": f"{WORDS['idle']} or away"}
 
 
 def _add_states(figure: go.Figure, shares: pd.DataFrame, colours: Any, of: str = "") -> None:
@@ -168,7 +168,8 @@ class UtilisationPanel(FigurePanel):
     @property
     def key(self) -> list[tuple[str, str]]:
         """The key of the bars: the class of each box, and its meaning."""
-        return list(_states(algorithm_shares(self.results)).items())
+        words = _states(algorithm_shares(self.results)) | {"finished": MEANINGS["finished"]}
+        return list(words.items())
 
     @property
     def colour(self) -> str:
@@ -366,7 +367,8 @@ def round_times(results: Results) -> go.Figure:
     what = "round or update" if results.asynchronous else "round"
     title = f"time of a {what} ({scaled['unit']})"
     hover = "%{y:.0f} % took at most %{x:.3~g} " + scaled["unit"]
-    return charts.steps(results, values, log, hover, title, "them")
+    of = "rounds and updates" if results.asynchronous else "rounds"
+    return charts.steps(results, values, log, hover, title, of)
 
 
 def staleness(results: Results) -> go.Figure:

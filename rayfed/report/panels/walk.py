@@ -20,7 +20,6 @@ from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
 from rayfed.report.panels.base import Panel, Section, Unique, figure_json, short
-from rayfed.report.panels.phrases import quoted, times
 from rayfed.report.read import personal, units
 from rayfed.report.read.curves import thin
 from rayfed.report.read.outputs import Walked
@@ -53,11 +52,11 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> Steps | None:
     Returns
     -------
     dict or None
-        None where clients have no models of their own beside a global one. ``round`` (E,): rounds
+        None where clients have no models of their own besides a global one. ``round`` (E,): rounds
         of evaluations; ``distance`` (E, K) of the clients of `steps`, None where not evaluated;
         ``newest``: for each step the newest evaluation at or before it; ``since`` (K,): the round
         in which each client was asked first, None if never; ``top``: the largest distance that any
-        step shows; ``waiting``: the colour of who was not asked so far.
+        step shows; ``waiting``: the colour of clients that were not asked so far.
     """
     known = personal.distances(run)
     if known is None:
@@ -88,7 +87,7 @@ def dot_colours(distances: Steps, steps: Steps, at: int) -> dict[str, list[Any]]
 
     def dot(distance: float | None, since: int | None) -> tuple[Any, str]:
         if since is None or since > steps["round"][at]:
-            return waiting, "not asked so far"
+            return waiting, "not selected so far"
         if distance is None:
             return waiting, "its own model was not measured"
         away = units.number(distance)
@@ -225,7 +224,7 @@ def walk_canvas(
         low, high = min(map(min, steps[axis])), max(map(max, steps[axis]))
         margin = 0.06 * (high - low) or 1.0
         settings = {"range": [low - margin, high + margin], "showgrid": metres}
-        settings["constrain"] = "domain"  # one scale for both, and no empty ground beside them
+        settings["constrain"] = "domain"  # one scale for both, and no empty ground next to them
         settings |= {"title_text": f"{axis} (m)"} if metres else {"showticklabels": False}
         figure.update_layout({f"{axis}axis": settings})
     figure.update_yaxes(scaleanchor="x", scaleratio=1)
@@ -272,7 +271,7 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     Returns
     -------
     Figure
-        With ``layout.meta["note"]``: what was left out, empty if nothing was.
+        ``layout.meta["note"]`` has the number of omitted clients and the distance between both.
 
     Raises
     ------
@@ -286,22 +285,24 @@ def visits(results: Results, name: str, seed: int) -> go.Figure:
     figure = canvas(300, hovermode="closest", bargap=0.25)
     known = bool(shown["law"].notna().any())
     long = ", in the long run %{customdata[2]:.3~g} %" if known else ""
-    few, told = len(shown) <= NAMED, (shown["visits"], 100 * shown["law"])
+    few, columns = len(shown) <= NAMED, (shown["visits"], 100 * shown["law"])
     hover = f"client %{{customdata[0]}}<br>visited %{{customdata[1]}} times, %{{y:.3~g}} %{long}"
-    rows, colour = zip(run.called(shown.index), *told, strict=True), algorithm_styles(results)[name]
+    rows = zip(run.called(shown.index), *columns, strict=True)
+    colour = algorithm_styles(results)[name]
     y = 100 * shown["share"]
     marks.bars(figure, "visits", at, y, colour.light, hover, customdata=list(rows))
     if known:
         steps = {"color": LIGHT["ink"], "width": 1.5, "dash": "3px,3px", "shape": "hvh"}
         dot = {"color": LIGHT["ink"], "size": 5 if few else 1}
-        marks.lines(figure, "law", at, told[1], steps, mode="lines+markers", marker=dot)
+        marks.lines(figure, "law", at, columns[1], steps, mode="lines+markers", marker=dot)
     names = run.called(shown.index)
     clients_across(figure, names, "client, the likeliest in the long run first")
     figure.update_yaxes(title_text="share of the visits (%)", rangemode="tozero")
-    left_out = len(counts) - len(shown)
-    note = f"Drawn: {len(shown):,} of {len(counts):,} clients." if left_out else ""
-    figure.layout.meta = {"note": note}
-    return figure
+    cut = len(shown) < len(counts)
+    notes = [f"Drawn: {len(shown):,} of {len(counts):,} clients."] if cut else []
+    if known:
+        notes.append(f"Distance to the long-run law (total variation): {misplaced(run):.2f}.")
+    return figure.update_layout(meta={"note": " ".join(notes)})
 
 
 def eigenvalues(results: Results, name: str, seed: int) -> go.Figure:
@@ -454,74 +455,45 @@ def misplaced(run: RunRecord) -> float:
     return float((frame["share"] - frame["law"]).abs().sum(skipna=False) / 2)
 
 
-def title(run: RunRecord) -> str:
-    """Return the number of clients that the server of a run visited, and the cohort size."""
-    visited, name = positions(run), quoted(run.name)
-    total = int(run.info.get("clients") or len(run.clients))
-    number = visited.nunique()
-    clients = f"all {total:,}" if number == total else f"{number:,} of {total:,}"
-    asked = float(run.rounds.loc[run.rounds["round"] > 0, "participants"].mean())
-    return (
-        f"In {len(visited):,} rounds the server of {name} visited {clients} clients, and "
-        f"{units.number(asked, 2)} took part in a round on average"
-    )
-
-
 def note(run: RunRecord, steps: int) -> str:
-    """Return the omitted parts of a walk's figure, and the count of disconnected graphs."""
+    """Return the omitted parts of a walk's figure."""
     rounds, total = len(positions(run)), int(run.info.get("clients") or 0)
     parts = [f"{steps:,} evenly spaced of {rounds:,} rounds"] if steps < rounds else []
     if (drawn := len(_walk_of(run).clients)) < total:
         parts.append(f"the {drawn:,} most visited of {total:,} clients")
-    drawn_parts = f"Drawn: {' and '.join(parts)}." if parts else ""
-    return " ".join(filter(None, (drawn_parts, _apart(run, rounds))))
+    return f"Drawn: {' and '.join(parts)}." if parts else ""
 
 
-def _apart(run: RunRecord, rounds: int) -> str:
-    """Return the number of rounds with a disconnected graph, empty if there are none."""
-    apart, repaired = disconnected(run)
+def title(run: RunRecord) -> str:
+    """Return the heading of a walk, with the number of rounds with a disconnected graph if any."""
+    (apart, repaired), rounds = disconnected(run), len(positions(run))
     if not apart:
-        return ""
+        return "Walk of the server"
     added = {0: "it stayed so", apart: "links were added to connect it"}
     text = added.get(repaired, f"links were added in {repaired:,} of them")
-    return f"The graph was not connected in {apart:,} of {rounds:,} rounds; {text}."
+    return (
+        f"Walk of the server; the graph was not connected in {apart:,} of {rounds:,} rounds, {text}"
+    )
 
 
-def visits_title(run: RunRecord) -> str:
-    """Return the most and least visited clients, and the distance from the long run."""
-    counts = visit_counts(run)["visits"]
-    most, least = int(counts.max()), int(counts.min())
-    never = int((counts == 0).sum())
-    often, rare = run.called((counts.idxmax(), counts.idxmin()))
-    seldom = f"client {rare} {f'least, {times(least)}' if least else 'never'}"
-    seldom = f"{never:,} clients never" if never > 1 else seldom
-    text = f"Client {often} was visited most, {times(most)}, {seldom}"
-    if most == least:
-        text = f"Every client was visited {times(most)}"
-    elsewhere = misplaced(run)
-    if math.isnan(elsewhere):
-        return text
-    return f"{text}; {units.share(elsewhere)} of the visits would lie elsewhere in the long run"
-
-
-def eigenvalues_title(run: RunRecord) -> str:
-    """Return the number of moves until the walk forgets its start."""
+def eigenvalues_note(run: RunRecord) -> str:
+    """Return the second eigenvalue of a walk, and the moves until it forgets its start."""
     known = _lambdas(run)
     low, high, middle = (float(v) for v in (known.min(), known.max(), np.median(known)))
     if math.isnan(middle):
-        return "The second eigenvalue of walks on so large a graph is not known"
+        return "The second eigenvalue is unknown: the graph is too large."
     value = units.number(middle)
     if low != high:
         value = f"between {units.number(low)} and {units.number(high)}, mostly near {value}"
-    return f"{_memory(middle)}: its second eigenvalue is {value}"
+    return f"Second eigenvalue {value}. {_memory(middle)}"
 
 
 def _memory(eigenvalue: float) -> str:
     """Return the number of moves until a tenth of the start's influence remains."""
     if eigenvalue >= 1 - 1e-12:
-        return "The walk never forgets where it began"
+        return "The walk never forgets its start."
     moves = math.ceil(math.log(0.1) / math.log(eigenvalue)) if eigenvalue > 0 else 1
-    return f"The walk forgets nine tenths of where it was in {moves:,} move{'s' * (moves != 1)}"
+    return f"After {moves:,} move{'s' * (moves != 1)} a tenth of its start's influence remains."
 
 
 class WalkPanel(Panel):
@@ -550,7 +522,7 @@ class WalkPanel(Panel):
     def payload(self) -> dict[str, Any]:
         """The ``walks``, and their common part ``shared``, once.
 
-        The ``path`` of a walk is a place among ``shared["paths"]``; each step of a path says as
+        The ``path`` of a walk is a place among ``shared["paths"]``; each step of a path has as
         places which of the ``links`` (a flat list of pairs) there are and at which of the ``spots``
         (x and y) clients are.
         """
@@ -563,19 +535,15 @@ class WalkPanel(Panel):
         distances = model_distances(run, steps, MOST_DISTANCES // len(self.runs))
         bars = visits(self.results, run.name, run.seed)
         second = eigenvalues(self.results, run.name, run.seed)
-        titles = {
-            "walk": title(run),
-            "visits": visits_title(run),
-            "eigenvalues": eigenvalues_title(run),
-        }
+        notes = {"walk": note(run, len(steps["round"])), "visits": bars.layout.meta["note"]}
         canvas = walk_canvas(run, self.source.styles[run.name], steps, distances)
         changes = _walk_of(run).changes
         return {
             "name": run.name,
             "seed": run.seed,
             "place": self.source.colour_place(run.name),
-            "titles": {figure: keep_units(text) for figure, text in titles.items()},
-            "notes": {"walk": note(run, len(steps["round"])), "visits": bars.layout.meta["note"]},
+            "title": keep_units(title(run)),
+            "notes": notes | {"eigenvalues": eigenvalues_note(run)},
             "path": _path(steps, shared),
             "distances": distances,
             "walk": figure_json(canvas),

@@ -1,7 +1,7 @@
 """Figures at the width of a paper's column or page, with its font size, as PDF and SVG files.
 
 A figure is drawn by the same function as on the page, laid out in a narrower or wider frame, and
-then scaled as a whole, so that a letter of the page's `FONT_SIZE` pixels is `FONT_PT` points high.
+then scaled as a whole, so that a letter of the page's `FONT_SIZE` pixels is `Font.pt` points high.
 Files are written by kaleido with a browser of this machine.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from rayfed.core.errors import RayfedError, clipped
+from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.extras import install
 from rayfed.report.figures.facets import ACROSS, arrange
 from rayfed.report.figures.labels import drop_labels, end_labels, place_labels
@@ -25,25 +25,75 @@ from rayfed.report.figures.style import FONT_SIZE, POWER_SIZE
 PT_PER_IN = 72.0
 PX_PER_IN = 96.0
 """Pixels of CSS, in which Plotly and browsers count."""
-FONT_PT = 8.0
 WIDTHS_IN = {"column": 3.3, "full": 7.0}
 """The widths: a column of a paper in two, and its whole page."""
-SCALE = FONT_PT / FONT_SIZE * PX_PER_IN / PT_PER_IN
-"""Scale from pixels of the page to pixels of the file."""
-FAMILY = "Arial, Helvetica, 'Liberation Sans', sans-serif"
+_FAMILY = "Arial, Helvetica, 'Liberation Sans', sans-serif"
+_POINTS = (4.0, 24.0)  # least and most
 _ASPECT = {"column": 0.72, "full": 0.45}
 _MOST_LABELS = 0.25  # of the width that names at the ends of lines may take
-_LETTER, _KEY = 7.2, 42.0  # pixels of a letter in a legend, and of its line with the gaps
+_LETTER, _WIDE = 6.5, 10.0  # pixels of a letter in a legend, and of a capital, m or w
+_KEY = 45.0  # pixels of an entry's line with its gaps
+_CLOSER = 8  # pixels of these gaps that are saved where entries take several rows
+_SURE = 0.9  # of the width that texts in one row may take, as their widths are estimates
 _LEGEND_ROW = 19.0  # pixels
 _STEP = 8.0  # pixels that a height is a multiple of, which PDF can hold exactly
 FORMATS = ("pdf", "svg")
 _STYLE = "<style>@page { margin: 0 } body { margin: 0 } img { display: block }</style>"
 _SVG_SIZE = re.compile(r'(<svg\b[^>]*?) width="[\d.]+" height="[\d.]+"')
+_FONT = re.compile(r"(?P<family>[\w ,.-]*)(:(?P<pt>\d+(\.\d+)?))?")
 _PDF_SIZE = re.compile(rb"/MediaBox \[([^\]]*)\]")
 _NO_BROWSER = (
     "figures as files need Chromium or Chrome, and none was found; install one (such as by "
     "apt-get install chromium, or by plotly_get_chrome), or name its path in BROWSER_PATH"
 )
+
+
+@dataclass(frozen=True)
+class Font:
+    """Font of all texts of all figures.
+
+    Parameters
+    ----------
+    pt : float
+        Its size in points.
+    family : str
+        Names of fonts, as CSS has them; the first that is installed is taken.
+    """
+
+    pt: float = 8.0
+    family: str = _FAMILY
+
+    @classmethod
+    def parse(cls, text: str) -> Font:
+        """Read ``family:points``, such as ``Times New Roman:9``; either part may be left out.
+
+        Raises
+        ------
+        ScenarioError
+            If it is not of that form, or the size is not between 4 and 24 points.
+
+        Examples
+        --------
+        >>> Font.parse("Times New Roman:9").family.partition(", ")[0], Font.parse(":9").pt
+        ('Times New Roman', 9.0)
+        """
+        found = _FONT.fullmatch(text)
+        if not text or not found:
+            raise ScenarioError(
+                "font", f"'{text}' is no font; write family:points, such as Times:9"
+            )
+        family, pt = found["family"].strip(), float(found["pt"] or cls.pt)
+        if not _POINTS[0] <= pt <= _POINTS[1]:
+            raise ScenarioError("font", f"{pt:g} points; give between 4 and 24")
+        return cls(pt, f"{family}, {_FAMILY}" if family else _FAMILY)
+
+    @property
+    def scale(self) -> float:
+        """Scale from pixels of the page to pixels of the file."""
+        return self.pt / FONT_SIZE * PX_PER_IN / PT_PER_IN
+
+
+DEFAULT = Font()
 
 
 @dataclass(frozen=True)
@@ -53,18 +103,26 @@ class Sheet:
     Parameters
     ----------
     figure : Figure
-        In pixels of the page, ``layout.width`` and ``layout.height`` included; to be scaled by
-        `SCALE`.
-    width_pt, height_pt : float
-        Size in points after that.
+        In pixels of the page, ``layout.width`` and ``layout.height`` included.
+    scale : float
+        Scale from these to pixels of the file.
     """
 
     figure: go.Figure
-    width_pt: float
-    height_pt: float
+    scale: float
+
+    @property
+    def width_pt(self) -> float:
+        """Width of the file in points."""
+        return float(self.figure.layout.width) * self.scale * PT_PER_IN / PX_PER_IN
+
+    @property
+    def height_pt(self) -> float:
+        """Height of the file in points."""
+        return float(self.figure.layout.height) * self.scale * PT_PER_IN / PX_PER_IN
 
 
-def laid_out(figure: go.Figure, size: str) -> Sheet:
+def laid_out(figure: go.Figure, size: str, font: Font = DEFAULT) -> Sheet:
     """Lay a figure of the page out for a paper.
 
     Rows of a height of their own (clients, algorithms, cells) keep it, and a figure whose axes have
@@ -77,21 +135,23 @@ def laid_out(figure: go.Figure, size: str) -> Sheet:
         What a function of `rayfed.report.gallery.kinds` returned; it is not changed.
     size : str
         A key of `WIDTHS_IN`.
+    font : Font
+        The font of all its texts.
     """
     sheet = go.Figure(
-        [_same_font(trace.to_plotly_json()) for trace in figure.data],
-        _same_font(figure.layout.to_plotly_json()),
+        [_same_font(trace.to_plotly_json(), font.family) for trace in figure.data],
+        _same_font(figure.layout.to_plotly_json(), font.family),
     )
     if sheet.layout.uniformtext.mode:  # texts that do not fit are left out, not made smaller
         sheet.update_layout(uniformtext_minsize=FONT_SIZE)
-    width = WIDTHS_IN[size] * PX_PER_IN / SCALE
+    width = WIDTHS_IN[size] * PX_PER_IN / font.scale
     arrange(sheet, ACROSS if size == "full" else 1)
     legend = _LEGEND_ROW * _add_legend(sheet, width)
     height = _height(sheet, width, _ASPECT[size]) + legend
-    height = math.ceil(round(height * SCALE / _STEP, 6)) * _STEP / SCALE
+    height = math.ceil(round(height * font.scale / _STEP, 6)) * _STEP / font.scale
     sheet.update_layout(width=width, height=height)
     place_labels(sheet)
-    return Sheet(sheet, WIDTHS_IN[size] * PT_PER_IN, height * SCALE * PT_PER_IN / PX_PER_IN)
+    return Sheet(sheet, font.scale)
 
 
 def _add_legend(figure: go.Figure, width: float) -> int:
@@ -107,14 +167,16 @@ def _add_legend(figure: go.Figure, width: float) -> int:
     figure.update_layout(showlegend=len(names) > 1)
     if len(names) < 2:
         return 0
-    # All entries are as wide as the widest, unless they fit into one row.
-    widths = [_KEY + _LETTER * len(name) for name in names]
+    widths, rows = [_KEY + _text_width(name) for name in names], 1
     room = width - figure.layout.margin.l - figure.layout.margin.r
-    columns = max(1, int(room // max(widths)))
-    rows = 1 if sum(widths) <= room else math.ceil(len(names) / columns)
     place = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "normal"}
+    if sum(widths) > _SURE * room:
+        columns = max(1, int(room // (max(widths) - _CLOSER)))
+        rows = math.ceil(len(names) / columns)
+        place |= {"entrywidth": int(room / columns - _KEY + _CLOSER), "indentation": -_CLOSER}
     figure.layout.legend = place
-    figure.update_layout(margin={"t": 12 + _LEGEND_ROW * rows, "b": 52})
+    below = figure.layout.margin.b if _facets(figure) else 52  # not the legend below many lines
+    figure.update_layout(margin={"t": 12 + _LEGEND_ROW * rows, "b": below})
     return rows
 
 
@@ -122,8 +184,13 @@ def _legend_traces(figure: go.Figure, labelled: bool) -> list[Any]:
     """Return a trace for each name: of lines with labels the means, else the first drawn."""
     wanted = [trace for trace in figure.data if trace.name and _drawn(trace)]
     if labelled or figure.layout.showlegend:
-        wanted = [t for t in wanted if (t.meta or {}).get("part") in ("mean", "dots")]
+        wanted = [trace for trace in wanted if (trace.meta or {}).get("part") != "seed"]
     return list({trace.name: trace for trace in reversed(wanted)}.values())[::-1]
+
+
+def _text_width(text: str) -> float:
+    """Return about how many pixels of the page a text is wide."""
+    return sum(_WIDE if letter.isupper() or letter in "mw" else _LETTER for letter in text)
 
 
 def _drawn(trace: Any) -> bool:
@@ -135,11 +202,16 @@ def _drawn(trace: Any) -> bool:
 def _height(figure: go.Figure, width: float, aspect: float) -> float:
     """Return the height of a figure without a legend, in pixels of the page."""
     drawn = float(figure.layout.height)
-    if _has_rows(figure) or (figure.layout.meta or {}).get("facets"):
+    if _has_rows(figure) or _facets(figure):
         return drawn
     if any(axis.scaleanchor for axis in figure.select_yaxes()):
         return min(drawn, width)
     return min(drawn, aspect * width)
+
+
+def _facets(figure: go.Figure) -> bool:
+    """Return whether a figure has several pairs of axes side by side."""
+    return bool((figure.layout.meta or {}).get("facets"))
 
 
 def _has_rows(figure: go.Figure) -> bool:
@@ -151,20 +223,20 @@ def _has_rows(figure: go.Figure) -> bool:
                for axis in figure.select_yaxes())  # fmt: skip
 
 
-def _same_font(value: Any, key: str = "") -> Any:
-    """Return a figure's values with every font in `FONT_SIZE`; exponents are set by `POWER_SIZE`.
+def _same_font(value: Any, family: str, key: str = "") -> Any:
+    """Return a figure's values in one font of `FONT_SIZE`; exponents are set by `POWER_SIZE`.
 
     Plotly writes powers of ten a quarter larger than it is asked to, hence their own size.
     """
     if isinstance(value, Mapping):
-        held = {name: _same_font(item, name) for name, item in value.items()}
+        held = {name: _same_font(item, family, name) for name, item in value.items()}
         if key.endswith("font") and held.get("size") not in (None, POWER_SIZE):
             held["size"] = FONT_SIZE
         if "family" in held:
-            held["family"] = FAMILY
+            held["family"] = family
         return held
     if isinstance(value, list | tuple):
-        return [_same_font(item, key) for item in value]
+        return [_same_font(item, family, key) for item in value]
     return value
 
 
@@ -208,7 +280,7 @@ def _order(sheet: Sheet, path: Path) -> dict[str, Any]:
     """Return kaleido's arguments for one file; it does not take None for a size."""
     layout = sheet.figure.layout
     opts = {"format": path.suffix[1:], "width": layout.width, "height": layout.height}
-    return {"fig": sheet.figure, "path": path, "opts": opts | {"scale": SCALE}}
+    return {"fig": sheet.figure, "path": path, "opts": opts | {"scale": sheet.scale}}
 
 
 def _draw(orders: list[dict[str, Any]]) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
+import numpy as np
+import plotly.graph_objects as go
 import yaml
 
+from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.yamlfile import parse_yaml
+from rayfed.report.figures.facets import is_panel, side_by_side
 from rayfed.report.gallery import SIDE_BY_SIDE, by_case, figure, kinds
 from rayfed.report.paper import sheets
-from rayfed.report.paper.sheets import WIDTHS_IN, Sheet, laid_out
-from rayfed.report.pivot import pivot
-from rayfed.report.read.curves import first_column
+from rayfed.report.paper.sheets import DEFAULT, WIDTHS_IN, Font, Sheet, laid_out
+from rayfed.report.pivot import SO_FAR, pivot
+from rayfed.report.read.curves import X_AXES, Axis, first_column
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, summary, text_columns
 from rayfed.report.writing import check_own, make, replace
@@ -30,6 +36,8 @@ _SIGNS = {
     "±": r"$\pm$",
     "∞": r"$\infty$",
 }
+_LEAST, _WIDEST = 1e-3, 1e3  # smallest number, and ratio of two in a column, without powers of ten
+_PLAIN = Axis("", "")  # of columns without a unit
 _SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
@@ -41,18 +49,16 @@ def tabular(columns: Sequence[TextColumn]) -> str:
     Parameters
     ----------
     columns : sequence of TextColumn
-        As of `rayfed.report.tables.text_columns`; the best of each is bold.
+        As of `rayfed.report.tables.text_columns`; the best of each is bold. Numbers of a column
+        have one unit and equal precision.
     """
-    rows = [
-        [_cell(column.texts[place], column.best[place]) for column in columns]
-        for place in range(len(columns[0].texts))
-    ]
+    titles, cells = zip(*map(_column, columns), strict=True)
     lines = [
         rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}",
         r"\toprule",
-        _line([escaped(column.title) for column in columns]),
+        _line(titles),
         r"\midrule",
-        *map(_line, rows),
+        *map(_line, zip(*cells, strict=True)),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -70,8 +76,59 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda sign: _SIGNS.get(sign[0], "\\" + sign[0]), text)
 
 
-def _cell(text: str, best: bool) -> str:
-    return rf"\textbf{{{escaped(text)}}}" if best else escaped(text)
+def _column(column: TextColumn) -> tuple[str, list[str]]:
+    """Return the title of a column and its cells, in LaTeX."""
+    values, spreads = (np.array(held, float) for held in (column.values, column.spreads))
+    title, cells = escaped(column.title), [escaped(text) for text in column.texts]
+    known = np.flatnonzero(np.isfinite(values))
+    if len(known) and len(spreads):
+        unit, worth = X_AXES.get(column.clock, _PLAIN).unit(float(values[known].max()))
+        title += f" ({unit})" if unit else ""
+        numbers = _alike(values[known] / worth, spreads[known] / worth)
+        for place, number in zip(known, numbers, strict=True):
+            cells[place] = number + (SO_FAR if column.texts[place].endswith(SO_FAR) else "")
+    pairs = zip(cells, column.best, strict=True)
+    return title, [rf"\textbf{{{cell}}}" if best else cell for cell, best in pairs]
+
+
+def _alike(values: Floats, spreads: Floats) -> list[str]:
+    """Return means with their deviations (NaN if unknown) in LaTeX, with equal precision.
+
+    All have the decimals that the median deviation needs for two digits, at most those of the
+    largest mean's fourth and at least those of the smallest mean's second digit. Means that differ
+    by more than a factor of 1,000 are written as powers of ten with two decimals.
+    """
+    sizes = np.abs(values[values != 0])
+    known = spreads[np.isfinite(spreads) & (spreads > 0)]
+    pairs = list(zip(values, spreads, strict=True))
+    if not len(sizes) or not (len(known) or (values % 1).any()):
+        return [_number(*pair, 0) for pair in pairs]
+    low, high = float(sizes.min()), float(sizes.max())
+    if low < _LEAST or high > _WIDEST * low:
+        return [_power(*pair) for pair in pairs]
+    wanted = _decimals(float(np.median(known)), 2) if len(known) else _decimals(high, 3)
+    places = max(min(wanted, _decimals(high, 4)), _decimals(low, 2))
+    return [_number(*pair, places) for pair in pairs]
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Return the decimals of a positive number with so many significant digits."""
+    return max(0, digits - 1 - math.floor(math.log10(value)))
+
+
+def _number(value: float, spread: float, places: int) -> str:
+    known = rf" $\pm$ {spread:,.{places}f}" if math.isfinite(spread) else ""
+    return f"{value:,.{places}f}{known}"
+
+
+def _power(value: float, spread: float) -> str:
+    """Return a number as a power of ten with two decimals."""
+    power = math.floor(math.log10(abs(value))) if value else 0
+    number = _number(value / 10.0**power, spread / 10.0**power, 2)
+    if not power:
+        return number
+    mantissa = f"({number})" if math.isfinite(spread) else number
+    return rf"{mantissa} $\cdot 10^{{{power}}}$"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -129,7 +186,9 @@ def _value(text: str) -> Any:
         return text
 
 
-def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path]:
+def write(
+    results: Results, folder: Path, what: Iterable[str] = (), font: Font = DEFAULT
+) -> list[Path]:
     """Write figures as PDF and SVG in two widths, and tables as LaTeX.
 
     Parameters
@@ -139,8 +198,10 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     folder : Path
         Where to; it is made.
     what : iterable of str
-        Figures and tables, see `PaperItem.parse`. If empty: all for which the results have
-        something.
+        Figures and tables, see `PaperItem.parse`. Figures joined by " + " are panels of one. If
+        empty: all for which the results have something.
+    font : Font
+        The font of all figures.
 
     Returns
     -------
@@ -154,16 +215,16 @@ def write(results: Results, folder: Path, what: Iterable[str] = ()) -> list[Path
     RayfedError
         If a library or a browser is missing, or files cannot be written.
     """
-    asked = [PaperItem.parse(text) for text in what]
-    wanted = asked or [*_every(results)]
+    asked = [tuple(map(PaperItem.parse, text.split(" + "))) for text in what]
+    wanted = asked or [(item,) for item in _every(results)]
     tables: dict[Path, str] = {}
     drawn: list[tuple[Sheet, Path]] = []
-    for each in wanted:
+    for items in wanted:
         try:
-            if each.kind in TABLES:
-                tables[folder / f"{each.stem}.tex"] = tabular(_columns(results, each))
+            if len(items) == 1 and items[0].kind in TABLES:
+                tables[folder / f"{items[0].stem}.tex"] = tabular(_columns(results, items[0]))
             else:
-                drawn += _sheets(results, each, folder)
+                drawn += _sheets(results, items, folder, font)
         except ScenarioError:
             if asked:
                 raise
@@ -202,15 +263,35 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
     return [names, *selected]
 
 
-def _sheets(results: Results, wanted: PaperItem, folder: Path) -> list[tuple[Sheet, Path]]:
-    """Return a figure in every width, with a path for every format."""
-    drawn = figure(results, wanted.kind, wanted.options)
-    if not drawn.data:
-        note = (drawn.layout.meta or {}).get("note") or "there is nothing to draw"
-        raise ScenarioError(wanted.kind, note)
-    made = {size: laid_out(drawn, size) for size in WIDTHS_IN}
+def _sheets(
+    results: Results, items: Sequence[PaperItem], folder: Path, font: Font
+) -> list[tuple[Sheet, Path]]:
+    """Return a figure, or several as panels of one, in every width with a path for every format."""
+    drawn = [_drawn(results, item, len(items) > 1) for item in items]
+    heads = [
+        f"({letter}) {item.options.get('case', '')}".rstrip()
+        for letter, item in zip(ascii_lowercase, items, strict=False)
+    ]
+    panels = dict(zip(heads, drawn, strict=True))
+    whole = side_by_side(panels) if len(drawn) > 1 else drawn[0]
+    made = {size: laid_out(whole, size, font) for size in WIDTHS_IN}
+    stem = "+".join(item.stem for item in items)
     return [
-        (sheet, folder / f"{wanted.stem}-{size}.{suffix}")
+        (sheet, folder / f"{stem}-{size}.{suffix}")
         for size, sheet in made.items()
         for suffix in sheets.FORMATS
     ]
+
+
+def _drawn(results: Results, item: PaperItem, panel: bool) -> go.Figure:
+    """Return a figure with something to see."""
+    if panel and item.kind in TABLES:
+        raise ScenarioError(item.kind, "a table is no panel of a figure; write it by itself")
+    drawn = figure(results, item.kind, item.options)
+    if not drawn.data:
+        note = (drawn.layout.meta or {}).get("note") or "there is nothing to draw"
+        raise ScenarioError(item.kind, note)
+    if panel and not is_panel(drawn):
+        text = "is no panel: it has several axes or a colour scale; write it by itself"
+        raise ScenarioError(item.kind, text)
+    return drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from rayfed.core.arrays import Bools, Floats
 from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
-from rayfed.report.read.results import Results, RunRecord
+from rayfed.report.read.results import Results, RunRecord, per_results
 from rayfed.report.read.run import COMMUNICATIONS
 
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -89,6 +90,7 @@ def clocks(results: Results) -> dict[str, Axis]:
     return axes
 
 
+@per_results
 def y_columns(results: Results) -> list[str]:
     """Return the numeric columns worth drawing: measures first, counts last.
 
@@ -130,7 +132,9 @@ def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
 
 def ends_by_seed(runs: Iterable[RunRecord], y: str) -> dict[int, float]:
     """Return the last evaluated value of each seed of an algorithm that has any."""
-    values = {run.seed: last_values([run.rounds], y) for run in runs}
+    values = {
+        run.seed: run.cached(("last", y), partial(last_values, [run.rounds], y)) for run in runs
+    }
     return {seed: float(value[0]) for seed, value in values.items() if len(value)}
 
 
@@ -270,6 +274,7 @@ def _good(frame: pd.DataFrame, y: Column, target: float | None) -> Bools:
     return np.asarray(values >= target if y.better == "higher" else values <= target)
 
 
+@per_results
 def default_target(results: Results, y: str = "loss") -> float | None:
     """Return a target that most runs of most algorithms reach, but none at its start.
 
@@ -322,6 +327,7 @@ def _reachable(rivals: Sequence[Floats], sign: float) -> float | None:
     return next((value for value in rounded if sign * value > start), None)
 
 
+@per_results
 def targets(results: Results, y: str) -> dict[str, float | None]:
     """Return the `default_target` of each name: where a study has cases, that of its case."""
     by_case = {case: default_target(part, y) for case, part in results.cases.items()}
@@ -329,6 +335,7 @@ def targets(results: Results, y: str) -> dict[str, float | None]:
     return {n: by_case[results.case_of[n]] if by_case else shared for n in results.names}
 
 
+@per_results
 def leaders(results: Results, y: str) -> tuple[str, ...]:
     """Return the names with the best last value among the settings of each algorithm in its case.
 
@@ -365,6 +372,7 @@ def _stop(results: Results, column: str) -> float | None:
     return values.pop() if len(values) == 1 else None
 
 
+@per_results
 def first_column(results: Results) -> str:
     """Return the column that comes first.
 

@@ -5,26 +5,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from rayfed.core.announced import run_folders
 from rayfed.core.columns import Better, Column, by_name
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.inside import real
+from rayfed.core.notes import Notes
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.differences import Compared
-from rayfed.report.read.run import RunRecord, record_of, setting_of
+from rayfed.report.read.run import Caching, RunRecord, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 
 __all__ = ["Progress", "Results", "RunRecord"]
 MANY = 8
 """Largest number of names, cases aside, with a colour for each setting of an algorithm."""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 
 Progress = Callable[[int, int, str], object]
@@ -32,7 +37,7 @@ Progress = Callable[[int, int, str], object]
 
 
 @dataclass(frozen=True)
-class Results:
+class Results(Caching):
     """All records of a study so far.
 
     Parameters
@@ -81,7 +86,7 @@ class Results:
         place = real(Path(folder))
         folders = [path for path in run_folders(place) if only is None or path.name in only]
         if not folders:
-            raise ScenarioError(str(place), "holds no run; give the folder of a study's results")
+            raise no_runs(place)
         return cls.of_runs(
             place, {path: record_of(path) for path in folders}, RunRecord.read, progress
         )
@@ -111,6 +116,14 @@ class Results:
         runs.sort(key=lambda run: (order.get(run.label, last), _by_value(run.name), run.seed))
         return cls(place, tuple(runs), scenario)
 
+    def reusing(self, earlier: Results) -> Results:
+        """Take the cases of earlier results that have the same runs, with their cached values."""
+        for case, part in self.cases.items():
+            known = earlier.cases.get(case)
+            if known is not None and known.order == part.order and _same(known, part):
+                self.cases[case] = known
+        return self
+
     @property
     def _sample(self) -> dict[str, Any]:
         """Facts about the study from one run."""
@@ -127,6 +140,13 @@ class Results:
         """The study's one-sentence description, empty if it has none."""
         about = self._sample.get("study") or {}
         return str(about.get("description") or "").strip()
+
+    @property
+    def notes(self) -> Notes:
+        """The notes of a study; empty ones of several folders, or where they cannot be read."""
+        with suppress(ScenarioError):
+            return Notes() if self.compared is not None else Notes.read(self.folder)
+        return Notes()
 
     @property
     def unlike(self) -> str:
@@ -291,12 +311,41 @@ class Results:
         return self._joined("clients")
 
     def _joined(self, what: str) -> pd.DataFrame:
-        frames = [
-            getattr(run, what).assign(name=run.name, seed=run.seed)
-            for run in self.runs_found
-            if len(getattr(run, what))
-        ]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        frames = [(run, frame) for run in self.runs_found if len(frame := getattr(run, what))]
+        if not frames:
+            return pd.DataFrame()
+        joined: pd.DataFrame = pd.concat([frame for _, frame in frames], ignore_index=True)
+        rows, place = [len(frame) for _, frame in frames], len(frames[0][1].columns)
+        for column in ("seed", "name"):
+            values = np.repeat([getattr(run, column) for run, _ in frames], rows)
+            if column in joined:  # the names of clients
+                joined[column] = values
+            else:
+                joined.insert(place, column, values)
+        return joined
+
+
+def no_runs(folder: Path) -> ScenarioError:
+    """Return the refusal of a folder without runs."""
+    return ScenarioError(str(folder), "holds no run; give the folder of a study's results")
+
+
+def per_results(
+    function: Callable[Concatenate[Results, _P], _T],
+) -> Callable[Concatenate[Results, _P], _T]:
+    """Compute a function of results once for each object and all other arguments."""
+
+    @wraps(function)
+    def cached(results: Results, /, *args: _P.args, **named: _P.kwargs) -> _T:
+        key = (function, args, tuple(named.items()))
+        return results.cached(key, lambda: function(results, *args, **named))
+
+    return cached
+
+
+def _same(one: Results, other: Results) -> bool:
+    """Return whether results have the very same runs."""
+    return [*map(id, one.runs_found)] == [*map(id, other.runs_found)]
 
 
 def _better_by_name(column: str) -> Better | None:

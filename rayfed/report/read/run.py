@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,8 +43,23 @@ _EVENT = ["round", "ask", "client"]
 _T = TypeVar("_T")
 
 
+class Caching:
+    """Base of objects that hold values computed from them."""
+
+    def cached(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return the value of a key, made at the first call; do not change it."""
+        if key not in self._values_by_key:
+            self._values_by_key[key] = make()
+        made: _T = self._values_by_key[key]
+        return made
+
+    @cached_property
+    def _values_by_key(self) -> dict[Hashable, Any]:
+        return {}
+
+
 @dataclass(frozen=True)
-class RunRecord:
+class RunRecord(Caching):
     """One run: an algorithm under one seed.
 
     Tables that it did not record are empty or None; those of a damaged run all are.
@@ -93,9 +108,15 @@ class RunRecord:
         return cls(folder, info, name)._with(known)
 
     def renamed(self, name: str, info: dict[str, Any] | None = None) -> RunRecord:
-        """Return the same run by another name; client activity is computed once for both."""
-        about = {"name": name, "info": self.info if info is None else info}
-        return copy.copy(self)._with({"usage": self.usage} | about)
+        """Return the same run by another name; values of its tables are computed once for both.
+
+        Without another `info` it is the same object each time.
+        """
+        about: dict[str, Any] = {"name": name, "usage": self.usage, "history": self.history}
+        if info is not None:
+            return copy.copy(self)._with(about | {"info": info, "_values_by_key": {}})
+        about["_values_by_key"] = self._values_by_key
+        return self.cached(("renamed", name), lambda: copy.copy(self)._with(about))
 
     def _with(self, known: Mapping[str, Any]) -> RunRecord:
         """Keep some values as `cached_property` keeps them."""

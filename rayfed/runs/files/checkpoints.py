@@ -226,14 +226,14 @@ class Checkpoints:
 
     def _clean(self) -> None:
         """Delete the files that belong to no checkpoint."""
-        kept = set(MANIFESTS)
+        current = set(MANIFESTS)
         for name in MANIFESTS:
             try:
-                kept |= set((self._manifest(name) or {}).get("files", {}))
+                current |= set((self._manifest(name) or {}).get("files", {}))
             except Damaged:
                 store.remove(self.folder / name)
         for name in store.names(self.folder):
-            if name not in kept:
+            if name not in current:
                 store.remove(self.folder / name)
 
     def _parts_of(self, manifest: Mapping[str, Any]) -> list[PartFile]:
@@ -364,17 +364,17 @@ def add_parts(
     round : int
         Number of the last round, after which files are named.
     """
-    kept, fresh = list(parts), []
+    current, fresh = list(parts), []
     for rows in changed:
         if len(rows["ids"]):
-            kept = [_without(part, rows["ids"]) for part in kept]
+            current = [_without(part, rows["ids"]) for part in current]
             fresh.append(_write(folder, rows, round))
     if not fresh:
-        return kept
-    rewritten = _to_rewrite(kept, fresh)
+        return current
+    rewritten = _to_rewrite(current, fresh)
     for rows in live_rows(folder, rewritten):
         fresh.append(_write(folder, rows, round))
-    return [part for part in kept if part not in rewritten] + fresh
+    return [part for part in current if part not in rewritten] + fresh
 
 
 def live_rows(folder: Path, parts: Sequence[PartFile]) -> Iterator[StateRows]:
@@ -397,11 +397,11 @@ def live_rows(folder: Path, parts: Sequence[PartFile]) -> Iterator[StateRows]:
         yield merged(held)
 
 
-def _to_rewrite(kept: Sequence[PartFile], fresh: Sequence[PartFile]) -> list[PartFile]:
+def _to_rewrite(current: Sequence[PartFile], fresh: Sequence[PartFile]) -> list[PartFile]:
     """Return parts to rewrite: stale ones, and small ones if there are many."""
-    small = [part for part in (*kept, *fresh) if part.bytes < _SMALL]
+    small = [part for part in (*current, *fresh) if part.bytes < _SMALL]
     many = len(small) > _MOST_SMALL
-    return [part for part in kept if part.stale or (many and part.bytes < _SMALL)]
+    return [part for part in current if part.stale or (many and part.bytes < _SMALL)]
 
 
 def _without(part: PartFile, ids: Ints) -> PartFile:

@@ -13,12 +13,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rayfed.core.errors import ScenarioError, many
-from rayfed.core.inside import NotRegular
+from rayfed.core.inside import NotRegular, check_folder
 from rayfed.core.leases import LOCK, Leased, is_own_lease
 from rayfed.runs.files import store
 from rayfed.runs.files.place import shown
 
-_MINE = (
+_OWN = (
     "this program is running the study, or has left a loop over its rows; end that first, by "
     "close() of what rayfed.iterate returned"
 )
@@ -87,7 +87,7 @@ def locked(folder: Path, tell: Tell = lambda line: None) -> Iterator[None]:
                 held.enter_context(store.lease(folder / LOCK))
             except Leased as error:
                 if is_own_lease(folder / LOCK):
-                    text = _MINE
+                    text = _OWN
                 raise ScenarioError(shown(folder), text) from error
             _wait_for_drivers(folder, tell)
         yield
@@ -124,13 +124,40 @@ def _wait_for_drivers(folder: Path, tell: Tell) -> None:
             pass
 
 
-def _move_aside(folder: Path, tell: Tell) -> None:
+def delete(folder: Path) -> None:
+    """Delete a result folder with all it holds; of links in it, only the links.
+
+    Raises
+    ------
+    ScenarioError
+        If it is a link, no result folder or the current folder, a process runs its study, or it
+        cannot be deleted.
+    """
+    place = shown(folder)
+    with usable(folder):
+        check_folder(folder)
+    _check_results(folder, place)
+    inside = [name for name in store.names(folder) if (folder / name / "scenario.yaml").is_file()]
+    if inside:
+        raise ScenarioError(place, f"holds another study, {inside[0]}; move that first")
+    with locked(folder), usable(folder):
+        # Under another name first, so that nobody starts its study meanwhile.
+        gone = free_name(folder.with_name(f".{folder.name}.deleted"))
+        store.move(folder, gone)
+        store.remove(gone)
+
+
+def _check_results(folder: Path, place: str) -> None:
+    """Raise ScenarioError if a folder is no result folder, or the current one is in it."""
     here = Path.cwd()
     if folder.resolve() in (here, *here.parents):
-        raise ScenarioError(f"--out {folder}", "is where we are; choose another folder")
+        raise ScenarioError(place, "is where we are; choose another folder")
     if not all((folder / name).is_file() for name in ("scenario.yaml", LOCK)):
-        text = "holds files that are no results; choose another folder"
-        raise ScenarioError(f"--out {folder}", text)
+        raise ScenarioError(place, "holds files that are no results; choose another folder")
+
+
+def _move_aside(folder: Path, tell: Tell) -> None:
+    _check_results(folder, f"--out {folder}")
     with locked(folder, tell):
         aside = free_name(folder)
         store.move(folder, aside)

@@ -103,7 +103,7 @@ class PartedTable:
         self.parts, self.waiting, self.unsynced = dict(parts), [], []
         self.rows = self.written = sum(entry.rows or 0 for entry in parts.values())
 
-    def prepare(self, change: Change = lambda whole: whole) -> None:
+    def prepare(self, change: Change = lambda content: content) -> None:
         """Write all rows as one part beside the folder, after `change`; `swap` puts it in place.
 
         No existing part has its name: in a remote folder both exist for a while.
@@ -119,12 +119,12 @@ class PartedTable:
         store.remove(new)
         store.make_folder(new)
         tables = [parquet.read(self.folder / name) for name in sorted(self.parts)]
-        whole = change(pa.concat_tables(tables) if tables else self.make([]))
+        content = change(pa.concat_tables(tables) if tables else self.make([]))
         before = [int(found[1]) for name in self.parts if (found := _COMPACTED.search(name))]
         part = new / f"part-{0:012d}-{max(before, default=0) + 1}.parquet"
-        write_parquet(whole, part)
+        write_parquet(content, part)
         store.sync([part])
-        self.compacted = {part.name: Entry.of(part, whole.num_rows)}
+        self.compacted = {part.name: Entry.of(part, content.num_rows)}
 
     def swap(self) -> None:
         """Replace the parts by the file of `prepare`; `recover` deletes them."""
@@ -225,8 +225,8 @@ class Records:
         for part in ended:
             self.events.add(part, len(part.tasks))
         number = row["round"]
-        kept = self.thinning is not None and self.thinning.keeps(number, last=number)
-        if kept and personal and personal["round"][0] == number:
+        keep = self.thinning is not None and self.thinning.keeps(number, last=number)
+        if keep and personal and personal["round"][0] == number:
             self.tables["personal"].add(personal, len(personal["client"]))
         if time.monotonic() - self.flushed > self.every_s:
             self.flush()
@@ -287,7 +287,7 @@ class Records:
         if unfinished is not None:
             changes["events"] = partial(_with_unfinished, self.event_table, unfinished)
         elif len(self.events.parts) != 1:
-            changes["events"] = lambda whole: whole
+            changes["events"] = lambda content: content
         if self.thinning and personal:
             changes["personal"] = partial(_thinned, self.thinning, personal)
         self._compact(changes, recorded)
@@ -296,9 +296,9 @@ class Records:
         """Remove the rows of the end of a run, if there are any; the run may continue."""
         for name in AT_END:
             store.remove(self.folder / name)
-        kept = self.thinning is not None and self.thinning.keeps(moment.round, last=moment.round)
+        keep = self.thinning is not None and self.thinning.keeps(moment.round, last=moment.round)
         changes: dict[str, Change] = {"rounds": partial(_with_last, row), "events": _ended}
-        if "personal" in self.tables and not (kept and moment.last.round == moment.round):
+        if "personal" in self.tables and not (keep and moment.last.round == moment.round):
             changes["personal"] = partial(_before, moment.round)
         self._compact(changes, row)
 
@@ -398,11 +398,11 @@ class Records:
         self.log(line)
 
 
-def _with_last(row: Row, whole: pa.Table) -> pa.Table:
+def _with_last(row: Row, content: pa.Table) -> pa.Table:
     """Put a row of ``rounds`` in the place of the one of its number, which is the last."""
-    arrays = {name: [row[name]] for name in whole.schema.names}
-    before = whole.slice(0, whole.num_rows - 1)
-    return pa.concat_tables([before, parquet.table(arrays, whole.schema)])
+    arrays = {name: [row[name]] for name in content.schema.names}
+    before = content.slice(0, content.num_rows - 1)
+    return pa.concat_tables([before, parquet.table(arrays, content.schema)])
 
 
 def write_profile(folder: Path, profile: Profile) -> None:
@@ -457,19 +457,19 @@ class EventsTable:
         return parquet.table(arrays | {"status": (arrays["status"], self.status)}, self.schema)
 
 
-def _with_unfinished(make: EventsTable, unfinished: CountedTasks, whole: pa.Table) -> pa.Table:
+def _with_unfinished(make: EventsTable, unfinished: CountedTasks, content: pa.Table) -> pa.Table:
     """Add the works that are left unfinished; applying it twice changes nothing."""
-    return pa.concat_tables([_ended(whole), make([events_of([unfinished])])])
+    return pa.concat_tables([_ended(content), make([events_of([unfinished])])])
 
 
-def _ended(whole: pa.Table) -> pa.Table:
+def _ended(content: pa.Table) -> pa.Table:
     """Return the works that did not stay unfinished when their run ended."""
-    return whole.filter(parquet.bools(parquet.values(whole, "round") >= 0))
+    return content.filter(parquet.bools(parquet.values(content, "round") >= 0))
 
 
-def _before(round: int, whole: pa.Table) -> pa.Table:
+def _before(round: int, content: pa.Table) -> pa.Table:
     """Return the rows of earlier rounds."""
-    return whole.filter(parquet.bools(parquet.values(whole, "round") < round))
+    return content.filter(parquet.bools(parquet.values(content, "round") < round))
 
 
 def _personal_table(parts: list[Mapping[str, Array]]) -> pa.Table:
@@ -479,12 +479,12 @@ def _personal_table(parts: list[Mapping[str, Array]]) -> pa.Table:
     return parquet.table(arrays, PERSONAL)
 
 
-def _thinned(thinning: Thinning, newest: Mapping[str, Array], whole: pa.Table) -> pa.Table:
+def _thinned(thinning: Thinning, newest: Mapping[str, Array], content: pa.Table) -> pa.Table:
     """Add the newest evaluation if it is missing, then thin; applying it twice changes nothing."""
     last = int(newest["round"][0])
-    if last not in parquet.values(whole, "round"):
-        whole = pa.concat_tables([whole, _personal_table([newest])])
-    return whole.filter(parquet.bools(thinning.of(parquet.values(whole, "round"), last)))
+    if last not in parquet.values(content, "round"):
+        content = pa.concat_tables([content, _personal_table([newest])])
+    return content.filter(parquet.bools(thinning.of(parquet.values(content, "round"), last)))
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -92,9 +92,9 @@ class Summaries:
     def _sum(self) -> None:
         """Add the waiting rows to the sums."""
         for rows, events in self.waiting:
-            kept = [name for name in NEEDED["rounds"] if name in rows[0]]
+            wanted = [name for name in NEEDED["rounds"] if name in rows[0]]
             self.sums.add(
-                {name: np.array([row[name] for row in rows]) for name in kept},
+                {name: np.array([row[name] for row in rows]) for name in wanted},
                 {name: events[name] for name in self.events if events},
             )
         self.waiting = []

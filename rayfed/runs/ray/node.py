@@ -87,8 +87,8 @@ class RayNode:
         for path in sorted(self.logs.glob(f"{server}.*")) if self.logs else ():
             with suppress(OSError):
                 text = path.read_text(encoding="utf-8", errors="replace")
-                said = [line for line in text.splitlines() if not line.startswith(_COUNTERS)]
-                lines += [f"{path}:", *said[-_LOG_LINES:]]
+                reported = [line for line in text.splitlines() if not line.startswith(_COUNTERS)]
+                lines += [f"{path}:", *reported[-_LOG_LINES:]]
         return "\n".join(lines)
 
     def listens(self) -> str:
@@ -128,7 +128,7 @@ def start(address: str | None, actors: int) -> RayNode:
     if address is None:
         _check_loopback()
     before, sockets = set(psutil.Process().children()), listened([psutil.Process()])
-    kept = ExitStack()
+    resources = ExitStack()
     try:
         with _without_interrupts():
             folder = None
@@ -137,16 +137,16 @@ def start(address: str | None, actors: int) -> RayNode:
                     os.environ.pop(AUTH_MODE, None)  # without it, Ray asks for a token
                 keep_private()
                 folder = private_folder(_LONGEST_PATH)
-                kept.callback(shutil.rmtree, folder, ignore_errors=True)
+                resources.callback(shutil.rmtree, folder, ignore_errors=True)
             context = _init(address, actors, folder)
     except BaseException as error:
-        RayNode(before, sockets, None, kept).end()
+        RayNode(before, sockets, None, resources).end()
         if isinstance(error, RayfedError) or not isinstance(error, Exception):
             raise
         failed = f"--address {address}: cannot join Ray" if address else "Ray cannot be started"
         raise RayfedError(f"{failed}: {reason_of(error)}") from error
     logs = None if address else Path(context.address_info["session_dir"]) / "logs"
-    node = RayNode(before, sockets, logs, kept)
+    node = RayNode(before, sockets, logs, resources)
     node.keep_messages()
     return node
 

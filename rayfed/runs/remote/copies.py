@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -34,6 +35,8 @@ RENEW_S = 10.0
 """Seconds between renewals of the lock."""
 EVERY_S = 2.0
 """Seconds between two looks for new checkpoints."""
+FINISH_S = 60.0
+"""Seconds for which the last upload is tried again while the store cannot be reached."""
 
 Stamp: TypeAlias = list[int]
 """Identity of a local file's content: files of results are replaced by renaming, or grow."""
@@ -273,22 +276,35 @@ class Uploader:
         Raises
         ------
         RayfedError
-            If that fails; it names the local folder.
+            If that fails for `FINISH_S`; it names the local folder.
         """
-        try:
-            self.owner.check()
-            for run in self.copy.runs().values():
-                if not store.is_leased(run / LOCK):
-                    snapshot(run)
-            self.upload()
-            held = {k: (v, self.known.get(k)) for k, v in self.copy.results().items()}
-            self.owner.renew(ended=True)
-        except (RayfedError, OSError) as error:
-            text = f"{self.copy.url}: not everything was uploaded ({clipped(error, 160)}); all of"
-            text += f" it is in {self.copy.folder}"
-            if not isinstance(error, Taken):
-                text += f", upload it from this machine by: rayfed resume {self.copy.url}"
-            raise RayfedError(text) from error
+        deadline = time.monotonic() + FINISH_S
+        waiting = False
+        while True:
+            try:
+                return self._finish()
+            except (RayfedError, OSError) as error:
+                why, folder = clipped(error, 160), self.copy.folder
+                if isinstance(error, Taken) or time.monotonic() >= deadline:
+                    text = f"{self.copy.url}: not everything was uploaded ({why}); all of it is in"
+                    text += f" {folder}"
+                    if not isinstance(error, Taken):
+                        text += f", upload it from this machine by: rayfed resume {self.copy.url}"
+                    raise RayfedError(text) from error
+            if not waiting:
+                text = f"uploads to {self.copy.url} fail ({why}); all results are in {folder}"
+                self.tell(f"{text}, retrying for {FINISH_S:g} s")
+            waiting = True
+            time.sleep(EVERY_S)
+
+    def _finish(self) -> None:
+        self.owner.check()
+        for run in self.copy.runs().values():
+            if not store.is_leased(run / LOCK):
+                snapshot(run)
+        self.upload()
+        held = {k: (v, self.known.get(k)) for k, v in self.copy.results().items()}
+        self.owner.renew(ended=True)
         self.copy.write_note(sent=True, held=held)
 
     def _send(self, run: str, found: Mapping[str, Path]) -> None:

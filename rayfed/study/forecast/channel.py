@@ -13,8 +13,7 @@ from itertools import pairwise
 from rayfed.algorithms.base import Coded
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Stage
-from rayfed.channel.faults import UploadFault
-from rayfed.channel.privacy import Privacy, Tree, missing
+from rayfed.channel.privacy import Privacy, missing
 from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.core.errors import ScenarioError, under
@@ -113,12 +112,6 @@ def _order(stages: Sequence[Stage]) -> str:
             )
         if isinstance(before, Clip) and not isinstance(after, SecureSum):
             return f"found '{after.name}' after 'clip', changing its norm; put it first"
-    if any(isinstance(stage, Clip) for stage in stages):
-        for stage in stages:
-            if isinstance(stage, Codec) and stage.memory is not None:
-                return (
-                    f"'{stage.memory.name}' remembers uploads, which 'clip' changes; leave one out"
-                )
     return ""
 
 
@@ -135,10 +128,7 @@ def _rule(run: Run, rule: Aggregator) -> str:
 
 def _secure_rule(run: Run, rule: Aggregator) -> str:
     """Return why a rule cannot go by secure sums; empty if it can."""
-    participation = run.participation
     assert rule.before is not None
-    if participation.retry == "other" and participation.retries:
-        return "buckets of secure sums are fixed before clients fail; use retry: same"
     asked = run.asked
     if asked % rule.before.together(asked) == 1:
         return f"of {asked} clients one is in a bucket of its own; give another size or cohort"
@@ -192,66 +182,29 @@ def with_noise(run: Run) -> Run:
 
 def _untrue(run: Run, privacy: Privacy) -> str:
     """Return the reason why the accountant does not apply to a run; empty if it applies."""
-    return first(_drawn(run, privacy) | _sent(run, privacy))
-
-
-def _drawn(run: Run, privacy: Privacy) -> dict[str, object]:
-    """Return the accountant's condition on the cohort."""
-    rule, select, clients = run.participation, run.participation.select, run.federation.clients
-    tree, shares = isinstance(privacy, Tree), privacy.at == "clients"
-    data = select.listens or select.asks or select.size_weighted or select.repeats
-    return {
-        "every client takes part with one probability; give participation.select: poisson": (
-            privacy.sampled and not select.may_be_empty
-        ),
-        "the expected cohort is not known; give participation.cohort": (
-            (privacy.sampled or select.own_cohort) and rule.cohort is None
-        ),
-        f"'{select.name}' depends on data or draws clients twice; use select: uniform": (
-            not privacy.sampled and (data or select.own_cohort)
-        ),
-        "cohorts are drawn independently; a tree needs a selection without sampling": (
-            tree and select.may_be_empty
-        ),
-        "the noise level reveals the cohort size, which Poisson sampling must hide; use "
-        "participation.select: uniform, or at: server": shares and select.may_be_empty,
-        "one client decides whether a secure sum of all others is lost; let no reply fail, or give "
-        f"secure-sum a threshold of at most {1 / clients.count:.2g}": (
-            privacy.sampled and _may_lose(run)
-        ),
-        "availability depends on the clients' data; give one that does not": clients.needs,
-        "the number of rounds is not known; give rounds": run.ending.rounds == ENDLESS,
-    }
-
-
-def _sent(run: Run, privacy: Privacy) -> dict[str, object]:
-    """Return the condition on uploads for the noise to hide them."""
     stages = [stage for stage in run.channel.uplink if not isinstance(stage, SecureSum)]
     clip = stages[-1] if stages and isinstance(stages[-1], Clip) else None
     adaptive = clip is not None and clip.adaptive is not None
     largest = 0.0 if clip is None else max(clip.start, 0.5 if adaptive else 0.0)
     uplink, shares = run.uplink(), privacy.at == "clients"
-    changed = any(isinstance(each.fault, UploadFault) for each in run.faults)
-    return {
+    return first({
+        "the expected cohort is not known; give participation.cohort": (
+            privacy.sampled and run.participation.cohort is None
+        ),
+        "one client decides whether a secure sum of all others is lost; let no reply fail, or give "
+        f"secure-sum a threshold of at most {1 / run.federation.clients.count:.2g}": (
+            privacy.sampled and _may_lose(run)
+        ),
+        "the number of rounds is not known; give rounds": run.ending.rounds == ENDLESS,
         "a client's own noise does not hide its upload; end the uplink with secure-sum": (
             shares and not run.secure
         ),
-        "faulty clients leave their noise out; leave clients.faults or at: clients out": (
-            shares and run.faults
-        ),
-        "no clip bounds what faulty clients send, and noise does not hide that a secure sum wraps "
-        "around; leave clients.faults or secure-sum out": run.secure and changed,
         "nothing bounds an upload; end the uplink with {name: clip, norm: ...}": clip is None,
         f"noise does not hide that a sum of numbers of {largest:g} wraps around; give secure-sum "
         "a larger range, or more bits": (
             not shares and uplink is not None and largest > uplink.largest
         ),
-        "the noise of a tree is on sums over rounds; give a norm that does not change": (
-            isinstance(privacy, Tree) and adaptive
-        ),
-        "the count of an adaptive norm gets its noise at the server; give a norm that does not "
-        "change, or at: server": shares and adaptive,
-    }
+    })  # fmt: skip
 
 
 def _may_lose(run: Run) -> bool:

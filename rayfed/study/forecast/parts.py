@@ -10,19 +10,24 @@ import numpy as np
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.staleness import ConstantStaleness
 from rayfed.channel.base import Codec
-from rayfed.channel.stages import SecureSum
+from rayfed.channel.faults import UploadFault
+from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
     ALL_STEPS,
+    BLIND,
+    BOUNDED,
     CHANCES,
     COHORT,
     COUNT_ONCE,
     EVERYONE,
     EXACT_DOWNLOADS,
     EXACT_UPLOADS,
+    FIXED_NORM,
     FRESH,
     GIVEN,
+    HONEST,
     IN_TURN,
     LOCAL,
     MEAN,
@@ -37,14 +42,15 @@ from rayfed.core.needs import (
     REPLIED,
     RESTARTS,
     ROUNDS,
+    SAME_CLIENTS,
     SENT,
     SERVER,
     SEVERAL,
     SIZES,
-    SUMS,
     THIS_ROUND,
     TIMES,
     UNAFFECTED,
+    UNCLIPPED,
     VECTORS_ALIKE,
     WEIGHTED,
     Part,
@@ -55,6 +61,8 @@ from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
 from rayfed.selection.simple import All, UniformSelection
+from rayfed.solvers.own_train import OwnTrain
+from rayfed.study.forecast.declared import needs_of, of_problem
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ SETTINGS = (
     Setting("minimum", "", _exceeds("minimum", 1), (ROUNDS, COHORT), (CHANCES, UNAFFECTED)),
     Setting("patience_s", "", _exceeds("patience_s", 0), (ROUNDS,), ()),
     Setting("retries", "", _exceeds("retries", 0), (), (CHANCES, UNAFFECTED)),
-    Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (), "use same"),
+    Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (SAME_CLIENTS,), "use same"),
     Setting(
         "late", "partial", _is("late", "partial"), (*_IN_TIME, TIMES), (ALL_STEPS,), "use drop"
     ),
@@ -132,9 +140,6 @@ SETTINGS = (
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
 )
 """Settings of participation with needs, in the order in which they are refused."""
-OF_PRIVACY = frozenset({ROUNDS, COUNT_ONCE, UNAFFECTED, FRESH, SUMS, MEMORYLESS, ONE_MEAN})
-"""Needs of the accountant: what it counts is what a run spends."""
-BY_PRIVACY = frozenset({MEAN, REPLIED})
 
 
 def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
@@ -147,6 +152,7 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
         The first Ask of its algorithm.
     """
     yield _algorithm(run, ask)
+    yield of_problem(run.training.problem)
     yield from _participation(run)
     yield from _federation(run)
     if not run.training.algorithm.centralised:
@@ -169,7 +175,8 @@ def may_fail(run: Run) -> bool:
 
 def _algorithm(run: Run, ask: Ask | None) -> Part:
     algorithm, privacy = run.training.algorithm, run.channel.privacy
-    needs = algorithm.needs - where({FRESH: algorithm.asynchronous})
+    own = [solver for solver in run.training.solvers if isinstance(solver, OwnTrain)]
+    needs = needs_of(algorithm) - where({FRESH: algorithm.asynchronous})
     removes = GIVEN - algorithm.gives
     removes |= where(
         {
@@ -179,7 +186,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
             RESTARTS: isinstance(algorithm, Asynchronous) and algorithm.redispatch == "update",
             MEMORYLESS: privacy is not None
             and privacy.sampled
-            and algorithm.client_state(run.training.x0),
+            and (algorithm.client_state(run.training.x0) or any(s.state for s in own)),
             SENT: ask is None or not coded_vectors(ask, run.coded(ask)),
         }
     )
@@ -236,10 +243,11 @@ def _federation(run: Run) -> Iterator[Part]:
     if EVERYONE in algorithm.needs and (may_fail(run) or clients.by_round):
         instead = "let none be away, crash, fail to reply or be silent"
         yield Part("clients", "absence or failure", NOTHING, frozenset({EVERYONE}), instead)
-    needs = where({ROUNDS: population.by_round})
     unknown = rule.correct == "known" and population.chance(np.arange(1), 0.0, 1) is None
+    needs = where({ROUNDS: population.by_round})
+    removes = where({CHANCES: unknown, BLIND: population.needs})
     name = f"'{population.availability.name}'"
-    yield Part("clients.availability", name, needs, where({CHANCES: unknown}), "give it a period_s")
+    yield Part("clients.availability", name, needs, removes, "give it a period_s")
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited:
@@ -259,9 +267,11 @@ def _channel(run: Run) -> Iterator[Part]:
             needs -= {SEVERAL}  # noise hides a single reply
         if isinstance(stage, Codec) and memory is None:
             needs |= where({ONE_ASK: any(stage.first(shape) for shape in run.layout.shapes)})
-        yield Part("uplink", f"'{stage.name}'", needs, stage.removes, out)
+        adapts = isinstance(stage, Clip) and stage.adaptive is not None
+        removes = stage.removes | where({FIXED_NORM: adapts, UNCLIPPED: isinstance(stage, Clip)})
+        yield Part("uplink", f"'{stage.name}'", needs, removes, out)
         if memory is not None:
-            needs = memory.needs | where({SIZES: memory.at_server})
+            needs = memory.needs | where({UNCLIPPED: True, SIZES: memory.at_server})
             removes = where({THIS_ROUND: memory.at_server, ONE_SIZE: memory.exact_first})
             yield Part("uplink", f"'{memory.name}'", needs, memory.removes | removes, out)
     for stage in channel.downlink:
@@ -272,9 +282,12 @@ def _channel(run: Run) -> Iterator[Part]:
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
         needs = fault.needs | where({ROUNDS: fault.silent})
-        yield Part(place, f"'{fault.name}'", needs, fault.removes)
+        removes = fault.removes | where({HONEST: True, BOUNDED: isinstance(fault, UploadFault)})
+        yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
         rule = channel.aggregate
-        yield Part("aggregate", f"'{rule.name}'", rule.needs, rule.removes)
+        needs = rule.needs | where({SAME_CLIENTS: run.secure and run.participation.retries})
+        yield Part("aggregate", f"'{rule.name}'", needs, rule.removes)
     if channel.privacy is not None:
-        yield Part("privacy", "privacy", OF_PRIVACY, BY_PRIVACY)
+        needs = channel.privacy.needs | where({BOUNDED: run.secure})
+        yield Part("privacy", "privacy", needs, channel.privacy.removes)

@@ -253,10 +253,6 @@ class Loader:
         )
 
     def _on_demand(self, wanted: Wanted, dataset: OnDemand, seed: int) -> SeedData:
-        if wanted.partition is not None:
-            raise ScenarioError(
-                "partition", f"dataset '{dataset.name}' makes each client's rows; leave it out"
-            )
         if wanted.clients is None:
             raise ScenarioError("clients.count", "is missing; give the number of clients")
         if isinstance(wanted.test, str):
@@ -439,23 +435,11 @@ def _changing(drift: Drift, population: Population) -> Ints | float:
 def with_wrong_labels(
     view: DataView, faults: Sequence[Faulty], tables: Mapping[str, Any]
 ) -> DataView:
-    """Return a view of the data in which the training labels of some clients are wrong.
-
-    Raises
-    ------
-    ScenarioError
-        If the targets are no classes, or the rows no table that stays as it is.
-    """
-    wrong = [faulty for faulty in faults if faulty.fault.rows]
+    """Return a view of the data in which the training labels of some clients are wrong."""
+    wrong, shards = [faulty for faulty in faults if faulty.fault.rows], view.shards
     if not wrong:
         return view
-    place, shards = f"clients.faults.{wrong[0].number}", view.shards
-    name = f"'{wrong[0].fault.name}'"
-    if not isinstance(shards, TableShards):
-        text = f"{name} needs a table of rows that stay as they are; leave drift and generators out"
-        raise ScenarioError(place, text)
-    if not shards.classes:
-        raise ScenarioError(place, f"{name} is for classes, and the targets are numbers")
+    assert isinstance(shards, TableShards)  # `LabelFlip` needs a table
     train = shards.split.train
     rows = np.zeros(len(tables[view.table].y), np.bool_)
     for faulty in wrong:

@@ -14,6 +14,7 @@ from rayfed.clients.request import uncharged
 from rayfed.clients.setup import DataViews
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import HESSIANS
 from rayfed.engine.run import Run
 from rayfed.executors.serial import SerialExecutor
 from rayfed.measures import Optimum
@@ -42,7 +43,7 @@ class Oracle:
 
     def least(self, clients: Clients, x: Array) -> Upload:
         """Return the least value F_i* of every client (K,), searched from x (p,)."""
-        newton = clients.problem.has_hessian and clients.p <= _NEWTON_EACH_UP_TO
+        newton = HESSIANS in clients.problem.gives and clients.p <= _NEWTON_EACH_UP_TO
         least = [
             minimise(
                 partial(_value_and_gradient, client),
@@ -93,15 +94,13 @@ class Optima:
         Raises
         ------
         ScenarioError
-            If the problem is not convex, or not all clients are evaluated.
+            If not all clients are evaluated.
         """
         problem = run.training.problem
         if not problem.has_optimum or len(run.measuring.evaluated) < run.federation.clients.count:
             if place is None:
                 return None
-            unknown = f"the optimum of '{problem.name}' is unknown; leave it out"
-            text = "needs `evaluate.clients: all`" if problem.has_optimum else unknown
-            raise ScenarioError(place, text)
+            raise ScenarioError(place, "needs `evaluate.clients: all`")
         key = identity((run.federation.views.evaluation, run.training.x0))
         x0 = run.training.x0.astype(np.float64)
         found = self._known.get(("optimum", key), lambda: _Function(self.tables, run).optimum(x0))
@@ -126,7 +125,7 @@ class _Function:
         self.normaliser = view.objective.normaliser(weights, len(ids))
         self.executor, self.ids, self.p = executor, ids, run.training.x0.size
         self.dtype = run.training.dtype
-        newton = run.training.problem.has_hessian and self.p <= _NEWTON_UP_TO
+        newton = HESSIANS in run.training.problem.gives and self.p <= _NEWTON_UP_TO
         self.newton = self.hessian if newton else None
 
     def optimum(self, x: Floats) -> Optimum:

@@ -14,6 +14,7 @@ from rayfed.channel.faulty import faulty
 from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, under
+from rayfed.core.needs import COHORT, GRAPHS, WALK
 from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Source
@@ -25,6 +26,7 @@ from rayfed.measures.base import Measure
 from rayfed.population import Population, Server
 from rayfed.population.availability.base import Always
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.modules import source_digests
 from rayfed.runs.resume import Identities
 from rayfed.selection.base import Selection
@@ -34,6 +36,7 @@ from rayfed.study import Study, plain
 from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
+from rayfed.study.forecast.declared import check_declared, needs_of
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.data import (
     Loader,
@@ -46,6 +49,7 @@ from rayfed.study.plan.data import (
 from rayfed.study.plan.firstmodel import first_model
 from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
+from rayfed.study.plan.own_code import charged, check_columns, check_solvers, data_of_code
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
@@ -112,6 +116,20 @@ class Plan:
         """Return the cost of the placement on a number of CPUs, those of several nodes if given."""
         return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
+    def check_topology(self) -> None:
+        """Refuse a topology that nothing uses.
+
+        Raises
+        ------
+        ScenarioError
+            If no selection walks on it.
+        """
+        if self.study.topology is None or any(run.federation.graphs for run in self.runs):
+            return
+        text = f"found '{self.study.topology.name}', but no selection walks on it"
+        remedy = "leave it out, or give participation.select: {name: walk}"
+        raise ScenarioError("topology", f"{text}; {remedy}")
+
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
     """Load and check everything that a study needs.
@@ -174,13 +192,11 @@ class _Seed:
         self.scenario, self.seed, self.tables = scenario, seed, planner.loader.tables
         self.problem: Problem = study.problem
         self.dtype = np.dtype(study.dtype or ("float64" if self.problem.convex else "float32"))
-        wanted = self._wanted()
-        self.data: SeedData = planner.loader.load(wanted, seed)
-        self.rows = planner.loader.digest(wanted, seed)
-        if wanted.validation and not self.data.validated:
-            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
-            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        check_solvers(study, self.problem)
+        check_declared(study, self.problem)
+        self.data, self.rows = self._load()
         self.problem = self._bound_problem()
+        check_declared(study, self.problem, self.data.shards.classes)
         self.data = replace(self.data, problem=self.problem)
         self.count = self.data.shards.clients
         self.clients = self._population()
@@ -206,6 +222,18 @@ class _Seed:
             self.data, self.evaluated, study.evaluate.rows, seed
         )
 
+    def _load(self) -> tuple[SeedData, dict[str, Any] | None]:
+        """Return the data of the seed, and their digest."""
+        if isinstance(self.problem, OwnCode):
+            known = self.planner.loader.known
+            return data_of_code(self.study, self.problem, self.dtype, known), None
+        wanted, loader = self._wanted(), self.planner.loader
+        data = loader.load(wanted, self.seed)
+        if wanted.validation and not data.validated:
+            text = f"found {wanted.validation:g}, but no client has rows enough to hold one out"
+            raise ScenarioError("problem.validation", f"{text}; give a larger fraction")
+        return data, loader.digest(wanted, self.seed)
+
     def _wanted(self) -> Wanted:
         """Return the data settings of the scenario."""
         data = self.study.data
@@ -221,8 +249,8 @@ class _Seed:
         """Return a run for each algorithm, with the optimum that they share."""
         runs = [self._run_of(index) for index in range(len(self.study.algorithms))]
         place = self.study.evaluate.needs_optimum(self.study.stop)
-        of_clients = any(run.measuring.needs("optima if known") for run in runs)
-        wanted = any(run.measuring.needs("optimum if known") for run in runs)
+        of_clients = any(run.measuring.uses("optima") for run in runs)
+        wanted = any(run.measuring.uses("optimum") for run in runs)
         if self.study.drift is not None or not (place or of_clients or wanted):
             return runs
         best = self.planner.optima.of(runs[0], place, of_clients=of_clients)
@@ -237,12 +265,15 @@ class _Seed:
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study, label = self.study, self.study.labels[index]
-        record, measures = self._record(algorithm), self._measures(label, algorithm)
+        record, measures = self._record(algorithm), self._measures(algorithm)
         select = study.participation_of(index).select
         uniform = select.size_weighted or algorithm.asynchronous
         weights = algorithm.weights or ("uniform" if uniform else "size")
-        algorithm = self._bound(algorithm, select, weights)
         groups = () if algorithm.centralised else study.group_solvers(index)
+        if isinstance(self.problem, OwnCode):  # before it is bound, which a copy would undo
+            algorithm = replace(algorithm, local=charged(algorithm.local, self.problem))
+            groups = tuple(charged(solver, self.problem) for solver in groups)
+        algorithm = self._bound(algorithm, select, weights)
         participation = self._participation(index, algorithm)
         if isinstance(algorithm, Asynchronous):
             algorithm = replace(algorithm, concurrency=self._concurrency(algorithm, participation))
@@ -263,6 +294,7 @@ class _Seed:
             channel=self._channel(algorithm),
             record=record,
         )
+        check_columns(run)
         check_run(run)
         run = with_noise(run)
         return replace(run, record={**run.record, "aim": of_aim(run)})
@@ -284,7 +316,7 @@ class _Seed:
         if not algorithm.centralised:
             wrong = with_wrong_labels(views.training, self.faults, self.tables)
             views = replace(views, training=wrong)
-        graphs = self.graphs if selection.needs_graphs or algorithm.gossip else None
+        graphs = self.graphs if GRAPHS in selection.needs | algorithm.needs else None
         server = Server() if algorithm.centralised else self.study.server
         return Federation(population, self.clients, views, graphs, server)
 
@@ -301,9 +333,9 @@ class _Seed:
         part = self.study.participation_of(index)
         with under("participation.select"):
             selection: Selection = part.select.named(self.clients.names)
-            if self.graphs is not None and selection.needs_graphs:
+            if self.graphs is not None and GRAPHS in selection.needs:
                 selection.check_graphs(self.graphs)
-        everyone = selection.own_cohort or isinstance(selection, All)
+        everyone = COHORT in selection.removes or isinstance(selection, All)
         cohort = None if everyone else part.cohort
         return replace(part, select=selection, cohort=cohort)
 
@@ -335,20 +367,17 @@ class _Seed:
         if clients.needs == {"sizes"}:
             return replace(clients, sizes=sizes)
         place = "clients.availability." + ("by" if "ranks" in clients.needs else "p.by")
-        if not self.data.shards.classes:
-            text = "found label, but the targets are numbers; leave it out"
-            raise ScenarioError(place, text)
         with under(place):
             counts = label_counts(self.data.full(self.tables))
         return replace(clients, ranks=label_ranks(counts), sizes=sizes, holds=counts > 0)
 
-    def _measures(self, label: str, algorithm: Algorithm) -> dict[str, Measure]:
+    def _measures(self, algorithm: Algorithm) -> dict[str, Measure]:
         """Return the measures of a run by name, those of its algorithm last.
 
         Raises
         ------
         ScenarioError
-            If one is of rounds, which the algorithm has not, or two have a column of one name.
+            If two have a column of one name.
         """
         own = {f"{algorithm.name} {type(m).__name__}": m for m in algorithm.measures}
         asked = {name_of(m): (place, m) for place, m in self.study.evaluate.asked.items()}
@@ -356,9 +385,6 @@ class _Seed:
         measures: dict[str, Measure] = {}
         taken = {*names(algorithm.diagnostics), *TAKEN}
         for name, (place, measure) in asked.items():
-            if (algorithm.asynchronous or algorithm.gossip) and "cohort" in measure.needs:
-                text = "is of the cohorts of rounds; leave it out, but"
-                raise ScenarioError(place, f"{text} '{label}' has no cohorts")
             for column in names(measure.columns):
                 if column in taken:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")
@@ -373,20 +399,22 @@ class _Seed:
             return measure
         data, clients, objective = self.data, self.clients, self.data.objective
         key = identity((measure, data.shards, data.tables["clients"], objective, clients))
-        whole = data.full(self.tables)
-        return self.planner.measures.get(key, lambda: measure.bound(whole, clients, objective))
+        table = data.full(self.tables)
+        return self.planner.measures.get(key, lambda: measure.bound(table, clients, objective))
 
     def _bound(self, algorithm: Algorithm, selection: Selection, weights: Weights) -> Algorithm:
         """Return an algorithm that has met clients and problem."""
-        whole = self.data.full(self.tables)
+        table = self.data.full(self.tables)
         with under("algorithm"):
-            bound = algorithm.bound(whole, self.clients, self.data.objective)
-            bound = bound.weighed(weights, selection.size_weighted, whole, self.seed)
-            if bound.needs_walk and self.graphs is not None:
+            bound = algorithm.bound(table, self.clients, self.data.objective)
+            bound = bound.weighed(weights, selection.size_weighted, table, self.seed)
+            if WALK in needs_of(bound) and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound
 
     def _block(self, algorithm: Algorithm) -> int:
+        if isinstance(self.problem, OwnCode):
+            return 1
         batch = algorithm.local.batch if isinstance(algorithm.local, Descent) else "full"
         widths = self.data.shards.widths(self.evaluated)
         rows = int(widths.max()) if batch == "full" else min(int(batch), int(widths.max()))

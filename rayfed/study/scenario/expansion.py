@@ -91,8 +91,8 @@ def _expand_own(study: Study) -> list[tuple[str, Study]]:
             made = []
             for own in combinations(algorithm.grid):
                 values = shared | {f"algorithms.{index}.{key}": own[key] for key in own}
-                whole = changed(base, values, origins, [index])
-                made.append((setting_name(shared | own), values, whole.to_dict()))
+                variant = changed(base, values, origins, [index])
+                made.append((setting_name(shared | own), values, variant.to_dict()))
             try:
                 names = distinct_settings(made)
             except ScenarioError as error:

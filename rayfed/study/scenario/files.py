@@ -223,9 +223,9 @@ def combined(paths: Sequence[Path], studies: Sequence[Study]) -> Study:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return the names of the files: their stems, or their whole paths if stems clash."""
-    whole = [path.resolve() for path in paths]
+    full_paths = [path.resolve() for path in paths]
     for index, path in enumerate(paths):
-        if whole.index(whole[index]) != index:
+        if full_paths.index(full_paths[index]) != index:
             raise ScenarioError(str(path), "is given twice; give it once")
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path.with_suffix("")) for path in paths]

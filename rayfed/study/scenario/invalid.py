@@ -137,13 +137,13 @@ def _place(error: Error, raw: Any) -> str:
     if loc[:1] == ("data",) and "data" not in raw:  # files hold its keys in `problem`
         loc = ("problem", *loc[1:])
     end = len(loc) - about.get(error["type"], 0)
-    kept, node = [], raw
+    path, node = [], raw
     for part in loc[:end]:
         inside, below = _below(node, part)
         if inside:
-            kept.append(part)
+            path.append(part)
             node = below
-    return ".".join(map(str, (*kept, *loc[end:])))
+    return ".".join(map(str, (*path, *loc[end:])))
 
 
 def _below(node: Any, part: str | int) -> tuple[bool, Any]:

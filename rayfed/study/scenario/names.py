@@ -124,9 +124,9 @@ def comparable(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _cut(safe: str, whole: str, characters: int, size: int) -> str:
+def _cut(safe: str, full: str, characters: int, size: int) -> str:
     """Return the beginning of a name and a digest of its full form."""
-    end = f"-{digest(whole)}"
+    end = f"-{digest(full)}"
     head = (
         safe[: characters - len(end)]
         .encode("utf-8", "ignore")[: size - len(end)]

@@ -25,6 +25,7 @@ from rayfed.channel.faults import Fault
 from rayfed.core import plugins
 from rayfed.core.errors import Missing, ScenarioError, under
 from rayfed.core.names import numbered
+from rayfed.core.needs import OPTIMUM
 from rayfed.core.plugins import PLACE, name_of
 from rayfed.core.shares import rounded
 from rayfed.datasets.base import Dataset
@@ -107,7 +108,7 @@ class Evaluate(Settings):
         """Return the first key that cannot do without the optimum, if there is one."""
         asked = {
             "evaluate.gap": self.gap,
-            **{place: "optimum" in measure.needs for place, measure in self.asked.items()},
+            **{place: OPTIMUM in measure.needs for place, measure in self.asked.items()},
             "stop.loss_gap": stop.loss_gap is not None,
         }
         return next((key for key, given in asked.items() if given), None)
@@ -389,6 +390,15 @@ class Clients(Settings):
             tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
             self.crash, names or (),
         )  # fmt: skip
+
+    @property
+    def availabilities(self) -> dict[str, Availability]:
+        """The availabilities of all clients and of groups, by their places in the scenario."""
+        found = {"clients.availability": self.availability}
+        for index, group in enumerate(self.groups):
+            own = group.over(self).get("availability", group.availability)
+            found |= {} if own is None else {f"clients.groups.{index}.availability": own}
+        return found
 
     @model_validator(mode="after")
     def _groups_change_what_is_there(self, info: ValidationInfo) -> Self:

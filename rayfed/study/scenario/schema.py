@@ -16,7 +16,7 @@ BASE = "base"
 _OWN = {"type": "string", "pattern": r"^[\w.]+:\w+$", "description": "package.module:Class"}
 
 
-def whole(
+def completed(
     schema: JsonSchemaValue, extra: Mapping[str, Mapping[str, JsonSchemaValue]]
 ) -> JsonSchemaValue:
     """Return the schema of a scenario with the schemas of all plug-ins in place of their marks.

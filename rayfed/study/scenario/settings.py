@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args
 
 import numpy as np
@@ -143,7 +142,7 @@ class Settings(_Made):
 
 def plain(value: Any) -> Any:
     """Return a value as YAML can hold it: mappings, lists, texts and numbers."""
-    if isinstance(value, (type, FunctionType)):
+    if isinstance(value, plugins.NAMED):
         return plugins.name_of(value)
     if dataclasses.is_dataclass(value):
         named = {"name": plugins.name_of(value)} if hasattr(value, "name") else {}

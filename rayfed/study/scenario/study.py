@@ -17,9 +17,9 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
-from rayfed.core.columns import names
 from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
+from rayfed.core.needs import COHORT
 from rayfed.core.yamlfile import check_values
 from rayfed.datasets.base import Dataset
 from rayfed.datasets.drift import Drift
@@ -47,7 +47,7 @@ from rayfed.study.scenario.parts import (
     data_of,
     split_problem,
 )
-from rayfed.study.scenario.schema import whole
+from rayfed.study.scenario.schema import completed
 from rayfed.study.scenario.settings import Settings, fail, refuse, settings_of
 from rayfed.topology.base import Topology
 
@@ -223,7 +223,7 @@ class Study(Settings):
         """
         algorithm = self.algorithms[index]
         own = dict(algorithm.participation)
-        if "select" in own and (isinstance(own["select"], All) or own["select"].own_cohort):
+        if "select" in own and (isinstance(own["select"], All) or COHORT in own["select"].removes):
             own = {"cohort": None} | own
         return replace(self.participation, **own)
 
@@ -268,29 +268,7 @@ class Study(Settings):
         ScenarioError
             If it does not.
         """
-        self._check_each(count, self._check_selection)
-        for index, algorithm in enumerate(self.algorithms):
-            select = self.participation_of(index).select
-            if algorithm.needs_walk and "position" not in names(select.diagnostics):
-                text = f"'{algorithm.name}' asks visited clients; found '{select.name}'"
-                place = f"algorithms.{index}"
-                raise ScenarioError(place, f"{text}, which visits no client; use select: walk")
-            if algorithm.gossip and self.topology is None:
-                text = f"'{algorithm.name}' sends along the links of a graph; found none"
-                raise ScenarioError("topology", f"{text}; give one, for example topology: ring")
-
-    def _check_selection(self, part: Participation, count: int) -> None:
-        select, cohort = part.select, part.cohort
-        if select.needs_graphs and self.topology is None:
-            text = f"found '{select.name}' and no topology; give a graph of clients"
-            raise ScenarioError("participation.select", f"{text}, for example topology: ring")
-        if cohort is None and not select.own_cohort:
-            return
-        with under("participation.select"):
-            select.check(part.asked(count), count)
-        if cohort is not None and select.own_cohort:
-            text = f"found {cohort}, but '{select.name}' defines the cohort itself"
-            raise ScenarioError("participation.cohort", f"{text}; leave it out")
+        self._check_each(count, _check_selection)
 
     def given(self) -> dict[str, Any]:
         """Return the keys as a file gives them, with plug-ins as values."""
@@ -314,7 +292,7 @@ class Study(Settings):
         """Return the JSON schema of a scenario file, with every plug-in that is found."""
         schema = cls.model_json_schema()
         del schema["properties"]["data"]
-        return whole(schema, {"problems": DataKeys.model_json_schema()["properties"]})
+        return completed(schema, {"problems": DataKeys.model_json_schema()["properties"]})
 
     @model_validator(mode="before")
     @classmethod
@@ -337,9 +315,7 @@ class Study(Settings):
     def _fits(self) -> Self:
         """Check conditions on several parts; all mistakes are raised together."""
         wrong = [*self._check_counts(), *self._check_labels(), *self._check_groups()]
-        wrong += [*self._check_cases(), *self._check_rows()]
-        if self.drift is not None:
-            wrong += self._check_drift()
+        wrong += self._check_cases()
         if wrong:
             refuse(wrong, self)
         return self
@@ -440,38 +416,6 @@ class Study(Settings):
                     )
                     break
 
-    def _check_rows(self) -> Iterator[ScenarioError]:
-        """Yield comparisons of the loss of some rows with the optimum of all."""
-        asked = {"evaluate.gap": self.evaluate.gap, "stop.loss_gap": self.stop.loss_gap is not None}
-        for place, given in asked.items():
-            if given and self.evaluate.rows is not None:
-                text = "compares the loss of all rows with its optimum, but evaluate.rows looks at"
-                yield ScenarioError(place, f"{text} some; leave one of them out")
-
-    def _check_drift(self) -> Iterator[ScenarioError]:
-        """Yield settings without meaning for rows that change over rounds."""
-        evaluate = self.evaluate
-        places = [f"evaluate.{key}" for key in ("gap", "rows") if getattr(evaluate, key)]
-        fixed = {"fixed rows", "optimum"}
-        places += [at for at, measure in evaluate.asked.items() if fixed & measure.needs]
-        for place in places:
-            text = "compares rounds on fixed rows, but drift changes them; leave one of them out"
-            yield ScenarioError(place, text)
-        if self.stop.loss_gap is not None:
-            text = "needs the optimum, which changes under drift; stop at a loss or leave it out"
-            yield ScenarioError("stop.loss_gap", text)
-        for index, (algorithm, label) in enumerate(zip(self.algorithms, self.labels, strict=True)):
-            why = {
-                "is asynchronous and has no rounds, which drift goes by": algorithm.asynchronous,
-                "has all rows in one place, where no client's rows drift": algorithm.centralised,
-                "is compared with its optimum, which changes under drift": any(
-                    fixed & measure.needs for measure in algorithm.measures
-                ),
-            }
-            for text in (text for text, holds in why.items() if holds):
-                place = f"algorithms.{index}"
-                yield ScenarioError(place, f"'{label}' {text}; leave one of them out")
-
 
 class StudyKeywords(TypedDict, total=False):
     """Keywords of `Study`, for functions that take them, too."""
@@ -519,6 +463,13 @@ def _check_cohort(part: Participation, count: int) -> None:
         raise ScenarioError("participation.minimum", text)
 
 
+def _check_selection(part: Participation, count: int) -> None:
+    """Refuse settings of a selection that do not fit the cohort or a number of clients."""
+    if part.cohort is not None or COHORT in part.select.removes:
+        with under("participation.select"):
+            part.select.check(part.asked(count), count)
+
+
 def _wrong_solver(algorithm: Algorithm, local: Mapping[str, Any]) -> Sequence[ScenarioError]:
     """Return the error of a local solver of an algorithm that a group changes."""
     try:
@@ -535,6 +486,6 @@ def _changed(solver: Solver, settings: Mapping[str, Any]) -> Solver:
     if not settings:
         return solver
     cls, changes = fields.split("solvers", settings, solver)
-    kept = override(settings_of(solver), changes) if cls is type(solver) else changes
-    changed: Solver = fields.make(cls, kept)
+    merged = override(settings_of(solver), changes) if cls is type(solver) else changes
+    changed: Solver = fields.make(cls, merged)
     return changed

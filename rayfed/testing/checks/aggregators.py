@@ -15,13 +15,13 @@ def check_outcome(rule: Aggregator) -> None:
     for dtype in (np.float32, np.float64):
         vectors, weights = _vectors(dtype), np.ones(_K)
         before, state = vectors.copy(), dict(rule.init(_P))
-        kept = frozen_copies({**state, "vectors": vectors, "weights": weights})
+        copies = frozen_copies({**state, "vectors": vectors, "weights": weights})
         found, after = rule.robust(vectors, weights, state)
         require(found.shape == (_P,), f"{rule}: {found.shape} comes of {vectors.shape}")
         require(found.dtype == dtype, f"{rule}: {vectors.dtype} returns {found.dtype}")
         require_equal(vectors, before, f"{rule} changes the vectors")
         for name, rows in state.items():
-            require_equal(rows, kept[name], f"{rule} changes its state '{name}' in place")
+            require_equal(rows, copies[name], f"{rule} changes its state '{name}' in place")
         require(
             set(after) == set(state),
             f"{rule}: state keys differ from those of `init`: {set(after)}",

@@ -79,9 +79,9 @@ def require_unchanged(
     ((_, loop),) = loops(plan)
     now, _ = loop.start()
     for _ in range(4):
-        kept = [frozen_copies(state) for state in states(now)]
+        before = [frozen_copies(state) for state in states(now)]
         after, *_ = loop.step(now)
-        for state, copies in zip(states(now), kept, strict=True):
+        for state, copies in zip(states(now), before, strict=True):
             for name, array in copies.items():
                 require_equal(state[name], array, f"{owner} changed '{name}' in place")
         now = after

@@ -18,10 +18,10 @@ def check_pure(delay: Delay, u: Sequence[float] | Any = U[::50]) -> None:
     """Check that a client's seconds do not depend on neighbours or on earlier questions."""
     asked = np.asarray(u, dtype=np.float64)
     asked.flags.writeable = False
-    whole = delay.quantile(asked)
-    require_equal(delay.quantile(asked[::-1])[::-1], whole, f"{delay}: the order matters")
+    together = delay.quantile(asked)
+    require_equal(delay.quantile(asked[::-1])[::-1], together, f"{delay}: the order matters")
     alone = np.array([delay.quantile(asked[k : k + 1])[0] for k in range(len(asked))])
-    require_equal(alone, whole, f"{delay}: a client alone waits differently")
+    require_equal(alone, together, f"{delay}: a client alone waits differently")
 
 
 def check_mean(delay: Delay) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rayfed.channel.base import Draws
 from rayfed.channel.faults import Collusion, Fault, Knowledge, UploadFault
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import frozen_copies, require, require_equal
 
@@ -18,16 +19,16 @@ def check_uploads(fault: UploadFault) -> None:
     """Check that an upload keeps size and type, and has the same bits alone and with others."""
     rng = np.random.default_rng(3)
     v = rng.standard_normal((_K, _P)).astype(np.float32)
-    kept = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
+    memory = np.full_like(v, np.nan) if fault.keeps else v[:, :0]
     draws = Draws(Key(1, "fault"), np.arange(_K), 2)
-    frozen_copies({"v": v, "kept": kept})
-    found, after = fault.sent(v, draws, kept, fault.start)
+    frozen_copies({"v": v, "memory": memory})
+    found, after = fault.sent(v, draws, memory, fault.start)
     same = found.shape == v.shape and found.dtype == v.dtype
     require(same, f"{fault}: {found.dtype} {found.shape} is sent for {v.dtype} {v.shape}")
-    require(after.shape == kept.shape, f"{fault}: keeps {after.shape}, not {kept.shape}")
+    require(after.shape == memory.shape, f"{fault}: keeps {after.shape}, not {memory.shape}")
     for k in range(_K):
         one = np.array([k])
-        alone, _ = fault.sent(v[one], draws.part(one), kept[one], fault.start)
+        alone, _ = fault.sent(v[one], draws.part(one), memory[one], fault.start)
         require_equal(alone[0], found[k], f"{fault}: row {k} alone and with others")
 
 
@@ -35,7 +36,7 @@ def check_collusion(fault: Collusion) -> None:
     """Check that colluding clients upload one vector, and the state keeps its names."""
     v = np.random.default_rng(4).standard_normal((_K, _P))
     state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
-    ids, rows = np.arange(3, 3 + _K), v if fault.sees_vectors else None
+    ids, rows = np.arange(3, 3 + _K), v if VECTORS in fault.needs else None
     known = Knowledge(v.mean(0), (v * v).mean(0), _K, 2, rows, ids)
     before = frozen_copies(state)
     found, after = fault.sent(known, state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rayfed.channel.mixers import Mixer
+from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Key
 from rayfed.testing.checks.common import require, require_equal
 
@@ -26,7 +27,7 @@ def check_labels(mixer: Mixer) -> None:
     """Check that one that needs sums alone labels every client, by the key alone."""
     ids = np.arange(3, 3 + _K)
     labels = mixer.labels(ids, Key(1, "round"))
-    require((labels is None) == mixer.sees_vectors, f"{mixer}: labels are {labels}")
+    require((labels is None) == (VECTORS in mixer.needs), f"{mixer}: labels are {labels}")
     if labels is not None:
         right = labels.shape == (_K,) and labels.dtype == np.int64 and labels.min() >= 0
         require(right, f"{mixer}: labels {labels} are not K integers from 0 on")

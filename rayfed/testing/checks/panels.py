@@ -25,21 +25,21 @@ class _Folders:
     """A study that ran, and one that has only begun; both go with `held`."""
 
     held: TemporaryDirectory[str]
-    whole: Path
+    finished: Path
     begun: Path
 
 
 @cache
 def _folders() -> _Folders:
     held = TemporaryDirectory()
-    whole, begun = Path(held.name, "whole"), Path(held.name, "begun")
+    finished, begun = Path(held.name, "finished"), Path(held.name, "begun")
     algorithms = [
         {"name": name, "local": {"steps": 5, "batch": 4}} for name in ("fedavg", "fedexp")
     ]
-    run(mixed(algorithms=algorithms, seeds=[0, 1], rounds=6), out=whole, page=False, watch=False)
+    run(mixed(algorithms=algorithms, seeds=[0, 1], rounds=6), out=finished, page=False, watch=False)
     (begun / "fedavg-seed0").mkdir(parents=True)
     (begun / "fedavg-seed0" / "run.json").write_text('{"label": "fedavg", "status": "running"}')
-    return _Folders(held, whole, begun)
+    return _Folders(held, finished, begun)
 
 
 def check_place(cls: type[Panel], folder: Path) -> None:
@@ -51,13 +51,15 @@ def check_place(cls: type[Panel], folder: Path) -> None:
 
 def check_drawn(cls: type[Panel], folder: Path) -> None:
     """Check that it is on the page of a study, where it applies, with values that JSON can hold."""
-    results = Results.read(_folders().whole)
+    results = Results.read(_folders().finished)
     panel = cls(PageSource.of(results))
     if not panel.applies:
         raise Skipped("the study of this check has nothing for it")
     require(panel.render().strip(), f"{cls.name} shows nothing")
     text = json.dumps(panel.payload, allow_nan=False)
-    again = json.dumps(cls(PageSource.of(Results.read(_folders().whole))).payload, allow_nan=False)
+    again = json.dumps(
+        cls(PageSource.of(Results.read(_folders().finished))).payload, allow_nan=False
+    )
     require(text == again, f"{cls.name} is another one when it is made again")
     _on_page(cls, results)
 

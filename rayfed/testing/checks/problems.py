@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,10 +12,13 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, namespace, to_numpy
 from rayfed.core.errors import RayfedError
+from rayfed.core.needs import HESSIANS, PRODUCTS, REPRESENTATIONS
 from rayfed.core.rng import Key
 from rayfed.datasets.base import Table
 from rayfed.problems.base import Batch, Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.testing.checks.common import require, require_equal
+from rayfed.testing.examples import examples
 from rayfed.testing.toy import clients_of
 
 CLASSES = {"regression": 0, "binary": 2, "multiclass": 3}
@@ -77,6 +81,11 @@ SECOND_ORDER = ("hessian", "hvp")
 OF_REPRESENTATIONS = ("representation", "value with a term", "gradient with a term")
 
 
+def variants(cls: type[Any], folder: Path) -> list[Any]:
+    """Return the examples of a class; none of own code, which has no rows to check it on."""
+    return [] if issubclass(cls, OwnCode) else examples(cls, folder)
+
+
 def check_gradient(problem: Problem) -> None:
     """Check that the gradient is that of the value, by central differences."""
     case = case_of(problem)
@@ -90,12 +99,12 @@ def check_hessian(problem: Problem) -> None:
     for name in SECOND_ORDER:
         if name not in _kernels(problem):
             _require_refused(case, name, "has no Hessian")
-    if not problem.has_hvp:
+    if not problem.gives & {HESSIANS, PRODUCTS}:
         return
     expected = differences(KERNELS["gradient"], case)
     product = (expected @ case.v[:, :, None])[:, :, 0]
     _require_close(KERNELS["hvp"](case), product, f"{problem}: Hessian times a vector")
-    if problem.has_hessian:
+    if HESSIANS in problem.gives:
         hessian = KERNELS["hessian"](case)
         _require_close(hessian, expected, f"{problem}: Hessian")
         symmetric = f"{problem}: the Hessian is not symmetric"
@@ -105,7 +114,7 @@ def check_hessian(problem: Problem) -> None:
 def check_representation(problem: Problem) -> None:
     """Check that functions of the representations have their gradients, or that there are none."""
     case = case_of(problem)
-    if not problem.has_representation:
+    if REPRESENTATIONS not in problem.gives:
         for name in OF_REPRESENTATIONS:
             _require_refused(case, name, "has no representation")
         return
@@ -228,9 +237,9 @@ def term(z: Array, which: slice = slice(None)) -> tuple[Array, Array]:
 
 def _kernels(problem: Problem) -> dict[str, Kernel]:
     missing: list[str] = []
-    if not problem.has_hessian:
-        missing += SECOND_ORDER[:1] if problem.has_products else SECOND_ORDER
-    if not problem.has_representation:
+    if HESSIANS not in problem.gives:
+        missing += SECOND_ORDER[:1] if PRODUCTS in problem.gives else SECOND_ORDER
+    if REPRESENTATIONS not in problem.gives:
         missing += OF_REPRESENTATIONS
     return {name: kernel for name, kernel in KERNELS.items() if name not in missing}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from rayfed import api
-from rayfed.core.needs import EVERYONE, LAYERS
+from rayfed.core.needs import COHORT, EVERYONE, LAYERS
 from rayfed.core.plugins import find
 from rayfed.engine.tasks import events_of
 from rayfed.selection.base import Selection
@@ -34,7 +34,9 @@ def check_cohorts(cls: type[Selection], folder: Path) -> None:
         require(there, f"{cls.__qualname__}: clients {ids[~there].tolist()} are not available")
         require(np.diff(ids) > 0, f"{cls.__qualname__}: the events do not hold each client once")
         require(len(ids) >= 1, f"{cls.__qualname__} selects no client")
-        require(cls.own_cohort or len(ids) <= 6, f"{cls.__qualname__}: {len(ids)} clients of 6")
+        require(
+            COHORT in cls.removes or len(ids) <= 6, f"{cls.__qualname__}: {len(ids)} clients of 6"
+        )
         seen += ids.tolist()
     require(len(set(seen)) > 6, f"{cls.__qualname__} names {sorted(set(seen))} for ever")
 

@@ -20,21 +20,21 @@ def check_rows(codec: Codec) -> None:
     for dtype in (np.float32, np.float64):
         v, ids = _vectors(codec, 5).astype(dtype), np.arange(3, 8)
         before = v.copy()
-        whole = codec.coded(v, _draws(ids))
+        together = codec.coded(v, _draws(ids))
         require_equal(v, before, f"{codec}: changes what it codes")
-        require(whole.shape == v.shape, f"{codec}: {v.shape} returns {whole.shape}")
-        require(whole.dtype == v.dtype, f"{codec}: {v.dtype} returns {whole.dtype}")
+        require(together.shape == v.shape, f"{codec}: {v.shape} returns {together.shape}")
+        require(together.dtype == v.dtype, f"{codec}: {v.dtype} returns {together.dtype}")
         for k in range(len(v)):
             alone = codec.coded(v[k : k + 1], _draws(ids[k : k + 1]))
-            require_equal(alone[0], whole[k], f"{codec}: row {k} alone and with others")
+            require_equal(alone[0], together[k], f"{codec}: row {k} alone and with others")
 
 
 def check_applied(stage: Stage) -> None:
     """Check that the effect of a stage on a client's vectors does not depend on other clients."""
     rng = np.random.default_rng(6)
     vectors = {name: rng.standard_normal((3, 4)).astype(np.float32) for name in ("a", "b")}
-    whole = stage.applied(vectors)
-    for name, rows in whole.items():
+    together = stage.applied(vectors)
+    for name, rows in together.items():
         require(rows.shape == (3, 4), f"{stage}: (3, 4) returns {rows.shape}")
         require(rows.dtype == np.float32, f"{stage}: float32 returns {rows.dtype}")
         for k in range(3):

@@ -221,7 +221,7 @@ def test_time_and_bytes_of_a_round(tmp_path):
 def test_a_problem_without_hessians_is_one_clear_line():
     problem = {"name": "mlp", "hidden": [3], "dataset": {"name": "synthetic", "features": 4}}
     with pytest.raises(
-        ScenarioError, match=r"^algorithms\.0: 'disco' needs Hessians, which 'mlp' do"
+        ScenarioError, match=r"^algorithms\.0: 'disco' needs Hessians, but 'mlp' give"
     ):
         api.prepare(api.read(study("disco", problem=problem)))
 

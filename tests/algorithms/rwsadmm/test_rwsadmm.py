@@ -511,7 +511,7 @@ def test_where_the_visited_client_is_away_its_token_is_too(study):
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({}, r"algorithms.0: 'rwsadmm' asks visited clients; found 'uniform', which visits"),
+        ({}, r"participation.select: 'rwsadmm' needs a server that visits clients, but 'uniform'"),
         ({"watch": True}, "tokens: found neighbourhood with watch: true, which knows one token"),
         ({"formulation": "released-code"}, "tokens: found neighbourhood with 'released-code'"),
         ({"formulation": "printed"}, "tokens: found neighbourhood with 'printed'"),

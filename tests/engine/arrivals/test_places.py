@@ -60,7 +60,7 @@ def test_work_drawn_ahead_is_work_drawn_alone(loss, crash):
 
 
 def test_no_more_clients_are_kept_than_fit(monkeypatch):
-    monkeypatch.setattr("rayfed.engine.places._KEPT", 4)
+    monkeypatch.setattr("rayfed.engine.places._CACHED", 4)
     ahead, _, _ = durations()
     for number in range(1, 9):
         for client in range(10):
@@ -69,7 +69,7 @@ def test_no_more_clients_are_kept_than_fit(monkeypatch):
 
 
 def test_known_work_that_makes_room_is_drawn_again(monkeypatch):
-    monkeypatch.setattr("rayfed.engine.places._KEPT", 2)
+    monkeypatch.setattr("rayfed.engine.places._CACHED", 2)
     ahead, _, _ = durations()
     before, _ = ahead.of(np.array([3, 7]), np.array([1, 1]), SENT)
     after, _ = ahead.of(np.array([3, 5]), np.array([1, 1]), SENT)

@@ -192,7 +192,7 @@ def test_rows_alone_need_no_labels(mixed):
     (run,) = api.prepare(api.read(made)).runs
     assert run.federation.population.info.holds is None
     made["clients"]["availability"] = {"name": "bernoulli", "p": {"by": "labels"}}
-    with pytest.raises(ScenarioError, match="the targets are numbers; leave it out"):
+    with pytest.raises(ScenarioError, match="'bernoulli' by label needs class labels"):
         api.prepare(api.read(made))
 
 

@@ -109,5 +109,5 @@ def test_groups_by_label_need_labels(mixed):
     made = mixed()
     made["problem"] = {"name": "least-squares", "dataset": "line"}
     made["clients"]["availability"] = {"name": "cyclic", "groups": 3, "by": "label"}
-    with pytest.raises(ScenarioError, match="the targets are numbers; leave it out"):
+    with pytest.raises(ScenarioError, match="'cyclic' by label needs class labels"):
         api.prepare(api.read(made))

@@ -3,7 +3,7 @@
 import pytest
 
 from rayfed.report.figures import marks
-from rayfed.report.figures.facets import arrange, side_by_side
+from rayfed.report.figures.facets import arrange, is_panel, side_by_side
 from rayfed.report.figures.style import canvas
 from rayfed.report.paper.sheets import laid_out
 
@@ -41,6 +41,33 @@ def test_other_scales_are_not_joined():
         {"x": drawn(1, 2), "y": drawn(1, 9).update_yaxes(type="log", range=[0, 1])}
     )
     assert mixed.layout.yaxis.range == (1, 2)
+
+
+def test_axes_with_other_titles_have_ranges_and_tick_labels_of_their_own():
+    figures = {"(a)": drawn(1, 2), "(b)": drawn(1, 9), "(c)": drawn(0, 50)}
+    for title, figure in zip(("loss", "loss", "accuracy"), figures.values(), strict=True):
+        figure.update_yaxes(title_text=title)
+    layout = side_by_side(figures).layout
+    assert [layout[f"yaxis{k}"].range for k in ("", 2, 3)] == [(1, 9), (1, 9), (0, 50)]
+    assert layout.xaxis3.range == (0, 50)  # of all, with no title
+    assert [layout[f"yaxis{k}"].title.text for k in ("", 2, 3)] == ["loss", "loss", "accuracy"]
+    assert all(layout[f"yaxis{k}"].showticklabels for k in ("", 2, 3))
+
+
+def test_labels_at_line_ends_become_one_legend_and_other_texts_stay():
+    one = drawn(1, 2).add_annotation(x=1, y=2, text="note").add_annotation(
+        text="a", name="a", xref="paper", x=1, xshift=6, y=2
+    )  # fmt: skip
+    both = side_by_side({"(a)": one, "(b)": drawn(1, 2)})
+    notes = {note.text: (note.xref, note.yref) for note in both.layout.annotations}
+    assert notes == {"note": ("x", "y"), "(a)": ("paper", "paper"), "(b)": ("paper", "paper")}
+    assert [trace.name for trace in both.data if trace.showlegend] == ["a"]
+
+
+def test_a_panel_has_one_pair_of_axes_and_no_colour_scale():
+    assert is_panel(drawn(0, 1))
+    assert not is_panel(drawn(0, 1).update_layout(yaxis2={"range": [0, 1]}))
+    assert not is_panel(canvas(200).add_heatmap(z=[[1]]))
 
 
 def test_a_column_of_a_paper_has_one_below_the_other(figure):

@@ -55,3 +55,14 @@ def test_seeds_that_time_evaluates_come_together_by_number(tmp_path, run_writer,
     figure = against(Results.read(tmp_path), "loss", "accuracy")
     assert line(figure) == ([0, 1], [7, 4], pytest.approx([0.2, 0.5]))
     assert "evaluation %{customdata}" in figure.data[0].hovertemplate
+
+
+def test_each_algorithm_counts_its_own_points(tmp_path, run_writer, rows):
+    for seed, losses in enumerate(([8, 6, NAN, 4], [6, NAN, 2, NAN])):
+        accuracy = [NAN if loss != loss else loss / 10 for loss in losses]
+        run_writer(tmp_path, "a", seed, rows(losses, "a", seed, accuracy=accuracy))
+    run_writer(tmp_path, "b", 0, rows([8, 6], "b", accuracy=[0.1, 0.3]))
+    run_writer(tmp_path, "none", 0, rows([8, 6], "none"))
+    hovers = {t.meta["name"]: t.hovertemplate for t in against(Results.read(tmp_path)).data[:2]}
+    assert hovers["a"].startswith("a, evaluation %{customdata}")
+    assert hovers["b"].startswith("b, round %{customdata}")

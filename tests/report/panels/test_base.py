@@ -1,9 +1,10 @@
 """How panels get onto the page: found in their folder, in sections, with what they need."""
 
-import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
+import numpy as np
 import pytest
 from jinja2 import UndefinedError
 
@@ -11,8 +12,18 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report import html
 from rayfed.report.figures.style import canvas
 from rayfed.report.page import report
-from rayfed.report.panels.base import FigurePanel, Panel, RunPanel, Section, find
+from rayfed.report.panels.against import LeftOutPanel
+from rayfed.report.panels.base import (
+    FigurePanel,
+    PageSource,
+    Panel,
+    RunPanel,
+    Section,
+    figure_json,
+    find,
+)
 from rayfed.report.read.results import Results
+from tests.fakes.pages import body_of, data_of
 
 TEMPLATES = Path(report.__file__).parent / "templates" / "panels"
 SCRIPTS = Path(report.__file__).parent / "assets" / "panels"
@@ -70,8 +81,7 @@ class Words(Panel):
 
 def page_of(results, *panels):
     text = report.page(results, panels=panels)
-    body, _, rest = text.partition('<script type="application/json" id="data">')
-    return body, json.loads(rest.partition("</script>")[0])["panels"]
+    return body_of(text), data_of(text)["panels"]
 
 
 def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
@@ -86,6 +96,19 @@ def test_an_added_panel_is_on_the_page_with_its_figure(tmp_path, study_writer):
     runs = panels["of-run"]["runs"]
     assert [run["title"] for run in runs[:2]] == ["fedavg 0", "fedavg 1"]
     assert runs[0]["figure"]["layout"]["meta"]["note"] == "fedavg"
+
+
+@pytest.mark.parametrize(("other", "folded"), [([2, 1], True), ([2, 0.5], False)])
+def test_a_figure_of_equal_lines_is_one_sentence(tmp_path, run_writer, rows, other, folded):
+    for label, losses in (("a", [2, 1]), ("b", [2, 1]), ("c", [2, 1]), ("d", [2, 1]), ("e", other)):
+        run_writer(tmp_path, label, 0, rows(losses, label, left_out=losses))
+    panel = LeftOutPanel(PageSource.of(Results.read(tmp_path)))
+    html = panel.render()
+    sentence = "Error memories of the codecs: no visible difference between a, b, c and 2 others."
+    assert (f"<details><summary>{sentence}</summary>" in html) == folded
+    note = f"a, b, c and {'2 others' if folded else '1 other'} coincide."
+    assert panel.payload["figure"]["layout"]["meta"]["note"] == note  # it can be opened
+    assert f'id="left-out-note">{note}</p>' in html
 
 
 def test_a_section_of_ones_own_stands_before_what_was_run(tmp_path, run_writer, rows):
@@ -138,8 +161,25 @@ def test_the_ids_of_the_page_are_of_one_element_each(tmp_path, study_writer):
 def test_panels_with_nothing_to_show_are_left_out(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([2, 1]))
     text = report.page(Results.read(tmp_path))
-    shown = json.loads(text.partition('id="data">')[2].partition("</script>")[0])["panels"]
-    assert set(shown) == {"headline", "convergence", "costs", "endings", "settings"}
+    assert set(data_of(text)["panels"]) == {
+        "headline",
+        "convergence",
+        "costs",
+        "endings",
+        "settings",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([0.1, 2**24], "f4"), ([0.1, 2**24 + 1], "f8"), ([np.nan, -np.inf], "f4"), ([1e300], "f8")],
+)
+def test_figures_hold_single_precision_where_no_client_is_mistaken_for_another(values, dtype):
+    figure = canvas(99).add_scatter(x=np.array(values))
+    packed = figure_json(figure)["data"][0]["x"]
+    assert packed["dtype"] == dtype
+    held = np.frombuffer(b64decode(packed["bdata"]), dtype)
+    assert held == pytest.approx(np.array(values), rel=1e-7, nan_ok=True)
 
 
 def test_an_unknown_name_in_a_template_is_an_error():

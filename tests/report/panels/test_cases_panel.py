@@ -1,6 +1,5 @@
 """The page of a study with cases: a table, a facet a case, and figures of the chosen case."""
 
-import json
 import re
 
 import pytest
@@ -12,6 +11,7 @@ from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.ends import CostsPanel, FinalsPanel
 from rayfed.report.panels.swept import CasesPanel, SweepPanel, critical_difference, level_of, levels
 from rayfed.report.read.results import Results
+from tests.fakes.pages import body_of, data_of
 
 ENDS = {
     "0.1": {"a": [0.9, 1.1], "b": [2.9, 3.1]},
@@ -28,8 +28,7 @@ def results(tmp_path_factory, case_writer):
 @pytest.fixture(scope="module")
 def page(results):
     text = report.page(results)
-    body, _, rest = text.partition('<script type="application/json" id="data">')
-    return body, json.loads(rest.partition("</script>")[0])
+    return body_of(text), data_of(text)
 
 
 def test_the_answer_is_by_case_and_the_table_stands_right_below(page):
@@ -95,6 +94,18 @@ def test_the_value_against_the_level(results):
     assert (a.name, a.x.tolist(), a.y.tolist()) == ("a", [0.1, 1, 10], pytest.approx([1, 2, 4]))
     assert b.error_y.array.tolist() == pytest.approx([0.02**0.5] * 3)  # of 2.9 and 3.1
     assert not SweepPanel(PageSource(results)).applies  # the same figure once
+
+
+def test_its_axes_are_logarithmic_where_means_and_levels_span_a_factor_of_10(tmp_path, case_writer):
+    """As of the learning curves: a deviation that reaches below zero does not count."""
+    ends = {
+        alpha: {"a": values, "b": [2, 2]}
+        for alpha, values in (("0.1", [0.01, 0.3]), ("0.3", [1, 1]), ("1.0", [2, 2]))
+    }
+    layout = levels(Results.read(case_writer(tmp_path, ends)), "loss").layout
+    assert (layout.xaxis.type, layout.yaxis.type) == ("log", "log")
+    low, high = layout.yaxis.range
+    assert 10**low < 0.155 < 2 < 10**high
 
 
 def test_cases_that_are_no_numbers_have_no_such_figure(tmp_path, run_writer, rows):

@@ -6,7 +6,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.report.page.report import page
-from rayfed.report.panels import told
+from rayfed.report.panels import claims
 from rayfed.report.read.results import Results
 
 TOLD = {
@@ -24,13 +24,13 @@ TOLD = {
 
 
 def test_without_a_file_there_is_no_section(tmp_path):
-    assert told.claims_of(tmp_path) is None
+    assert claims.claims_of(tmp_path) == {}
 
 
 def test_a_broken_file_is_one_line(tmp_path):
     (tmp_path / "claims.json").write_text("{")
     with pytest.raises(ScenarioError, match=r"claims\.json: cannot be read .*; was it edited\?"):
-        told.claims_of(tmp_path)
+        claims.claims_of(tmp_path)
 
 
 def test_the_page_tells_which_claims_hold(tmp_path, run_writer, rows):

@@ -37,6 +37,7 @@ def test_each_run_has_its_crossing_and_baselines_have_none(results):
     line = figure.layout.shapes[0]
     assert line.y0 == 2.0
     assert line.label.texttemplate == "target %{y0:.6~g}"  # follows the line where it is moved
+    assert (line.label.textposition, line.label.yanchor) == ("end", "bottom")  # off the curves
 
 
 def test_a_clock_that_stands_still_is_a_level_line(results):

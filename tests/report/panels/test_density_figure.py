@@ -58,27 +58,27 @@ def test_it_is_said_what_is_drawn(folder):
     assert "not recorded" in meta["blank"]
 
 
-def test_who_is_there_is_grey_and_who_is_away_is_blank(folder):
+def test_available_clients_are_grey_and_absent_ones_blank(folder):
     # The slowest band (clients 78 and 79) is away for the last half second, one of them for one
     # second more.
     away = pd.DataFrame({"client": [78, 79], "start_s": [3.5, 2.5], "end_s": [4.0, 4.0]})
     away.to_parquet(folder / "fedavg-seed0" / "away.parquet", index=False)
     figure = timeline(Results.read(folder), "fedavg", 0)
-    there = shares(figure, "there")
-    assert np.allclose(there[:39], 100)
-    assert np.allclose(there[39, :80], 100)
-    assert np.allclose(there[39, 80:112], 50)
-    assert np.allclose(there[39, 112:], 0)
-    told = next(t for t in figure.data if t.meta["part"] == "used").customdata
-    assert told[39, 96].tolist() == [0, 0, 50]
-    assert told[15, 10].tolist() == [100, 0, 0]
+    available = shares(figure, "available")
+    assert np.allclose(available[:39], 100)
+    assert np.allclose(available[39, :80], 100)
+    assert np.allclose(available[39, 80:112], 50)
+    assert np.allclose(available[39, 112:], 0)
+    hovers = next(t for t in figure.data if t.meta["part"] == "used").customdata
+    assert hovers[39, 96].tolist() == [0, 0, 50]
+    assert hovers[15, 10].tolist() == [100, 0, 0]
     assert figure.layout.meta["blank"] == "away"
 
 
-def test_only_clients_that_were_watched_count_as_there_or_away(folder):
+def test_only_clients_with_recorded_absences_count_as_available_or_away(folder):
     """Away is recorded for the smallest ids: here 0 and 1, the first band, away all the time."""
     away = pd.DataFrame({"client": [0, 1], "start_s": [0.0, 0.0], "end_s": [4.0, 4.0]})
     away.to_parquet(folder / "fedavg-seed0" / "away.parquet", index=False)
-    there = shares(timeline(Results.read(folder), "fedavg", 0), "there")
-    assert np.allclose(there[0], 0)
-    assert np.allclose(there[1:], 100)
+    available = shares(timeline(Results.read(folder), "fedavg", 0), "available")
+    assert np.allclose(available[0], 0)
+    assert np.allclose(available[1:], 100)

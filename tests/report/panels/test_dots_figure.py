@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rayfed.problems.picture import Picture
-from rayfed.report.panels import learned
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.learned import classes, layers, profile
+from rayfed.report.panels.layers import LayersPanel, layers
+from rayfed.report.panels.predictions import ClassesPanel, classes
+from rayfed.report.panels.profile import ProfilePanel, profile
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.results import Results
 from rayfed.runs.files.store import publish_npz
@@ -48,8 +49,8 @@ def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
 def test_without_drift_there_is_no_panel(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
     results = Results.read(tmp_path)
-    assert not learned.LayersPanel(PageSource(results)).applies
-    assert not learned.ClassesPanel(PageSource(results)).applies
+    assert not LayersPanel(PageSource(results)).applies
+    assert not ClassesPanel(PageSource(results)).applies
     with pytest.raises(ValueError, match=r"give evaluate\.measures: \[layers\]"):
         layers(results)
 
@@ -92,11 +93,18 @@ def test_steps_have_milliseconds_of_a_round(profiled):
     figure = profile(profiled)
     assert dots(figure) == {"fedavg": expected}
     assert list(figure.layout.yaxis.categoryarray) == list(expected)
-    panel = learned.ProfilePanel(PageSource(profiled))
+    panel = ProfilePanel(PageSource(profiled))
     assert panel.applies
 
 
 def test_without_a_profile_there_is_no_panel(drifting):
-    assert not learned.ProfilePanel(PageSource(drifting)).applies
+    assert not ProfilePanel(PageSource(drifting)).applies
     with pytest.raises(ValueError, match="run the study with --profile"):
         profile(drifting)
+
+
+def test_an_algorithm_without_a_layer_leaves_the_scale_logarithmic(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([2, 1], **{"layer_drift.body": [NAN, 0.01]}))
+    run_writer(tmp_path, "b", 0, rows([2, 1], **{"layer_drift.head": [NAN, 0.5]}))
+    axis = layers(Results.read(tmp_path)).layout.xaxis
+    assert (axis.type, axis.range[1] > np.log10(0.5)) == ("log", True)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.service import fairness
+from rayfed.report.panels.fairness import fairness
 from rayfed.report.read.results import Results
 
 
@@ -33,7 +33,7 @@ def test_faulty_clients_are_crosses_where_they_stand(tmp_path, run_writer, rows)
     crosses = [trace for trace in fairness(results).data if trace.meta["part"] == "faulty"]
     assert [trace.meta["name"] for trace in crosses] == ["fedavg"]
     assert list(zip(crosses[0].x, crosses[0].y, strict=True)) == [(0, 0.5), (100, 0.9)]
-    assert list(crosses[0].text) == ["client 1 (scale), seed 0", "client 1 (scale), seed 1"]
+    assert list(map(list, crosses[0].customdata)) == [["1 (scale)", 0], ["1 (scale)", 1]]
     losses = clients([np.nan] * 2, [0.1, 0.4]).assign(fault=["scale", ""])
     run_writer(tmp_path / "loss", "fedavg", 0, rows([2, 1]), None, losses)
     figure = fairness(Results.read(tmp_path / "loss"))

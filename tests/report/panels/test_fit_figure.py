@@ -5,8 +5,9 @@ import pytest
 
 from rayfed.problems.picture import Picture
 from rayfed.report.page.report import page
-from rayfed.report.panels.learned import fit
+from rayfed.report.panels.predictions import fit
 from rayfed.report.read.results import Results
+from tests.fakes.pages import data_of
 
 POINTS = np.array([[0.0, 1.0], [1.0, 2.5], [2.0, 5.0]])
 CURVE = Picture.of_curve(POINTS, np.array([[0.0, 1.0], [2.0, 5.0]]), "the line y = 2 x + 1")
@@ -78,7 +79,9 @@ def test_the_page_asks_what_was_learned_only_where_a_run_tells(study_writer, tmp
     assert "What was learned?" not in page(Results.read(folder))
     np.savez(folder / "fedavg-seed0" / "fit.npz", allow_pickle=False, **CURVE.arrays())
     text = page(Results.read(folder))
-    assert "The model is the line y = 2 x + 1." in text
+    assert "What was learned?" in text
+    note = data_of(text)["panels"]["fit"]["runs"][0]["figure"]["layout"]["meta"]["note"]
+    assert note == "The model is the line y = 2 x + 1."
 
 
 def test_classes_have_the_names_of_the_data_where_all_were_seen(tmp_path, run_writer, rows):

@@ -99,7 +99,7 @@ def test_the_clients_of_some_runs_are_shown_the_best_settings_first(
     assert sorted(run.name for run in source.runs) == ["lr=1", "lr=2", "lr=7"]
     assert source.runs[source.first_run].name == "lr=7"
     shown = " ".join(TimelinePanel(source).render().split())
-    assert "The clients of 3 of 10 runs are on this page, those of the best settings" in shown
+    assert "the clients of 3 of 10 runs: those of the best settings" in shown
 
 
 def test_few_settings_are_drawn_each_in_its_colour(tmp_path, run_writer, rows):

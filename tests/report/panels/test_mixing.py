@@ -6,7 +6,8 @@ import pytest
 
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.page.report import page
-from rayfed.report.panels.mixing import find, fit, title
+from rayfed.report.panels.base import PageSource
+from rayfed.report.panels.mixing import MixingPanel, find, fit
 from rayfed.report.read.results import Results
 
 QUESTION = "What do the settings do?"
@@ -89,20 +90,13 @@ def test_points_that_differ_in_their_walk_alone_share_a_line(walked):
         ["20 clients", "complete", 1, 20], ["20 clients", "ring", 16, 80],
     ]  # fmt: skip
     assert found.powers["A"].value == pytest.approx(0.5)
-    assert title(found) == (
-        "A walk that takes twice as long to mix needs 1.4 times the rounds to loss 0.5, all else "
-        "alike: they go with 1/(1 - λ₂) to the power 0.5, between 0.5 and 0.5"
-    )
 
 
 def test_each_algorithm_has_a_power_of_its_own(walked):
-    found = find(walked(labels=("A", "B")))
-    assert list(found.powers) == ["A", "B"]
-    assert title(found) == (
-        "For a walk that takes twice as long to mix the rounds to loss 0.5 are 1.4 times as many "
-        "with A (power 0.5, between 0.5 and 0.5) and 1.4 times as many with B (power 0.5, between "
-        "0.5 and 0.5)"
-    )
+    results = walked(labels=("A", "B"))
+    assert list(find(results).powers) == ["A", "B"]
+    powers = "0.50 for A (0.50 to 0.50) and 0.50 for B (0.50 to 0.50)"
+    assert MixingPanel(PageSource(results)).powers == powers
 
 
 def test_a_point_that_did_not_get_there_is_counted_by_no_line(walked, tmp_path, run_writer, rows):
@@ -115,7 +109,8 @@ def test_a_point_that_did_not_get_there_is_counted_by_no_line(walked, tmp_path, 
     missed = found.points[~found.points["reached"]]
     assert missed[["walk", "rounds"]].to_numpy().tolist() == [["grid", 20]]
     assert found.powers["A"].value == pytest.approx(0.5)
-    assert title(found).endswith("; 1 of 5 points did not reach it")
+    caption = MixingPanel(PageSource(Results.read(tmp_path))).render()
+    assert "Open triangles did not reach the target" in caption
 
 
 def test_a_point_is_reached_by_all_of_its_seeds_or_not(walked, tmp_path):
@@ -145,17 +140,15 @@ def test_a_walk_of_unknown_speed_is_no_point(walked, tmp_path, walk_writer):
 
 
 def test_whether_rounds_grow_can_stay_unclear(walked):
-    found = find(walked([("a", 9, 0.0, 10), ("b", 9, 0.9, 40), ("c", 9, 0.99, 10)]))
-    assert title(found).startswith(
-        "Whether a walk that mixes more slowly needs more rounds to loss 0.5 is not clear: they go "
-        "with 1/(1 - λ₂) to the power 0, between -4.42 and 4.42"
-    )
+    results = walked([("a", 9, 0.0, 10), ("b", 9, 0.9, 40), ("c", 9, 0.99, 10)])
+    assert MixingPanel(PageSource(results)).powers == "0.00 for A (-4.42 to 4.42)"
 
 
 def test_the_page_shows_it_where_runs_end_at_a_goal(walked):
     shown = page(walked())
     assert QUESTION in shown
-    assert "A walk that takes twice as long" in shown
+    assert "with its 95 % confidence interval, is 0.50 for A (0.50 to 0.50)." in shown
+    assert "Open triangles" not in shown
 
 
 def test_the_page_shows_nothing_where_runs_do_not(walked):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.service import pace
+from rayfed.report.panels.fairness import pace
 from rayfed.report.read.results import Results
 
 
@@ -34,11 +34,11 @@ def test_many_clients_are_taken_together(study):
     figure = pace(study(np.arange(1.0, 301.0), accuracy), "fedavg", 0)
     means = next(trace for trace in figure.data if trace.meta["part"] == "density")
     assert means.y == pytest.approx([0.9] * 9 + [0.5])
-    assert means.customdata[-1].tolist() == pytest.approx([0.42, 0.58])
+    assert list(means.customdata[-1]) == pytest.approx([0.42, 0.58])
     assert figure.layout.meta["note"].startswith("300 clients are taken together in tenths")
 
 
 def test_a_run_without_speeds_is_refused(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]))
-    with pytest.raises(ValueError, match="does not say who is fast"):
+    with pytest.raises(ValueError, match="no client with a recorded speed"):
         pace(Results.read(tmp_path), "fedavg", 0)

@@ -4,7 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rayfed.report.panels.participation import participation, participation_over_rounds
+from rayfed.report.panels.base import PageSource
+from rayfed.report.panels.participation import (
+    ParticipationOverRoundsPanel,
+    ParticipationPanel,
+    participation,
+    participation_over_rounds,
+)
 from rayfed.report.read.results import Results
 
 
@@ -42,24 +48,20 @@ def test_faulty_clients_are_crosses_and_named(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([3, 2]), events, clients)
     run_writer(tmp_path, "honest", 0, rows([3, 2]), events, clients.drop(columns="fault"))
     results = Results.read(tmp_path)
-    parts = {t.meta["part"]: t for t in participation(results, "fedavg", 0).data}
-    assert list(parts["others"].y) == [20, 10]
-    assert list(parts["slowest"].y) == []
-    assert list(parts["faulty"].y) == [20, 50]
-    assert [row[0] for row in parts["faulty"].customdata] == ["5 (alie)", "8 (noise)"]
-    assert parts["faulty"].marker.symbol not in ("circle", "circle-open")
+    _, dots = participation(results, "fedavg", 0).data
+    assert list(dots.y) == [20, 20, 10, 50]
+    assert [row[0] for row in dots.customdata] == ["5 (alie)", 6, 7, "8 (noise)"]
+    assert dots.marker.symbol == ("x-thin", "circle", "circle", "x-thin")
     assert results.run("fedavg", 0).called([5, 6]) == ["5 (alie)", 6]
 
 
 def test_dots_are_shares_of_data_and_of_updates(results):
-    figure = participation(results, "fedavg", 0)
-    parts = {t.meta["part"]: t for t in figure.data}
+    diagonal, dots = participation(results, "fedavg", 0).data
     # The fastest first: client 6, then 5; client 7 is the slowest fifth.
-    assert list(parts["others"].x) == [30, 10]
-    assert list(parts["others"].y) == [25, 50]
-    assert list(parts["slowest"].x) == [60]
-    assert list(parts["slowest"].y) == [25]
-    assert list(parts["diagonal"].x) == list(parts["diagonal"].y)
+    assert (list(dots.x), list(dots.y)) == ([30, 10, 60], [25, 50, 25])
+    assert dots.marker.symbol == ("circle", "circle", "circle-open")
+    assert dots.marker.line.width == (0, 0, 2)
+    assert list(diagonal.x) == list(diagonal.y)
 
 
 def test_cells_show_who_was_used_when(results):
@@ -110,3 +112,24 @@ def test_nobody_was_used(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([2, 1]), None, clients)
     figure = participation(Results.read(tmp_path), "fedavg", 0)
     assert np.allclose(np.concatenate([t.y for t in figure.data if t.mode == "markers"]), 0)
+
+
+def briefs(results):
+    source = PageSource.of(results)
+    return [panel(source).brief for panel in (ParticipationPanel, ParticipationOverRoundsPanel)]
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_full_participation_with_equal_data_is_two_sentences(tmp_path, run_writer, rows, late):
+    events = pd.DataFrame({"round": [1, 1, 2, 2], "client": [4, 5] * 2, "status": "used"})
+    events = events.assign(ask=0, start_s=0.0, compute_s=1.0, end_s=1.0, loss=1.0, steps=1)
+    events["status"] = ["used"] * (4 - late) + ["late"] * late
+    clients = pd.DataFrame({"client": [4, 5], "samples": 10, "speed_s": 1.0, "selected": 2})
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events, clients.assign(used=[2, 2 - late]))
+    found = briefs(Results.read(tmp_path))
+    if late:
+        assert found == ["", ""]
+    else:
+        same, every = found
+        assert same.endswith("each client has the same share of the updates as of the data.")
+        assert every.endswith("every client took part in every round.")

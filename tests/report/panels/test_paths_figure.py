@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rayfed
-from rayfed.report.panels.learned import paths
+from rayfed.report.panels.paths import paths
 from rayfed.report.read.results import Results
 
 

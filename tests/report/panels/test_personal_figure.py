@@ -6,7 +6,7 @@ import pytest
 
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.page.report import page
-from rayfed.report.panels.service import (
+from rayfed.report.panels.personal import (
     SINGLE,
     never_asked,
     personal,

@@ -65,7 +65,7 @@ def test_a_map_has_the_first_key_across_and_the_better_in_full_colour(swept):
     assert np.array(cells.z).tolist() == [[0, 1], [-3, -4]]  # tau 2 and 4 down, lr 1 and 10 across
     assert (cells.zmin, cells.zmax) == (-4, 1)
     assert [list(row) for row in cells.text] == [["1", "10"], ["0.001", "1e-4"]]
-    assert cells.colorscale[1][1] == LIGHT["background"]
+    assert (cells.colorscale[0][1], cells.reversescale) == (LIGHT["background"], True)
     assert list(figure.layout.xaxis.ticktext) == ["1", "10"]
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("lr", "tau")
 
@@ -99,8 +99,10 @@ def test_the_page_gets_a_map_for_each_algorithm_with_one_scale(swept):
 
 def test_what_each_key_does_is_drawn_along_the_best_point(swept):
     results, found = swept(MAP)  # the best has lr 10 and tau 4
-    rows = {trace.y[0]: trace for trace in sensitivity(results, found, "loss").data}
+    figure = sensitivity(results, found, "loss")
+    rows = dict(zip(figure.layout.yaxis.ticktext, figure.data, strict=True))
     assert list(rows) == ["lr, A", "tau, A"]
+    assert [set(trace.y) for trace in figure.data] == [{0}, {1}]
     assert (rows["lr, A"].x.tolist(), list(rows["lr, A"].customdata)) == ([1e-4, 1e-3], ["10", "1"])
     assert rows["tau, A"].x.tolist() == [1e-4, 10]
 
@@ -111,3 +113,15 @@ def test_powers_of_two_are_written_as_such_and_digits_tell_cells_apart(swept):
     figure = sweep_map(results, found, "A", "loss", colour_scale(results, found, "loss"))
     assert list(figure.layout.xaxis.ticktext) == ["2<sup>-5</sup>", "2<sup>-1</sup>"]
     assert [list(row) for row in figure.data[0].text] == [["0.601", "0.61"], ["0.605", "0.62"]]
+
+
+def test_accuracies_are_read_between_0_and_1_as_in_curves(tmp_path, run_writer, rows):
+    for lr, end in ((1, 0.9), (2, 0.5), (4, 0.05)):
+        run_writer(
+            tmp_path, "A", 0, rows([1, 1], "A", accuracy=[0.1, end]), folder=f"A{lr}",
+            setting=f"lr={lr}", settings={"lr": lr}, scenario={}, algorithm="fedavg",
+        )  # fmt: skip
+    results = Results.read(tmp_path)
+    found = sweeps.find(results)
+    assert sweep_line(results, found, "accuracy").layout.yaxis.type == "linear"
+    assert not colour_scale(results, found, "accuracy")[2]

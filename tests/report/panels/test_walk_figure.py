@@ -109,13 +109,13 @@ def test_dots_are_filled_by_the_newest_distance_of_their_models(results):
         told = f"its own model {colours[0]} from the server's in round {of}"
         assert dots.hovertext[0] == told.replace("0.0 ", "0 ")
         assert list(dots.customdata[0]) == [0, 1]  # visited once
-    assert part(walk(found, "b", 0, round=1), "clients").hovertext[3] == "not asked so far"
+    assert part(walk(found, "b", 0, round=1), "clients").hovertext[3] == "not selected so far"
 
 
 def test_who_was_never_asked_has_no_model_to_compare(results):
     dots = part(walk(results(way=(0, 1, 0), distances=APART), "b", 0), "clients")
     assert dots.marker.color[3] == LIGHT["waiting"]
-    assert dots.hovertext[3] == "not asked so far"
+    assert dots.hovertext[3] == "not selected so far"
 
 
 def test_who_is_not_evaluated_has_no_known_distance(results):
@@ -204,17 +204,17 @@ def test_what_is_not_drawn_is_said(results):
 @pytest.mark.parametrize(
     ("repaired", "said"),
     [
-        ([0, 1, 1, 0], "2 of 4 rounds; links were added to connect it."),
-        ([0, 0, 0, 0], "2 of 4 rounds; it stayed so."),
-        ([0, 1, 0, 0], "2 of 4 rounds; links were added in 1 of them."),
+        ([0, 1, 1, 0], "2 of 4 rounds, links were added to connect it"),
+        ([0, 0, 0, 0], "2 of 4 rounds, it stayed so"),
+        ([0, 1, 0, 0], "2 of 4 rounds, links were added in 1 of them"),
     ],
 )
 def test_how_often_the_graph_was_not_connected_is_said(results, repaired, said):
     (run,) = results().runs_found
-    assert panel.note(run, 4) == ""  # as in files of earlier versions
+    assert panel.title(run) == "Walk of the server"  # as in files of earlier versions
     run.rounds["connected"] = [np.nan, 1, 0, 0, 1]
     run.rounds["repaired"] = [np.nan, *repaired]
-    assert panel.note(run, 4) == f"The graph was not connected in {said}"
+    assert panel.title(run).endswith(f"; the graph was not connected in {said}")
 
 
 def test_bars_are_visits_and_the_line_is_the_long_run(results):
@@ -229,19 +229,16 @@ def test_eigenvalues_follow_the_graphs(results):
     assert part(figure, "lambda_2").y.tolist() == [0.5, 0.8, 0.5, 0.8]
 
 
-def test_what_one_sees_in_words(results):
-    (run,) = results(law=[[0.2, 0.3, 0.3, 0.2]], lambda_2=[0.1]).runs_found
-    assert panel.title(run) == (
-        "In 4 rounds the server of b visited 3 of 4 clients, and 5 took part in a round on average"
-    )
+def test_notes_have_the_distance_to_the_long_run_and_the_memory_of_the_walk(results):
+    found = results(law=[[0.2, 0.3, 0.3, 0.2]], lambda_2=[0.1])
+    (run,) = found.runs_found
     # 0.5 + 0.25 + 0.25 + 0 against 0.3 + 0.3 + 0.2 + 0.2: a quarter lies elsewhere
-    assert panel.visits_title(run) == (
-        "Client 1 was visited most, twice, client 3 never; "
-        "25 % of the visits would lie elsewhere in the long run"
-    )
-    assert panel.eigenvalues_title(run) == (
-        "The walk forgets nine tenths of where it was in 1 move: its second eigenvalue is 0.1"
-    )
+    note = visits(found, "b", 0).layout.meta["note"]
+    assert note == "Distance to the long-run law (total variation): 0.25."
+    memory = "Second eigenvalue 0.1. After 1 move a tenth of its start's influence remains."
+    assert panel.eigenvalues_note(run) == memory
+    notes = panel.WalkPanel(PageSource(found)).payload["walks"][0]["notes"]
+    assert notes == {"walk": "", "visits": note, "eigenvalues": memory}
 
 
 def test_the_page_asks_where_the_server_walked_only_where_one_did(results, tmp_path):

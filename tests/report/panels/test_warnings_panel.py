@@ -1,7 +1,7 @@
 """Which runs warn, and of what."""
 
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.told import WarningsPanel
+from rayfed.report.panels.warnings import WarningsPanel
 from rayfed.report.read.results import Results
 
 

@@ -5,10 +5,12 @@ from itertools import pairwise
 import plotly.graph_objects as go
 import pytest
 
+from rayfed.core.errors import ScenarioError
+from rayfed.report.figures.clients import WORDS
 from rayfed.report.figures.labels import GAP
 from rayfed.report.figures.style import canvas
 from rayfed.report.gallery import figure
-from rayfed.report.paper.sheets import SCALE, laid_out
+from rayfed.report.paper.sheets import Font, laid_out
 from rayfed.report.read.results import Results
 
 
@@ -18,12 +20,24 @@ def results(tmp_path_factory, study_writer):
 
 
 @pytest.mark.parametrize(("size", "points"), [("column", 237.6), ("full", 504.0)])
-def test_sizes_are_exact_and_letters_8_points(results, size, points):
-    sheet = laid_out(figure(results, "convergence", {}), size)
+@pytest.mark.parametrize(("font", "letters"), [(Font(), 8), (Font.parse("Times:10.5"), 10.5)])
+def test_sizes_are_exact_and_letters_have_the_points_of_the_font(
+    results, size, points, font, letters
+):
+    sheet = laid_out(figure(results, "convergence", {}), size, font)
     assert sheet.width_pt == pytest.approx(points)
-    assert sheet.figure.layout.width * SCALE * 0.75 == pytest.approx(points)
-    assert sheet.figure.layout.height * SCALE * 0.75 == pytest.approx(sheet.height_pt)
-    assert sheet.figure.layout.font.size * SCALE * 0.75 == pytest.approx(8)
+    assert sheet.figure.layout.height * sheet.scale * 0.75 == pytest.approx(sheet.height_pt)
+    assert sheet.figure.layout.font.size * sheet.scale * 0.75 == pytest.approx(letters)
+    assert sheet.figure.layout.font.family == font.family
+
+
+@pytest.mark.parametrize("text", ["", ":", "Times:", "Times:x", "a; b", ":3", "Times:100"])
+def test_a_font_is_a_family_with_its_points(text):
+    assert Font.parse("Times New Roman").pt == 8
+    assert Font.parse("Times New Roman:9").family.startswith("Times New Roman, ")
+    assert Font.parse(":9").family == Font().family
+    with pytest.raises(ScenarioError, match=r"^font: ('.*' is no font; write|\d+ points; give)"):
+        Font.parse(text)
 
 
 def test_the_figure_of_the_page_stays_as_it_was(results):
@@ -60,6 +74,23 @@ def test_what_the_page_explains_beside_a_figure_is_in_its_legend(results):
     bars = [trace for trace in sheet.data if trace.name and any(trace.x)]
     assert [trace.name for trace in sheet.data if trace.showlegend] == [t.name for t in bars]
     assert len(bars) > 1
+
+
+@pytest.mark.parametrize("kind", ["timeline", "utilisation", "utilisation_of_clients"])
+def test_a_legend_takes_less_of_a_column_than_the_bars(results, kind):
+    layout = laid_out(figure(results, kind, {}), "column").figure.layout
+    legend = layout.margin.t - 12
+    assert 0 < legend < 0.6 * (layout.height - layout.margin.t - layout.margin.b)
+
+
+def test_a_legend_of_several_rows_has_columns_over_the_width_of_the_plot():
+    drawn = canvas(300)
+    for place, name in enumerate(WORDS.values()):
+        drawn.add_bar(x=[20], y=[place], orientation="h", name=name)
+    layout = laid_out(drawn, "column").figure.layout
+    room = layout.width - layout.margin.l - layout.margin.r
+    assert room / 3 - 40 < layout.legend.entrywidth < room / 3  # three in a row
+    assert layout.margin.t == 12 + 2 * 19
 
 
 def test_rows_keep_their_height_and_plots_do_not():

@@ -10,7 +10,7 @@ import pytest
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.gallery import figure
 from rayfed.report.paper import sheets
-from rayfed.report.paper.sheets import laid_out
+from rayfed.report.paper.sheets import Font, laid_out
 from rayfed.report.paper.write import PaperItem, tabular, write
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn
@@ -57,6 +57,38 @@ def test_tables_divide_costs_and_final_values(results, tmp_path, drawn):
     assert head.startswith("algorithm & rounds to loss 0.1 & kept from round & simulated time")
     head = finals.read_text().splitlines()[2]
     assert head == r"algorithm & final loss & final accuracy \\"
+
+
+def test_figures_may_be_panels_of_one_with_one_legend(results, tmp_path, drawn):
+    (path, *_) = write(results, tmp_path, ["convergence:x=time_s + round_times"])
+    assert path.name == "convergence-time_s+round_times-column.pdf"
+    made = {place.stem: sheet.figure for sheet, place in drawn}
+    for whole in made.values():
+        assert {trace.xaxis for trace in whole.data} == {"x", "x2"}
+        assert [trace.name for trace in whole.data if trace.showlegend] == list(results.names)
+        headings = [note.text for note in whole.layout.annotations if note.name == "facet"]
+        assert headings == ["(a)", "(b)"]
+    assert len({made[path.stem].layout[axis].domain for axis in ("xaxis", "xaxis2")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("convergence + timeline", "timeline: is no panel: it has several axes or a colour scale"),
+        ("table-costs + convergence", "table-costs: a table is no panel of a figure"),
+        ("convergence + nothing", "unknown figure or table 'nothing'"),
+    ],
+)
+def test_what_cannot_be_a_panel_is_refused(results, tmp_path, drawn, what, problem):
+    with pytest.raises(ScenarioError, match=f"^{problem}"):
+        write(results, tmp_path, [what])
+    assert not drawn
+
+
+def test_all_figures_have_the_one_font(results, tmp_path, drawn):
+    write(results, tmp_path, ["convergence", "timeline", "finals"], Font.parse("Times:9"))
+    assert {sheet.figure.layout.font.family.partition(",")[0] for sheet, _ in drawn} == {"Times"}
+    assert [sheet.scale for sheet, _ in drawn] == pytest.approx([9 / 13 * 96 / 72] * 12)
 
 
 def test_options_of_a_figure_are_values_of_yaml():
@@ -151,6 +183,69 @@ def test_a_table_is_a_tabular_of_booktabs():
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def cells(values, spreads, texts=None, clock=""):
+    """Return the numbers of a column as they stand in LaTeX."""
+    shown = tuple(map(str, values)) if texts is None else texts
+    column = TextColumn("a", shown, values, (False,) * len(values), clock, spreads)
+    lines = tabular([column]).splitlines()
+    return lines[2].removesuffix(r" \\"), [line.removesuffix(r" \\") for line in lines[4:-2]]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "spreads", "shown"),
+    [
+        # The median deviation, 0.0124, has two digits with three decimals.
+        (
+            (0.1136, 0.0674, 0.5),
+            (0.0449, 0.0124, 0.001),
+            [r"0.114 $\pm$ 0.045", r"0.067 $\pm$ 0.012", r"0.500 $\pm$ 0.001"],
+        ),
+        # The smallest mean has two digits, however large the deviations are.
+        ((0.02, 1.0), (0.5, 0.5), [r"0.020 $\pm$ 0.500", r"1.000 $\pm$ 0.500"]),
+        # The largest mean has four digits, however small they are.
+        ((0.5, 2.0), (1e-9, 1e-9), [r"0.500 $\pm$ 0.000", r"2.000 $\pm$ 0.000"]),
+        ((38, 23), (NAN, NAN), ["38", "23"]),
+        ((38, 25.67), (NAN, NAN), ["38.0", "25.7"]),
+        ((1234.5, 2000.0), (300.0, 400.0), [r"1,234 $\pm$ 300", r"2,000 $\pm$ 400"]),
+        (
+            (0.5, 2.3456e-9, 0.0),
+            (0.1, 1e-10, 0.0),
+            [
+                r"(5.00 $\pm$ 1.00) $\cdot 10^{-1}$", r"(2.35 $\pm$ 0.10) $\cdot 10^{-9}$",
+                r"0.00 $\pm$ 0.00",
+            ],
+        ),
+        ((0.0, 0.0), (0.0, NAN), [r"0 $\pm$ 0", "0"]),
+        ((0.5, 1.0), (float("inf"), 0.1), ["0.50", r"1.00 $\pm$ 0.10"]),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_column_have_equal_precision(values, spreads, shown):
+    assert cells(values, spreads)[1] == shown
+
+
+def test_a_column_of_costs_has_one_unit_in_its_title():
+    texts = ("1 h 35 min", "5 min 20 s", "- (2 of 3 seeds)")
+    title, shown = cells((5700.0, 320.0, NAN), (1440.0, 60.0, NAN), texts, "time_s")
+    assert title == "a (min)"
+    assert shown == [r"95.0 $\pm$ 24.0", r"5.3 $\pm$ 1.0", "- (2 of 3 seeds)"]
+
+
+def test_a_value_of_unfinished_runs_is_marked():
+    assert cells((0.5, 0.25), (NAN, NAN), ("0.5 so far", "0.25"))[1] == ["0.500 so far", "0.250"]
+
+
+def test_tables_of_a_study_have_equal_decimals(results, tmp_path, drawn):
+    for path in write(results, tmp_path, ["table-costs", "table-finals"]):
+        rows = [line.split(" & ")[1:] for line in path.read_text().splitlines()[4:-2]]
+        for column in zip(*rows, strict=True):
+            decimals = {len(digits) for cell in column for digits in re.findall(r"\.(\d+)", cell)}
+            assert len(decimals) <= 1
+    assert r" $\pm$ " in path.read_text()
 
 
 def test_signs_that_mean_something_to_latex_are_shown():

@@ -5,7 +5,8 @@ import pytest
 from rayfed.core.errors import ScenarioError
 from rayfed.report.page.report import compare
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.told import ComparedPanel, HeadlinePanel
+from rayfed.report.panels.differences import ComparedPanel
+from rayfed.report.panels.headline import HeadlinePanel
 from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
@@ -56,7 +57,7 @@ def test_other_seeds_of_the_same_are_more_seeds(folder):
     assert [run.seed for run in both.of("fedavg")] == [0, 1, 2, 3]
     panel = ComparedPanel(PageSource.of(both))
     assert (panel.title, panel.rows) == (
-        "The folders differ in no setting, only in their seeds",
+        "The folders have the same settings and differ only in their seeds",
         [],
     )
 

@@ -169,6 +169,10 @@ def test_where_most_clients_have_models_of_their_own_these_come_first(tmp_path, 
     run_writer(tmp_path, "local-only", 0, rows([1.0, 0.4, 0.3], **own))
     results = Results.read(tmp_path)
     assert ", the baseline local-only at 0.9; the" in headline(results, summary(results))
+    for name in ("fedbn", "fedper"):
+        run_writer(tmp_path, name, 0, rows([1.0, 0.4, 0.3], **own))
+    results = Results.read(tmp_path)
+    assert "0.9 with ditto, 0.9 with fedbn and 1 other" in headline(results, summary(results))
 
 
 def test_without_a_loss_comes_what_can_be_won(tmp_path, run_writer, rows):

@@ -12,7 +12,7 @@ from rayfed.core.entries import sealed
 from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
 from rayfed.report.panels.base import PageSource
-from rayfed.report.panels.told import EndingsPanel
+from rayfed.report.panels.endings import EndingsPanel
 from rayfed.report.read import run as run_module
 from rayfed.report.read.results import Results
 

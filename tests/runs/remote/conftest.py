@@ -7,6 +7,7 @@ import pytest
 from rayfed import api
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.driver import Driver
+from rayfed.runs.remote import copies
 from rayfed.runs.remote import objects as owners
 from rayfed.testing.studies import mixed
 
@@ -16,6 +17,7 @@ def quick(monkeypatch, tmp_path):
     """Let nobody wait long, and keep copies out of the user's cache."""
     monkeypatch.setattr(owners, "WAIT_S", 0.3)
     monkeypatch.setattr(owners, "SETTLE_S", 0.0)
+    monkeypatch.setattr(copies, "FINISH_S", 0.0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

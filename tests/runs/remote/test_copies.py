@@ -121,6 +121,26 @@ def test_what_cannot_be_uploaded_is_kept_and_named(held, calm_study, assert_same
     assert_same(calm_study, rayfed.load(URL).folder)
 
 
+def test_the_last_upload_waits_for_the_store(held, calm_study, assert_same, elsewhere, monkeypatch):
+    class Repairing(Lines):
+        def note(self, line):
+            super().note(line)
+            held.failing = range(0)
+
+    monkeypatch.setattr(copies, "FINISH_S", 20.0)
+    monkeypatch.setattr(copies.Uploader, "attempt", lambda uploader: None)
+    held.failing = range(2, 10**6)
+    watch = Repairing()
+    assert rayfed.run(STUDY, out=URL, watch=watch).outcome == {RUN: "finished"}
+    (line,) = watch.lines
+    assert line == (
+        f"uploads to {URL} fail (cannot be written (the store is out of reach)); all results are "
+        f"in {Copy(URL).folder}, retrying for 20 s"
+    )
+    elsewhere()
+    assert_same(calm_study, rayfed.load(URL).folder)
+
+
 class Breaking(ProgressDisplay):
     """Breaks the store down once the run of a study has begun there."""
 

@@ -5,7 +5,7 @@ import pytest
 
 from rayfed.algorithms import Centralised, FedAvg
 from rayfed.core.errors import ScenarioError
-from rayfed.datasets import IID, Linear, Mushroom, Synthetic, Tabular
+from rayfed.datasets import Linear, Mushroom, Synthetic, Tabular
 from rayfed.datasets.base import Source
 from rayfed.problems import LeastSquares, LogisticRegression, Network, SoftmaxRegression
 from rayfed.study.plan.data import Loader, Wanted
@@ -157,12 +157,6 @@ class TestRefused:
         line = refused(wanted(problem=problem, dataset=dataset, clients=2))
         assert line.startswith("problem.loss: 'network' ")
         assert line.endswith(f"{found}; use {remedy}")
-
-    def test_a_partition_of_a_generator(self, wanted):
-        given = wanted(problem=LeastSquares(), dataset=Linear(), clients=2, partition=IID())
-        assert refused(given) == (
-            "partition: dataset 'linear' makes each client's rows; leave it out"
-        )
 
     def test_a_generator_without_clients(self, wanted):
         given = wanted(problem=LeastSquares(), dataset=Linear())

@@ -48,7 +48,7 @@ def augmented(images: Tensor, how: Augment, draws: Ints) -> Tensor:
     columns = torch.arange(width, device=images.device).expand(len(images), width)
     columns = torch.where(mirrored[:, None] > 0, columns.flip(1), columns) + right[:, None]
     padded = functional.pad(images, (how.crop,) * 4)
-    who = torch.arange(len(images), device=images.device)[:, None, None]
+    image = torch.arange(len(images), device=images.device)[:, None, None]
     # the channels come last under these three indices
-    cut = padded.movedim(1, -1)[who, rows[:, :, None], columns[:, None, :]]
+    cut = padded.movedim(1, -1)[image, rows[:, :, None], columns[:, None, :]]
     return cut.movedim(-1, 1)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import REPRESENTATIONS, Terms, where
 from rayfed.core.rng import Key
 from rayfed.problems.base import Batch, RowsLoss, Start, StepKey
 from rayfed.problems.layers import Layer
@@ -123,9 +124,9 @@ class BoundNetwork(NetworkSettings):
         return self.random or self.augment is not None or self._has_statistics
 
     @property
-    def has_representation(self) -> bool:  # type: ignore[override]
-        """Whether the last layer is a module of its own with the representation as input."""
-        return bool(self._head)
+    def gives(self) -> Terms:  # type: ignore[override]
+        """Terms that it gives: representations if the last layer, a module, has them as input."""
+        return NetworkSettings.gives - where({REPRESENTATIONS: not self._head})
 
     @property
     def exact(self) -> str:

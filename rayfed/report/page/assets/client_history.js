@@ -1,9 +1,9 @@
-// What one client of the chosen run did, wherever the page has a place for it.
+// The history of a client in the chosen run, in every place for it.
 const clientHistory = (() => {
-  const STATUSES = { used: "Took part", late: "Came late", dropped: "Went away" };
+  const STATUSES = { used: "Used", late: "Late", dropped: "Dropped out" };
 
-  let current = null; // the client that is told of
-  let asked = 0; // how often another one was asked for: answers of before are late
+  let current = null; // the shown client
+  let asked = 0; // number of requests: earlier answers are out of date
 
   const chosen = () => page.data.panels.timeline.histories[page.view.run];
 
@@ -22,13 +22,13 @@ const clientHistory = (() => {
   }
 
   // A page holds the first events of all clients; of a live one the server is asked for all of one.
-  async function told(client) {
+  async function fetched(client) {
     const { key } = page.data.runs[page.view.run];
     return (await fetch(`/client.json?${new URLSearchParams({ run: key, client })}`)).json();
   }
 
   async function rounds(client) {
-    const events = chosen().events ?? (await told(client).catch(() => ({ error: "The server does not answer" })));
+    const events = chosen().events ?? (await fetched(client).catch(() => ({ error: "The server does not answer" })));
     if (events.error) return [events.error];
     const lines = Object.entries(STATUSES).map(([status, words]) => {
       const matches = (_, i) => events.client[i] === client && events.status[i] === status;
@@ -44,12 +44,12 @@ const clientHistory = (() => {
   function facts(client) {
     const about = chosen().clients;
     const at = about.client.indexOf(client);
-    if (at < 0) return "this page knows nothing of it";
+    if (at < 0) return "this page has no data of it";
     const value = (column) => about[column]?.[at] ?? NaN;
     const parts = [
       `${units.count(value("samples"))} samples`,
       `${units.duration(value("speed_s"))} a step`,
-      `asked ${units.count(value("selected"))} times, used ${units.count(value("used"))} times`,
+      `selected ${units.count(value("selected"))} times, used ${units.count(value("used"))} times`,
     ];
     for (const column of ["loss", "accuracy"]) {
       if (Number.isFinite(value(column))) parts.push(`${column} ${units.number(value(column))}`);
@@ -76,17 +76,17 @@ const clientHistory = (() => {
   function show(client) {
     clear();
     current = client;
-    const mine = asked;
+    const request = asked;
     document.getElementById("client-number").value = called(client);
     const { name, seed } = page.data.runs[page.view.run];
     write([`Client ${called(client)} with ${name}, seed ${seed}: ${facts(client)}.`]);
-    rounds(client).then((lines) => asked === mine && write(lines));
+    rounds(client).then((lines) => asked === request && write(lines));
     return page.changed("client");
   }
 
   const STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
 
-  // Goes on to another client, from the fastest to the slowest.
+  // Moves to another client, from the fastest to the slowest.
   function go(event) {
     const step = STEPS[event.key];
     if (step === undefined) return;

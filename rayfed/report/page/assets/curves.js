@@ -22,7 +22,7 @@ const curves = (() => {
   const lowest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.min(a, b), Infinity);
   const highest = (lines) => lines.flatMap((c) => c.mean).reduce((a, b) => Math.max(a, b), -Infinity);
   const positive = (lines) => lines.some((c) => c.mean.length) && lowest(lines) > 0;
-  const spansDecades = (lines) => positive(lines) && highest(lines) / lowest(lines) > SPAN;
+  const spansDecades = (lines) => positive(lines) && highest(lines) / lowest(lines) >= SPAN;
 
   // Moves heights apart so that neighbours keep a gap; see rayfed/report/figures/labels.py.
   function spread(heights, room) {
@@ -265,12 +265,15 @@ const curves = (() => {
     Object.assign(yaxis, { type: log ? "log" : "linear", range }, marks);
     yaxis.tickfont = { ...yaxis.tickfont, size };
     made.layout.annotations = known ? labels(visible.filter(({ name }) => leading.has(name)), lines, range, log, made.layout.height) : [];
-    made.layout.shapes = view.target === null ? [] : [targetLine(figure, view.target)];
+    made.layout.shapes = view.target === null ? [] : [targetLine(figure, data, view)];
     return made;
   }
 
-  function targetLine(figure, target) {
-    return { ...figure.layout.meta.target, y0: target, y1: target };
+  // At the end curves are mostly better than the target: its name is on the other side.
+  function targetLine(figure, data, { y, target }) {
+    const shape = figure.layout.meta.target;
+    const yanchor = data.columns[y].better === "higher" ? "top" : "bottom";
+    return { ...shape, label: { ...shape.label, yanchor }, y0: target, y1: target };
   }
 
   return { build, common, reading, scale, spread };

@@ -34,13 +34,29 @@ const figures = (() => {
     return figure;
   }
 
+  const folded = new Map(); // figures in closed folds, drawn when these are opened
+  const listeners = new Map(); // of figures, attached when these are first drawn
+
   function draw(id, figure, edits = {}) {
     const place = document.getElementById(id);
+    folded.delete(id);
     if (!place || !figure) return Promise.resolve();
+    if (place.closest("details:not([open])")) {
+      folded.set(id, () => draw(id, figure, edits));
+      return Promise.resolve();
+    }
     const { data: traces, layout } = themed(fitted(structuredClone(figure)));
     place.style.minHeight = `${layout.height}px`;
     const config = { displayModeBar: false, responsive: true, doubleClick: "reset", edits };
-    return Plotly.react(place, traces, { ...zoomed(place, layout), autosize: true }, config);
+    const first = !place.on;
+    const drawn = Plotly.react(place, traces, { ...zoomed(place, layout), autosize: true }, config);
+    if (first) for (const [kind, act] of listeners.get(id) ?? []) place.on(kind, act);
+    return drawn;
+  }
+
+  function on(id, kind, act) {
+    listeners.set(id, [...(listeners.get(id) ?? []), [kind, act]]);
+    document.getElementById(id).on?.(kind, act);
   }
 
   // Of a page that is live the reader's zoom stays while rows come, until other axes are chosen.
@@ -61,7 +77,10 @@ const figures = (() => {
 
   // Draws a figure, or empties its place where there is none.
   function drawOrClear(id, figure) {
-    if (!figure) Plotly.purge(id);
+    if (!figure) {
+      folded.delete(id);
+      Plotly.purge(id);
+    }
     return draw(id, figure);
   }
 
@@ -95,19 +114,20 @@ const figures = (() => {
   }
 
   // Plotly is large: the text and the table are painted before it is even parsed.
-  function start(shared) {
+  async function start(shared) {
     data = shared;
-    const { textContent, dataset } = document.getElementById("plotly");
+    const { src } = document.getElementById("plotly").dataset;
     const script = document.createElement("script");
     const loaded = new Promise((done) => script.addEventListener("load", done));
-    if (dataset.src) script.src = dataset.src;
-    else script.textContent = textContent;
+    if (src) script.src = src;
+    else script.textContent = await packed.text("plotly");
     document.head.append(script);
-    return dataset.src ? loaded : Promise.resolve();
+    if (src) await loaded;
   }
 
-  // Lets go of what listens to figures that stay while their panels are made anew.
+  // Removes the listeners of figures that stay while their panels are made anew.
   function forget() {
+    listeners.clear();
     for (const place of document.querySelectorAll(".js-plotly-plot")) {
       for (const kind of ["plotly_click", "plotly_relayout"]) place.removeAllListeners(kind);
     }
@@ -116,8 +136,17 @@ const figures = (() => {
   // Calls `redraw` whenever colours or widths change.
   function listen(redraw) {
     for (const query of [night, narrow]) query.addEventListener("change", redraw);
-    window.addEventListener("beforeprint", () => ((printing = true), redraw()));
-    window.addEventListener("afterprint", () => ((printing = false), redraw()));
+    let opened = []; // folds that printing has opened
+    const print = (on) => {
+      printing = on;
+      if (on) opened = [...document.querySelectorAll("details:not([open])")];
+      for (const fold of opened) fold.open = on;
+      redraw();
+    };
+    window.addEventListener("beforeprint", () => print(true));
+    window.addEventListener("afterprint", () => print(false));
+    const unfold = () => [...folded.values()].forEach((drawing) => drawing());
+    document.addEventListener("toggle", unfold, true); // this event does not bubble
   }
 
   function listenSaves() {
@@ -126,5 +155,5 @@ const figures = (() => {
     );
   }
 
-  return { start, forget, listen, listenSaves, draw, drawOrClear, without, keyed, narrow };
+  return { start, forget, listen, listenSaves, on, draw, drawOrClear, without, keyed, narrow };
 })();

@@ -1,15 +1,15 @@
-// The page: what all panels share, and each panel by its name.
+// The page: the shared view, and each panel by its name.
 //
 // A script of a panel calls page.add(name, make). make(payload) returns an object with draw(), and
 // where needed choices {kind: (value) => ...} of its buttons, listen(), and changed(what), which is
-// called when something shared has changed: "view" (axes, target), "run" (the chosen run) or
-// "hidden" (algorithms that are not drawn), "case" (that the figures of a case show) or "client" (the one that is told of). What it adds to the page's address is state(), an object
-// of texts, which restore(given) takes back from URLSearchParams. Panels without a script are `plain`.
+// called when something shared has changed: "view" (axes, target), "run" (the chosen run),
+// "hidden" (algorithms that are not drawn), "case" (the chosen case) or "client" (the client with a history).
+// Its part of the page's address is state(), an object of texts, which restore(given) reads from
+// URLSearchParams. Panels without a script are `plain`.
 const page = (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const data = {};
   const view = {
-    ...data.view,
-    targets: [...data.view.targets], // of each case, or the only one
+    targets: [], // of each case, or the only one
     hidden: new Set(),
     get target() { return this.targets[0]; },
     set target(value) { this.targets[0] = value; },
@@ -26,10 +26,10 @@ const page = (() => {
     if (place) place.textContent = text ?? "";
   }
 
-  // What a payload holds of the case that is chosen, where it is one for each case.
+  // The payload of the chosen case, if it has one for each case.
   const ofCase = (payload) => (payload?.cases ? payload.cases[view.case] : payload);
 
-  // What the convergence figure draws, for each case or of the whole.
+  // The data of the convergence figure, for each case or the whole.
   const parts = () => data.panels.convergence?.parts ?? [];
 
   // Writes the view into the address.
@@ -57,9 +57,8 @@ const page = (() => {
 
     function listen() {
       if (!payload?.clickable) return;
-      const place = document.getElementById(name);
-      place.addEventListener("keydown", clientHistory.go);
-      place.on("plotly_click", ({ points }) => {
+      document.getElementById(name).addEventListener("keydown", clientHistory.go);
+      figures.on(name, "plotly_click", ({ points }) => {
         const part = points[0].data.meta?.part;
         if (part !== "server" && part !== "density") clientHistory.show(clientHistory.numbered(String(points[0].customdata[0])));
       });
@@ -126,7 +125,7 @@ const page = (() => {
     return changed("hidden");
   }
 
-  // Takes the view from the address; the buttons say what is shown.
+  // Reads the view from the address and presses its buttons.
   function restore() {
     const given = address.given();
     Object.assign(view, address.read(data, given));
@@ -182,6 +181,8 @@ const page = (() => {
   const start = () => (begun = begin());
 
   async function begin() {
+    Object.assign(data, JSON.parse(await packed.text("data")));
+    Object.assign(view, data.view);
     if (data.opening && !location.hash) history.replaceState(null, "", `#${data.opening}`);
     make();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
@@ -193,7 +194,7 @@ const page = (() => {
     document.body.dataset.ready = "true";
   }
 
-  // Draws other results in place of those that are shown; what the reader chose is in the address.
+  // Draws other results in place of the shown ones; the reader's choices are in the address.
   async function renew(fresh) {
     await begun;
     Object.assign(data, fresh);
@@ -201,8 +202,8 @@ const page = (() => {
     figures.forget();
     await drawAll();
     listen();
-    const told = clientHistory.current();
-    if (told !== null && data.panels.timeline) await clientHistory.show(told);
+    const client = clientHistory.current();
+    if (client !== null && data.panels.timeline) await clientHistory.show(client);
   }
 
   return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, view, data };

@@ -1,4 +1,4 @@
-// The same words for numbers as rayfed/report/read/units.py.
+// Numbers as texts, as in rayfed/report/read/units.py.
 const units = (() => {
   const trim = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);
 

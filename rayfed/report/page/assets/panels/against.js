@@ -44,7 +44,7 @@ page.add("against", (payload) => {
 
   const choices = { "against-x": (x) => choose("x", x), "against-y": (y) => choose("y", y) };
 
-  // What stands in the page's address.
+  // Its part of the page's address.
   const state = () => Object.fromEntries(["x", "y"].filter((k) => chosen[k] !== first[k]).map((k) => [`against-${k}`, chosen[k]]));
 
   function restore(given) {

@@ -60,14 +60,13 @@ page.add("convergence", (payload) => {
     const field = $("#target-value");
     field.addEventListener("change", () => setTarget(Number.parseFloat(field.value)));
     for (const [part, { figure }] of parts.entries()) {
-      const plot = document.getElementById(place(part));
       if (figure.layout.meta.others) {
-        plot.on("plotly_click", ({ points }) => {
+        figures.on(place(part), "plotly_click", ({ points }) => {
           const { name } = points[0].data.meta;
           set({ only: view.only === name ? null : name });
         });
       }
-      plot.on("plotly_relayout", (change) => {
+      figures.on(place(part), "plotly_relayout", (change) => {
         const ends = [change["shapes[0].y0"], change["shapes[0].y1"]];
         if (ends.some((end) => end === undefined)) return;
         setTarget(Number(Math.max(...ends.map(Number)).toPrecision(3)), part);

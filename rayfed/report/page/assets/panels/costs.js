@@ -1,4 +1,4 @@
-// The table of results: sorted, unfolded, and kept at the targets that the reader has set.
+// The table of results: its order, its folds and the costs at the reader's targets.
 page.add("costs", ({ critical }) => {
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];

@@ -19,7 +19,7 @@ page.add("timeline", (payload) => {
     return figures.draw("timeline", shown);
   }
 
-  // A frame around the row of the client that is told of.
+  // A frame around the row of the client with a history.
   const frame = (row, line) => ({ type: "rect", xref: "paper", x0: 0, x1: 1, y0: row - 0.48, y1: row + 0.48, line });
 
   const plain = page.plain("timeline", payload);

@@ -24,7 +24,7 @@ page.add("walk", ({ walks: runs, shared }) => {
     const evaluated = units.count(distances.round[row]);
     const dot = (distance, i) => {
       const since = distances.since[i];
-      if (since === null || since > steps.round[k]) return [distances.waiting, "not asked so far"];
+      if (since === null || since > steps.round[k]) return [distances.waiting, "not selected so far"];
       if (distance === null) return [distances.waiting, "its own model was not measured"];
       const away = units.number(distance);
       return [distance, `its own model ${away} from the server's in round ${evaluated}`];
@@ -77,7 +77,7 @@ page.add("walk", ({ walks: runs, shared }) => {
     const who = number === 1 ? "1 client" : `${number} clients`;
     const evaluated = distances?.round[distances.newest[k]];
     const then = distances ? ` Colours are of round ${units.count(evaluated)}.` : "";
-    return `Round ${round} of ${last}, ${seconds} of simulated time: the server is ${where} and asks ${who}.${then}`;
+    return `Round ${round} of ${last}, ${seconds} of simulated time: the server is ${where} and selects ${who}.${then}`;
   }
 
   function show(k) {
@@ -93,31 +93,31 @@ page.add("walk", ({ walks: runs, shared }) => {
   }
 
   function stop() {
-    turn += 1; // whoever plays sees that it is over
+    turn += 1; // ends the player
     playing = false;
     $("walk-play").textContent = "Play";
   }
 
   async function play() {
     stop();
-    const mine = turn;
+    const own = turn;
     const last = walks[chosen].steps.round.length - 1;
     playing = true;
     $("walk-play").textContent = "Pause";
     if (at >= last) await show(0);
-    while (turn === mine && at < last) {
+    while (turn === own && at < last) {
       await new Promise((done) => setTimeout(done, PAUSE_MS));
-      if (turn === mine) await show(at + 1);
+      if (turn === own) await show(at + 1);
     }
-    if (turn === mine) stop();
+    if (turn === own) stop();
   }
 
-  // What stays while the slider moves: the titles, the visits and the second eigenvalues.
+  // Draws the parts that do not follow the slider: visits and second eigenvalues.
   function choose(index) {
     stop();
     chosen = Number(index);
     const one = walks[chosen];
-    for (const [id, text] of Object.entries(one.titles)) page.say(`${id}-title`, text);
+    page.say("walk-title", one.title);
     $("walk-asked").style.borderColor = `var(--a${one.place})`;
     at = one.steps.round.length - 1;
     return draw();

@@ -1,0 +1,1 @@
+"""Training code of the user's own as a problem."""

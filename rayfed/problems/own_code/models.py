@@ -1,0 +1,144 @@
+"""Models of own training code: PyTorch modules or named arrays, as flat vectors."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from rayfed.core.arrays import Array, Floats
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.problems.layers import Layer
+from rayfed.problems.own_code.functions import refuse
+
+
+class Arrays:
+    """A mapping of names to arrays of floats as a model.
+
+    Parameters
+    ----------
+    values : mapping of str to array
+        As ``model()`` returns it.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        Coordinates of each array, in the order of the mapping.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = {name: np.asarray(value) for name, value in values.items()}
+        for name, value in self.values.items():
+            if value.dtype.kind != "f":
+                text = f"'{clipped(name, 40)}' holds {value.dtype}; give an array of floats"
+                raise ScenarioError("problem.model", text)
+        ends = list(accumulate((v.size for v in self.values.values()), initial=0))
+        self.layers = tuple(
+            Layer(name, ends[k], ends[k + 1], shape=value.shape)
+            for k, (name, value) in enumerate(self.values.items())
+        )
+
+    @property
+    def x(self) -> Floats:
+        """The first model (p,)."""
+        return np.concatenate([v.ravel() for v in self.values.values()]).astype(np.float64)
+
+    def load(self, x: Array, device: str) -> dict[str, Any]:
+        """Return the arrays of a model (p,), which may be written to."""
+        return {layer.name: x[layer.slice].reshape(layer.shape).copy() for layer in self.layers}
+
+    def named(self, model: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the trained arrays of a model by name."""
+        return model
+
+
+class Module:
+    """A PyTorch module as a model: its parameters that need gradients, and running statistics.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        As ``model()`` returns it.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        Coordinates of each tensor; see `rayfed.problems.network.kernels.flat.layers_of`.
+    """
+
+    def __init__(self, module: Any) -> None:
+        from rayfed.problems.network.kernels.flat import layers_of
+
+        self.module, self.layers = module, layers_of(module, ())
+        self._made: dict[tuple[Any, str], Any] = {}
+
+    @property
+    def x(self) -> Floats:
+        """The first model (p,)."""
+        from rayfed.problems.network.kernels.flat import vector
+
+        return np.asarray(vector(self.module.state_dict(), self.layers).double().cpu())
+
+    def load(self, x: Array, device: str) -> Any:
+        """Return a new module with a model (p,); other tensors are as ``model()`` made them."""
+        import torch
+
+        flat = torch.from_numpy(np.array(x))
+        pristine = self._made.get((flat.dtype, device))
+        if pristine is None:
+            pristine = copy.deepcopy(self.module).to(device=device, dtype=flat.dtype)
+            self._made[flat.dtype, device] = pristine
+        named, memo = self.named(pristine), {}
+        for layer in self.layers:  # in places of their own, since bits may depend on where they are
+            old, new = named[layer.name], flat[layer.slice].view(layer.shape).to(device, copy=True)
+            memo[id(old)] = torch.nn.Parameter(new) if isinstance(old, torch.nn.Parameter) else new
+        return copy.deepcopy(pristine, memo)
+
+    def named(self, model: Any) -> Mapping[str, Any]:
+        """Return the trained tensors of a module by name."""
+        return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def template(made: Any) -> Arrays | Module:
+    """Return the flat form of the result of ``model()``.
+
+    Raises
+    ------
+    ScenarioError
+        If it is neither a module nor named arrays.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(made, torch.nn.Module):
+        return Module(made)
+    if isinstance(made, Mapping) and made:
+        return Arrays(made)
+    text = f"returns {clipped(repr(made), 60)}; return a torch.nn.Module or a dict of arrays"
+    raise ScenarioError("problem.model", text)
+
+
+def flat(known: Arrays | Module, model: Any, x: Array, train: Callable[..., Any]) -> Array:
+    """Return a trained model as a vector (p,) of the type of x.
+
+    Raises
+    ------
+    OwnCodeError
+        If an array is missing, new, or has another shape.
+    """
+    named, out = known.named(model), np.empty_like(x)
+    if isinstance(known, Arrays) and named.keys() != known.values.keys():
+        odd = sorted(named.keys() ^ known.values.keys())
+        refuse(train, f"adds or removes '{clipped(odd[0], 40)}'; keep the names of the model")
+    for layer in known.layers:
+        if layer.name not in named:
+            refuse(train, f"removes '{clipped(layer.name, 40)}' from the model; keep its names")
+        value = named[layer.name]
+        value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        if value.shape != layer.shape:
+            text = f"changes '{clipped(layer.name, 40)}' from shape {layer.shape} to {value.shape}"
+            refuse(train, f"{text}; train in place")
+        out[layer.slice] = value.ravel()
+    return out

@@ -1,0 +1,175 @@
+"""The local solver of own training code: it calls the user's function for each client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from annotated_types import Ge
+
+from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.columns import Better
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.needs import NOTHING, Terms
+from rayfed.core.rng import Draw
+from rayfed.problems.own_code.functions import ClientCode, Context, check_metrics, refuse
+from rayfed.problems.own_code.problem import BoundOwnCode
+from rayfed.solvers.base import Local
+from rayfed.solvers.step_counts import State
+from rayfed.solvers.stepped import Stepped
+
+STATE = "own/"
+"""Prefix of the client state of own training code, which algorithms do not see."""
+METRIC = "train_"
+"""Prefix of the columns of its training metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTrain(Stepped):
+    """Own training code: ``train(model, data, context)`` of the problem ``own-code``.
+
+    Parameters
+    ----------
+    config : mapping of str to object
+        Settings that the code finds in ``context.config``, with ``epochs`` and ``batch``.
+    state : mapping of str to int or list of int
+        Arrays that stay at a client between rounds, by name and shape; zeros at first. The code
+        changes them in ``context.state``. They are of the type of the model.
+    metrics : mapping of str to "higher", "lower" or None
+        Further numbers that ``train`` returns, and which are better: columns ``train_NAME`` of
+        `rounds`, weighted means over the replies that are used.
+    """
+
+    name: ClassVar[str] = "own-train"
+    needs: ClassVar[Terms] = NOTHING
+    gives: ClassVar[Terms] = NOTHING
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Annotated[int, Ge(1)] | tuple[Annotated[int, Ge(1)], ...]] = field(
+        default_factory=dict
+    )
+    metrics: Mapping[str, Better | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_metrics(self.metrics)
+
+    @property
+    def scheduled(self) -> bool:
+        """True: the code knows the round."""
+        return True
+
+    def bound(self, code: ClientCode) -> OwnTrain:
+        """Return the solver with the costs that own code declares, if it does."""
+        if code.cost is None:
+            return self
+        return _Charged(**{f.name: getattr(self, f.name) for f in fields(OwnTrain)}, code=code)
+
+    def initial(self, dtype: Any) -> dict[str, Array]:
+        """Return the first row of each array of client state, by its name with `STATE`."""
+        return {f"{STATE}{name}": np.zeros(shape, dtype) for name, shape in self.state.items()}
+
+    def settings_of(self) -> dict[str, Any]:
+        """Return the settings that the code finds in its context."""
+        given = {"epochs": self.epochs, "batch": self.batch}
+        return given | dict(self.config)
+
+    def train(
+        self,
+        problem: BoundOwnCode,
+        x: Array,
+        clients: Sequence[Context],
+        sizes: Ints,
+        state: Mapping[str, Array],
+    ) -> tuple[Local, dict[str, Array], dict[str, Array]]:
+        """Train K clients, one after the other.
+
+        Parameters
+        ----------
+        problem : BoundOwnCode
+        x : (K, p) array
+            Models at the start; not written to.
+        clients : sequence of Context
+            Client, round, steps and seed of each.
+        sizes : (K,) array of int
+            Training examples.
+        state : mapping of str to (K, ...) array
+            Client state, by its name with `STATE`; not written to.
+
+        Returns
+        -------
+        local : Local
+        state, metrics : dict of str to (K, ...) array
+            Client state afterwards, and metrics by their name with `METRIC`.
+        """
+        out, found = np.empty_like(x), []
+        after = {name: rows.copy() for name, rows in state.items()}
+        for k, given in enumerate(clients):
+            own = {name.removeprefix(STATE): rows[k].copy() for name, rows in state.items()}
+            context = Context(
+                given.client, given.round, given.steps, given.seed, own,
+                self.settings_of(), problem.device,
+            )  # fmt: skip
+            out[k], numbers = problem.trained(x[k], context, int(sizes[k]), tuple(self.metrics))
+            found.append(numbers)
+            self._keep(problem.code, own, after, k)
+        losses = np.array([each["loss"] for each in found])
+        metrics = {f"{METRIC}{m}": np.array([each[m] for each in found]) for m in self.metrics}
+        return Local(out, losses), after, metrics
+
+    def _keep(
+        self, code: ClientCode, own: Mapping[str, Any], after: Mapping[str, Array], k: int
+    ) -> None:
+        """Write the state of client number k, and refuse other names or shapes."""
+        odd = sorted(map(str, own.keys() ^ self.state.keys()))
+        if odd:
+            text = f"adds or removes '{clipped(odd[0], 40)}' in context.state"
+            refuse(code.train, f"{text}; declare it in local.state")
+        for name in self.state:
+            value, rows = np.asarray(own[name]), after[f"{STATE}{name}"]
+            if value.shape != rows.shape[1:]:
+                text = f"leaves '{name}' of shape {value.shape} in context.state"
+                refuse(code.train, f"{text}; local.state declares {rows.shape[1:]}")
+            rows[k] = value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Charged(OwnTrain):
+    """Own training code that declares its cost.
+
+    Parameters
+    ----------
+    code : ClientCode
+    """
+
+    code: ClientCode
+
+    def step_counts(
+        self,
+        sizes: Ints,
+        seconds_per_step: Floats | None = None,
+        *,
+        ids: Ints | None = None,
+        seed: int = 0,
+        draw: Draw = 1,
+        state: State | None = None,
+    ) -> Ints:
+        """Return the declared cost of each client (K,); see `Solver.step_counts`.
+
+        Raises
+        ------
+        ScenarioError
+            If a cost is no whole number from 1 on.
+        """
+        ids = np.arange(len(sizes)) if ids is None else ids
+        rounds = np.broadcast_to(draw, len(ids)).tolist()
+        config, found = self.settings_of(), []
+        for i, n, now in zip(ids.tolist(), sizes.tolist(), rounds, strict=True):
+            steps = self.code.cost(i, n, Context(i, now, config=config))
+            if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
+                text = f"cost({i}, {n}, context) returns {clipped(repr(steps), 40)}"
+                raise ScenarioError("problem.code", f"{text}; return an int from 1 on")
+            found.append(int(steps))
+        return np.array(found, dtype=np.int64)

@@ -1,0 +1,90 @@
+"""Own training code in a plan: its data and its refusals."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from rayfed.core.columns import names
+from rayfed.core.errors import ScenarioError
+from rayfed.datasets.opaque import OpaqueShards
+from rayfed.engine.columns import TAKEN
+from rayfed.engine.run import Run
+from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
+from rayfed.solvers.base import Solver
+from rayfed.solvers.own_train import OwnTrain
+from rayfed.study import Study
+from rayfed.study.plan.data import SeedData
+from rayfed.study.plan.shared import Shared
+
+
+def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Shared) -> SeedData:
+    """Return the data of own training code: the number of examples of each client.
+
+    Parameters
+    ----------
+    known : Shared
+        Sizes of earlier seeds.
+
+    Raises
+    ------
+    ScenarioError
+        If other data are given, or the number of clients is missing.
+    """
+    if study.data is not None:
+        raise ScenarioError("problem.dataset", "own code has data of its own; leave it out")
+    count = study.clients.count
+    if count is None:
+        raise ScenarioError("clients.count", "is missing; give the number of clients")
+    sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
+    shards = OpaqueShards(sizes, dtype)
+    return SeedData(problem, shards, None, {"clients": "", "server": ""})
+
+
+def charged(solver: Solver, problem: OwnCode) -> Solver:
+    """Return a local solver with the costs that own code declares, if it is for own code."""
+    return solver.bound(problem.code) if isinstance(solver, OwnTrain) else solver
+
+
+def check_solvers(study: Study, problem: Problem) -> None:
+    """Refuse solvers of own code with other problems, and other local solvers with own code.
+
+    Raises
+    ------
+    ScenarioError
+        With the key of the solver.
+    """
+    own = isinstance(problem, OwnCode)
+    for index, algorithm in enumerate(study.algorithms):
+        held = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+        solvers = {f"algorithms.{index}.{name}": value for name, value in held.items()}
+        for k, solver in enumerate(study.group_solvers(index)):
+            solvers[f"clients.groups.{k}.local"] = solver
+        for place, solver in solvers.items():
+            if own and place.endswith(".local") and not isinstance(solver, OwnTrain):
+                text = f"found '{solver.name}'; own code needs name: own-train"
+                raise ScenarioError(place, text)
+            if not own and isinstance(solver, OwnTrain):
+                text = f"found 'own-train' with problem '{problem.name}'"
+                raise ScenarioError(place, f"{text}; use another solver, or problem own-code")
+
+
+def check_columns(run: Run) -> None:
+    """Refuse metrics of own code with the name of another column.
+
+    Raises
+    ------
+    ScenarioError
+        With the key of the metrics.
+    """
+    plugins = (run.training.algorithm, run.participation.select)
+    taken = {*TAKEN, *(name for plugin in plugins for name in names(plugin.diagnostics))}
+    taken.update(*(names(measure.columns) for measure in run.measuring.measures.values()))
+    for place, columns in run.own_columns.items():
+        for name in names(columns):
+            if name in taken:
+                raise ScenarioError(place, f"the column '{name}' is taken; rename it")
+            taken.add(name)

@@ -1,0 +1,77 @@
+"""Models of own code as flat vectors."""
+
+import numpy as np
+import pytest
+
+from rayfed.core.errors import ScenarioError
+from rayfed.problems.own_code.functions import OwnCodeError
+from rayfed.problems.own_code.models import flat, template
+
+
+def train(model, data, context):
+    """A function to blame."""
+
+
+def named():
+    return template({"w": np.arange(6.0).reshape(2, 3), "b": np.array(7.0)})
+
+
+def test_arrays_are_one_vector_in_their_order():
+    known = named()
+    np.testing.assert_array_equal(known.x, np.arange(8.0)[[0, 1, 2, 3, 4, 5, 7]])
+    x = np.arange(7, dtype=np.float32)
+    model = known.load(x, "cpu")
+    assert model["w"].shape == (2, 3)
+    assert model["w"].dtype == np.float32
+    model["w"] += 1  # a copy
+    assert x[0] == 0
+    model["b"] = np.array(-1.0)  # may be replaced as well
+    np.testing.assert_array_equal(flat(known, model, x, train), [1, 2, 3, 4, 5, 6, -1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(w=np.zeros(6)), r"changes 'w' from shape \(2, 3\) to \(6,\)"),
+        (lambda m: m.pop("b"), "adds or removes 'b'; keep the names"),
+        (lambda m: m.update(c=np.zeros(1)), "adds or removes 'c'; keep the names"),
+    ],
+)
+def test_other_shapes_and_names_are_one_line(change, message):
+    known = named()
+    model = known.load(known.x, "cpu")
+    change(model)
+    with pytest.raises(OwnCodeError, match=message):
+        flat(known, model, known.x, train)
+
+
+@pytest.mark.parametrize("made", [None, {}, [np.zeros(2)]])
+def test_other_models_are_one_line(made):
+    with pytest.raises(ScenarioError, match=r"return a torch\.nn\.Module or a dict of arrays"):
+        template(made)
+
+
+def test_arrays_of_integers_are_one_line():
+    with pytest.raises(ScenarioError, match="'n' holds int64; give an array of floats"):
+        template({"n": np.zeros(2, dtype=np.int64)})
+
+
+def test_a_module_is_copied_with_its_trained_parameters():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Linear(1, 1))
+    module[0].bias.requires_grad_(False)
+    known = template(module)
+    assert [layer.name for layer in known.layers] == ["0.weight", "1.weight", "1.bias"]
+    x = np.arange(4, dtype=np.float32)
+    model = known.load(x, "cpu")
+    assert model is not module
+    np.testing.assert_array_equal(model[0].weight.detach(), [[0, 1]])
+    assert torch.equal(model[0].bias, module[0].bias)
+    with torch.no_grad():
+        model[1].weight += 1
+    np.testing.assert_array_equal(flat(known, model, x, train), [0, 1, 3, 3])
+    assert known.load(x.astype(np.float64), "cpu")[0].weight.dtype == torch.float64
+    model[1] = torch.nn.Linear(2, 1)
+    with pytest.raises(OwnCodeError, match=r"'1.weight' from shape \(1, 1\) to \(1, 2\)"):
+        flat(known, model, x, train)

@@ -1,0 +1,184 @@
+"""Rows that go to experiment trackers while a study runs."""
+
+import json
+import sys
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rayfed
+from rayfed.core.errors import RayfedError, ScenarioError
+from rayfed.report import live
+from rayfed.report.live import LiveLog, logged
+from rayfed.report.trackers import TRACKERS, Entry, Tracker
+from rayfed.report.writing import LOGGING
+
+LOSS = [8.0, 4.0, 2.0]
+SCENARIO = {
+    "name": "followed", "seeds": [0], "rounds": 6, "evaluate": {"every": 4},
+    "problem": {
+        "name": "least-squares", "dataset": {"name": "linear", "features": 2, "samples": 5}
+    },
+    "clients": {"count": 4},
+    "algorithms": [{"name": "fedavg", "local": {"steps": 2, "lr": 0.1}}],
+    "executor": {"name": "serial"},
+}  # fmt: skip
+
+
+class Collected(Tracker):
+    """A tracker in memory, which fails on demand."""
+
+    def __init__(self, study, folder, local=False):
+        self.study, self.rows, self.begun, self.ended = study, [], [], []
+        self.failures = 0
+
+    def begin(self, run, began):
+        self.begun.append(run.folder.name)
+        return Entry(run, began, f"id-{run.folder.name}")
+
+    def add(self, entry, points):
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("it is away")
+        if len(points):
+            self.rows += [(entry.id, *row) for row in points[["name", "round", "value"]].to_numpy()]
+
+    def end(self, entry):
+        self.ended.append((entry.id, entry.run.status))
+
+    def losses(self):
+        return [(number, value) for _, name, number, value in self.rows if name == "loss"]
+
+
+@pytest.fixture
+def tracker(monkeypatch):
+    """One tracker for all logs of a test, as a service is."""
+    one = Collected("", None)
+    monkeypatch.setitem(TRACKERS, "mlflow", lambda study, folder: one)
+    monkeypatch.setattr(live, "check_installed", lambda name: None)
+    return one
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / LOGGING).write_text('{"mlflow": {}}', encoding="utf-8")
+    return tmp_path
+
+
+def follow(out, lines=None):
+    """Follow a study that has ended its process: look once."""
+    with logged(out, ([] if lines is None else lines).append):
+        pass
+
+
+def again(out, run_writer, frame, **info):
+    """Replace the run by one that has gone on."""
+    for path in sorted((out / "a-seed3").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (out / "a-seed3").rmdir()
+    run_writer(out, "a", 3, frame, **info)
+
+
+def test_each_row_is_sent_once_over_several_processes(out, tracker, run_writer, rows):
+    running = {"status": "running", "ended": None}
+    run_writer(out, "a", 3, rows(LOSS[:1], "a"), **running)
+    follow(out)
+    again(out, run_writer, rows(LOSS[:2], "a"), **running)
+    follow(out)
+    follow(out)
+    assert tracker.ended == []
+    again(out, run_writer, rows(LOSS, "a"))
+    follow(out)
+    follow(out)
+    assert tracker.losses() == list(enumerate(LOSS))
+    assert tracker.begun == ["a-seed3"]
+    assert tracker.ended == [("id-a-seed3", "finished")]
+    again(out, run_writer, rows([*LOSS, 1.0], "a"), ended="2026-11-20T15:00:19+00:00")
+    follow(out)  # it was extended
+    assert tracker.losses() == list(enumerate([*LOSS, 1.0]))
+
+
+def test_a_last_row_that_is_evaluated_at_the_end_is_completed(out, tracker, run_writer, rows):
+    run_writer(out, "a", 3, rows([8.0, np.nan], "a"), status="running", ended=None)
+    follow(out)
+    again(out, run_writer, rows([8.0, 4.0], "a"))
+    follow(out)
+    assert tracker.losses() == [(0, 8.0), (1, 4.0)]
+    assert sum(name == "time_s" for _, name, *_ in tracker.rows) == 2
+
+
+def test_rows_that_go_back_to_a_checkpoint_are_not_sent_again(out, tracker, run_writer, rows):
+    run_writer(out, "a", 3, rows(LOSS, "a"), status="running", ended=None)
+    follow(out)
+    again(out, run_writer, rows(LOSS[:2], "a"), status="running", ended=None)
+    follow(out)
+    assert tracker.losses() == list(enumerate(LOSS))
+
+
+def test_a_tracker_that_is_away_is_one_warning_and_gets_all_later(
+    out, tracker, run_writer, rows, monkeypatch
+):
+    monkeypatch.setattr(live, "_EVERY_S", 0.01)
+    run_writer(out, "a", 3, rows(LOSS, "a"))
+    lines = []
+    tracker.failures = 3
+    log = LiveLog(out, "mlflow", lines.append)
+    while tracker.failures:
+        time.sleep(0.01)
+    log.close(time.monotonic() + 10)
+    assert lines == [
+        "warning: mlflow fails (it is away); the study goes on; rows that are missing there are "
+        f"sent later, or by rayfed resume {out}"
+    ]
+    assert tracker.losses() == list(enumerate(LOSS))
+
+
+def test_a_tracker_that_does_not_return_does_not_hold_the_study(out, tracker, run_writer, rows):
+    run_writer(out, "a", 3, rows(LOSS, "a"))
+    hang = threading.Event()
+    tracker.add = lambda entry, points: hang.wait()
+    lines = []
+    LiveLog(out, "mlflow", lines.append).close(time.monotonic() + 0.05)
+    hang.set()
+    assert "it takes too long" in lines[0]
+
+
+@pytest.mark.parametrize("text", ["[", "3", '{"mlflow": 1, "csv": {}}'])
+def test_a_damaged_note_follows_nothing(out, tracker, run_writer, rows, text):
+    (out / LOGGING).write_text(text, encoding="utf-8")
+    run_writer(out, "a", 3, rows(LOSS, "a"))
+    follow(out)
+    assert tracker.begun == []
+
+
+def test_a_study_is_followed_and_again_after_it_was_extended(tmp_path, tracker):
+    place = tmp_path / "out"
+    result = rayfed.run(SCENARIO, out=place, log=["mlflow"], page=False)
+    recorded = pd.DataFrame(result.rounds)
+    assert tracker.losses() == recorded[["round", "loss"]].dropna().to_records(index=False).tolist()
+    rayfed.extend(place, rounds=8)
+    rayfed.resume(place, page=False)
+    numbers = [number for _, name, number, _ in tracker.rows if name == "time_s"]
+    assert numbers == list(range(9))
+    assert [number for number, _ in tracker.losses()] == [0, 4, 6, 8]
+    assert json.loads((place / LOGGING).read_text())["mlflow"]["fedavg-seed0"]["round"] == 8
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "text"),
+    [
+        ("mlfow", ScenarioError, "--log: unknown tracker 'mlfow'; did you mean 'mlflow'?"),
+        ("wandb", RayfedError, "wandb: needs wandb; install with: pip install 'wandb>="),
+    ],
+)
+def test_a_tracker_that_is_not_there_is_refused_at_the_start(
+    tmp_path, monkeypatch, log, error, text
+):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(error) as refused:
+        rayfed.run(SCENARIO, out=tmp_path / "out", log=[log])
+    assert str(refused.value).startswith(text)
+    assert not (tmp_path / "out").exists()

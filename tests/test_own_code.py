@@ -1,0 +1,342 @@
+"""Training code of a user's own as clients, from a scenario or from Python to the tables."""
+
+import json
+import re
+from textwrap import dedent
+
+import numpy as np
+import pytest
+import yaml
+
+import rayfed
+from rayfed.core.errors import ScenarioError
+from rayfed.problems import OwnCode
+from rayfed.report.best import Aim
+from rayfed.report.read.results import Results
+from rayfed.solvers import OwnTrain
+
+MOVED = """
+import numpy as np
+
+def model():
+    return {"w": np.zeros(2)}
+
+def client(i):
+    return i
+
+def size(i, part):
+    return i + 1 if part == "train" else 2
+
+def train(model, data, context):
+    model["w"] += [data, context.steps]
+    return {"loss": 10.0 * data}
+
+def evaluate(model, data, part):
+    return {"loss": float(model["w"][0]) + data, "accuracy": data / 10}
+"""
+"""Client i of i + 1 examples moves the first number by i, the second by its steps."""
+
+
+@pytest.fixture
+def study(tmp_path, request):
+    """Returns the scenario file of a study with code of this text, in a module of its own."""
+
+    def make(code=MOVED, local=None, **keys):
+        name = f"own_{abs(hash(request.node.nodeid))}"
+        (tmp_path / f"{name}.py").write_text(dedent(code))
+        local = {"name": "own-train", "steps": 4, **(local or {})}
+        problem = {"name": "own-code", "code": name, **keys.pop("problem", {})}
+        scenario = {
+            "name": "own", "rounds": 2, "problem": problem, "clients": {"count": 3},
+            "algorithms": [{"name": "fedavg", "local": local}], "executor": {"name": "serial"},
+        }  # fmt: skip
+        path = tmp_path / "own.yaml"
+        path.write_text(yaml.safe_dump(scenario | keys))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def result(study, tmp_path):
+    def run(*args, **keys):
+        return rayfed.run(study(*args, **keys), out=tmp_path / "out", page=False)
+
+    return run
+
+
+def failure(result):
+    (run,) = result.outcome
+    return json.loads((result.folder / run / "run.json").read_text())["reason"]
+
+
+def test_the_model_is_the_mean_by_size_and_losses_are_those_of_the_code(result):
+    found = result()
+    # a round moves the first number by (0 * 1 + 1 * 2 + 2 * 3) / 6
+    assert found.rounds["loss"].tolist() == pytest.approx([4 / 3, 8 / 3, 4.0], rel=1e-6)
+    # test losses and accuracies are means over two examples each
+    assert found.rounds["test_loss"].tolist() == pytest.approx([1, 1 + 4 / 3, 1 + 8 / 3], rel=1e-6)
+    assert found.rounds["accuracy"].tolist() == pytest.approx([0.1] * 3)
+    assert found.events["loss"].tolist() == [0, 10, 20] * 2
+    assert found.clients["samples"].tolist() == [1, 2, 3]
+    assert found.clients["accuracy"].tolist() == pytest.approx([0, 0.1, 0.2])
+    np.testing.assert_allclose(found.model(), [8 / 3, 8])
+
+
+def test_epochs_cost_passes_over_the_examples(result):
+    found = result(local={"steps": None, "epochs": 2, "batch": 2})
+    assert found.events["steps"].tolist() == [2, 2, 4] * 2
+
+
+def test_a_declared_cost_is_the_time_and_the_budget(result):
+    cost = "def cost(i, n, context):\n    return n * context.config['each'] + (i == 2)\n"
+    clients = {"count": 3, "delay": {"name": "constant", "mean_s": 1.0}}
+    found = result(MOVED + cost, local={"config": {"each": 5}}, clients=clients)
+    assert found.events["steps"].tolist() == [5, 10, 16] * 2
+    assert found.events["compute_s"].tolist() == pytest.approx([5, 10, 16] * 2)
+    mean = (5 * 1 + 10 * 2 + 16 * 3) / 6
+    np.testing.assert_allclose(found.model()[1], 2 * mean, rtol=1e-6)
+
+
+def test_partial_tasks_have_fewer_steps(result):
+    clients = {"count": 3, "delay": {"name": "constant", "mean_s": 1.0}}
+    participation = {"deadline_s": 2.5, "late": "partial"}
+    found = result(clients=clients, participation=participation)
+    assert set(found.events["steps"]) == {2}
+    assert found.model()[1] == 4
+
+
+COUNTED = MOVED.replace(
+    'return {"loss": 10.0 * data}',
+    """context.state["seen"][0] += 1
+    context.state["seen"][1] += context.round
+    return {"loss": 0.0, "seen": context.state["seen"][0]}""",
+)
+STATE = {"state": {"seen": 2}, "metrics": {"seen": "higher"}}
+
+
+def test_late_and_dropped_tasks_leave_no_state(result):
+    clients = {"count": 3, "delay": {"name": "exponential", "mean_s": 1.0}}
+    found = result(COUNTED, STATE, clients=clients, participation={"deadline_s": 4}, rounds=8)
+    assert set(found.events["status"]) == {"used", "late"}
+    tasks = np.zeros(3)
+    for round, events in found.events[found.events["status"] == "used"].groupby("round"):
+        used = events["client"].to_numpy()
+        tasks[used] += 1
+        mean = np.average(tasks[used], weights=used + 1)
+        assert found.rounds["train_seen"][round] == pytest.approx(mean)
+    assert (tasks < 8).all()
+
+
+def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
+    code = MOVED.replace('"accuracy": data / 10', '"f1": data / 10 + float(model["w"][0]) / 10')
+    code = code.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')
+    found = result(code, {"metrics": {"norm": None}}, problem={"metrics": {"f1": "higher"}})
+    assert found.rounds["f1"].tolist() == pytest.approx([0.1, 0.1 + 4 / 30, 0.1 + 8 / 30])
+    assert found.rounds["train_norm"].tolist()[1:] == pytest.approx([4 / 3] * 2)
+    assert np.isnan(found.rounds["train_norm"][0])
+    assert found.clients["f1"].tolist() == pytest.approx(np.arange(3) / 10 + 8 / 30)
+    assert found.rounds["accuracy"].isna().all()
+    aim = Aim.of(Results.read(found.folder), None, None, "f1=0.2")
+    assert (aim.column, aim.target, aim.higher) == ("f1", 0.2, True)
+
+
+def test_groups_of_clients_have_settings_of_their_own(result):
+    code = MOVED.replace("context.steps", "context.config['step']")
+    groups = [{"name": "fast", "ids": [1], "local": {"config": {"step": 7}}}]
+    clients = {"count": 3, "groups": groups}
+    found = result(code, {"config": {"step": 1}}, clients=clients, rounds=1)
+    assert found.model()[1] == pytest.approx((1 * 1 + 7 * 2 + 1 * 3) / 6)
+
+
+def test_generators_are_seeded_by_client_and_round(study, tmp_path):
+    code = MOVED.replace("[data, context.steps]", "np.random.normal(size=2)")
+    code = code.replace("10.0 * data", "__import__('random').random()")
+    one = rayfed.run(study(code), out=tmp_path / "a", page=False)
+    np.random.seed(3)  # noqa: NPY002 -- as users do
+    two = rayfed.run(study(code), out=tmp_path / "b", page=False)
+    losses = one.events["loss"].tolist()
+    assert losses == two.events["loss"].tolist()
+    assert len(set(losses)) == len(losses)
+    assert (one.model() == two.model()).all()
+
+
+def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
+    code = MOVED.replace("    model[", "    deep(data)\n    model[")
+    code += "\ndef deep(i):\n    if i == 1:\n        raise KeyError('no such label')\n"
+    with pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
+        found = result(code)
+    reason = failure(found)
+    assert "round 1" in reason
+    assert "client 1" in reason
+    assert "KeyError: 'no such label'" in reason
+    (run,) = found.outcome
+    log = (found.folder / run / "log.txt").read_text()
+    assert "in train" in log
+    assert "raise KeyError('no such label')" in log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("10.0 * data}", "1, 'f1': 2}", "returns 'f1', which is not declared; add it to local."),
+        ("10.0 * data}", "1}, 3", 'returns .* return {"loss": ...}'),
+        ('model["w"] += [data, context.steps]', 'model["w"] = np.zeros(3)', "from shape"),
+        ('"accuracy": data / 10', '"accuracy": 50', "accuracy 50; return a share from 0 to 1"),
+        ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
+        ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
+    assert old in MOVED
+    found = result(MOVED.replace(old, new))
+    assert re.search(message, failure(found)), failure(found)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"partition": "iid"},
+            "partition: 'iid' needs rows of features",
+        ),
+        ({"evaluate": {"rows": 3}}, "evaluate.rows: .* needs rows of features"),
+        (
+            {"algorithms": ["fedavg"]},
+            "algorithms.0.local: found 'sgd'; own code needs name",
+        ),
+        ({"clients": {}}, "clients.count: is missing; give the number of clients"),
+        ({"problem": {"metrics": {"late": None}}}, "problem.metrics: the column 'late' is taken"),
+        ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),
+        ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
+        ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
+    ],
+)
+def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message):
+    with pytest.raises(ScenarioError, match=message):
+        rayfed.run(study(**keys), page=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('return i + 1 if part == "train" else 2', "return 1.5", r"size\(0, 'train'\) returns 1.5"),
+        ('return i + 1 if part == "train" else 2', "return 0", "return an int from 1 on"),
+        ("def evaluate(model, data, part)", "def evaluate(model, data)", "takes .model, data."),
+        ('return {"w": np.zeros(2)}', "return [1]", "return a torch.nn.Module or a dict"),
+        ('return {"w": np.zeros(2)}', "raise OSError('gone')", "model fails: OSError: gone"),
+    ],
+)
+def test_code_that_cannot_run_is_refused_before_a_run(study, old, new, message):
+    with pytest.raises(ScenarioError, match=message):
+        rayfed.run(study(MOVED.replace(old, new)), page=False)
+
+
+def net_client(i):
+    return float(i)
+
+
+def net_model():
+    return {"w": np.zeros(1)}
+
+
+def net_size(i, part):
+    return 1
+
+
+def net_train(model, data, context):
+    model["w"] += data
+    return {"loss": 0.0}
+
+
+def net_evaluate(model, data, part):
+    return {"loss": float(model["w"][0])}
+
+
+def test_functions_can_be_given_in_python(tmp_path):
+    code = rayfed.ClientCode(
+        model=net_model, client=net_client, size=net_size, train=net_train, evaluate=net_evaluate
+    )
+    found = rayfed.run(
+        problem=OwnCode(code=code), clients=rayfed.study.Clients(count=3), rounds=1,
+        algorithms=(rayfed.algorithms.FedAvg(local=OwnTrain(steps=1)),), out=tmp_path / "out",
+        page=False,
+    )  # fmt: skip
+    assert found.rounds["loss"].tolist() == [0, 1]
+    noted = yaml.safe_load((tmp_path / "out" / "scenario.yaml").read_text())["problem"]["code"]
+    assert noted["train"].endswith(":net_train")
+
+
+TRAVELS = """
+from functools import lru_cache
+
+import numpy as np
+
+def model():
+    return {"w": np.random.normal(size=3)}
+
+@lru_cache
+def client(i):
+    return np.random.default_rng(i).normal(i, 1.0, (4, 3))
+
+def size(i, part):
+    return 4
+
+def train(model, data, context):
+    pull = context.state["pull"]
+    for _ in range(context.steps):
+        pull = 0.5 * pull + model["w"] - data[np.random.randint(4)]
+        model["w"] = model["w"] - 0.1 * pull
+    context.state["pull"] = pull
+    return {"loss": np.abs(pull).sum(), "pull": pull[0]}
+
+def evaluate(model, data, part):
+    return {"loss": np.mean((data - model["w"]) ** 2)}
+"""
+
+
+@pytest.fixture
+def everything(study):
+    """A function that returns a study of four methods with client state."""
+
+    def make(**keys):
+        local = {
+            "name": "own-train", "steps": 3, "state": {"pull": 3}, "metrics": {"pull": None},
+        }  # fmt: skip
+        memory = {"name": "top-k", "share": 0.4, "memory": {"name": "error-feedback"}}
+        algorithms = [
+            {"name": "fedavg", "local": local},
+            {"name": "fedexp", "local": local},
+            {"name": "fedbuff", "buffer": 2, "local": local},
+            {"name": "fedavg", "label": "top-k", "local": local, "uplink": [memory]},
+        ]
+        clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
+        given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
+        return study(TRAVELS, algorithms=algorithms, **{**given, **keys})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("workers", marks=pytest.mark.slow),
+        pytest.param("ray", marks=pytest.mark.ray),
+    ],
+)
+def test_placement_changes_nothing(everything, tmp_path, assert_same, name):
+    here = rayfed.run(everything(), out=tmp_path / "here", page=False)
+    there = rayfed.run(everything(executor={"name": name}), out=tmp_path / "there", page=False)
+    assert set(there.outcome.values()) == {"finished"}
+    assert_same(here.folder, there.folder)
+
+
+@pytest.mark.slow
+def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, assert_same):
+    whole = rayfed.run(everything(), out=tmp_path / "whole", page=False)
+    begun = rayfed.run(everything(rounds=2), out=tmp_path / "begun", page=False)
+    rayfed.extend(begun.folder, rounds=6)
+    again = rayfed.resume(begun.folder, page=False)
+    assert set(again.outcome.values()) == {"finished"}
+    assert_same(whole.folder, again.folder)
