@@ -80,7 +80,9 @@ def ready(driver):
 
 
 def unfold(driver):
-    driver.execute_script("document.querySelectorAll('.more').forEach((one) => (one.open = true))")
+    driver.execute_script(
+        "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
+    )
     wait(driver, "[...document.querySelectorAll('.more .plot')].every((one) => one.on)")
 
 
