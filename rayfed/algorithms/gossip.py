@@ -37,6 +37,9 @@ class Gossip(Algorithm):
         The rule of W; see `rayfed.topology.mixing.mixing`. Masses are n_i under ``weights: size``
         and 1 under ``uniform``.
 
+    Subclasses have a second client function, ``mix(clients, **near)``, which returns next models by
+    `mixed`. It gets, for each vector of the message, the rows (K, ...) of near(v).
+
     Attributes
     ----------
     overlap : bool
@@ -74,16 +77,6 @@ class Gossip(Algorithm):
 
     def step(self, clients: Clients) -> Upload:
         """Client function: compute, and return the message (K, ...); state stays at the node."""
-        raise NotImplementedError
-
-    def mix(self, clients: Clients, **near: Array) -> Upload:
-        """Client function: return the next model (K, p), by `mixed`.
-
-        Parameters
-        ----------
-        near : (K, ...) array
-            Of each vector of the message, the sum over neighbours and the node itself.
-        """
         raise NotImplementedError
 
     def models(self, clients: Clients, x: Array) -> Array:

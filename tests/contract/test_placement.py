@@ -1,6 +1,7 @@
 """Promise 2: placement changes the speed, never the result. Real actors, real kills."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -220,6 +221,21 @@ def test_actors_give_the_bytes_of_no_actors_without_rounds(arrivals, tmp_path, a
     run(arrivals | {"executor": "serial"}, out=tmp_path / "serial")
     run(arrivals | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
+
+
+@pytest.mark.slow
+def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, assert_same):
+    made = yaml.safe_load(study.read_text())
+    found = [name for name, cls in find("algorithms").items() if cls.gossip]
+    made |= {"rounds": 12, "algorithms": [{"name": name, "local": LOCAL} for name in found]}
+    made["topology"] |= {"every": 2}
+    made["clients"]["availability"], made["participation"] = "always", {"select": "all"}
+    made["evaluate"] = {"every": 4, "clients": 6}
+    run(made | {"executor": "serial"}, out=tmp_path / "serial")
+    for place in ({"name": "ray"}, {"clients_per_actor": 3}, {"name": "serial", "workers": 2}):
+        run(made | {"executor": place}, out=tmp_path / "placed")
+        assert_same(tmp_path / "serial", tmp_path / "placed")
+        shutil.rmtree(tmp_path / "placed")
 
 
 @pytest.mark.slow
