@@ -122,6 +122,13 @@ def serial(study, tmp_path_factory):
     return out
 
 
+def without_walk(study):
+    """Return the scenario without its graph, which walks alone use."""
+    made = yaml.safe_load(study.read_text())
+    del made["topology"]
+    return made
+
+
 KILLED = ("fedavg", "ditto", "scaffold", "fedvarp", "walking", "ef21", "adaptive", "shares")
 """Some with state at the clients, at the server, on links, of a walk and of privacy."""
 
@@ -177,7 +184,7 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
     layered = [
         name for name, cls in found if LAYERS in cls.needs and OWN_STATISTICS not in cls.gives
     ]
-    made = yaml.safe_load(study.read_text())
+    made = without_walk(study)
     made |= {"rounds": 4, "algorithms": [{"name": name, "local": LOCAL} for name in layered]}
     made["problem"] = {"name": "mlp", "hidden": [4], "dataset": "mushroom"}
     made["evaluate"] = {"every": 4, "measures": ["layers"]}
@@ -191,7 +198,7 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
 def test_actors_give_the_bytes_of_no_actors_where_clients_are_faulty(
     study, tmp_path, assert_same, name
 ):
-    made = yaml.safe_load(study.read_text())
+    made = without_walk(study)
     made["clients"]["faults"] = [{"name": name, "count": 2, "start": 2}]
     rule = {"name": "centred-clipping", "radius": 0.5, "before": {"name": "buckets", "size": 2}}
     made["algorithms"] = [
@@ -207,7 +214,7 @@ def test_actors_give_the_bytes_of_no_actors_where_clients_are_faulty(
 def arrivals(study):
     """Return the same for algorithms without rounds, whose clients go away in between."""
     found = [name for name, cls in find("algorithms").items() if cls.asynchronous]
-    made = yaml.safe_load(study.read_text())
+    made = without_walk(study)
     made["rounds"] = 40
     made["algorithms"] = [{"name": name, "local": LOCAL} for name in found]
     made["clients"]["availability"] = {"name": "cyclic", "groups": 2, "period_s": 30}
@@ -240,7 +247,7 @@ def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, as
 
 @pytest.mark.slow
 def test_actors_give_the_bytes_of_no_actors_where_late_work_is_used(study, tmp_path, assert_same):
-    made = yaml.safe_load(study.read_text())
+    made = without_walk(study)
     made |= {"rounds": 8, "algorithms": [{"name": "ditto", "local": LOCAL}]}
     made["participation"] = {"select": "oort", "cohort": 5, "deadline_s": 20, "late": "stale"}
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
@@ -252,7 +259,7 @@ def test_actors_give_the_bytes_of_no_actors_where_late_work_is_used(study, tmp_p
 
 @pytest.mark.slow
 def test_actors_give_the_bytes_of_no_actors_in_the_span_of_the_rows(study, tmp_path, assert_same):
-    made = yaml.safe_load(study.read_text())
+    made = without_walk(study)
     data = {"name": "synthetic", "features": 60, "samples": {"low": 8, "high": 24}}
     found = ["fedavg", "scaffold", "fednova", "feddyn", "fedbuff"]  # one does without the span
     local = {"steps": {"low": 2, "high": 30}, "batch": 10, "lr": 0.01, "clip_norm": 5.0}
