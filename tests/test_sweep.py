@@ -244,9 +244,12 @@ def test_a_trial_that_fails_is_a_row_with_the_reason_and_the_worst(tmp_path, mon
 
 
 def test_the_best_settings_run_again_as_they_were(whole, tmp_path):
+    """With the seeds of the search; the file has others, which had no part in the choice."""
     best = Best(Results.read(whole), Aim("validation_loss"))
     (path,) = best.write()
-    again = rayfed.run(path, out=tmp_path / "again")
+    searched = {run.seed for run in best.results.runs_found}
+    assert searched.isdisjoint(yaml.safe_load(path.read_text())["seeds"])
+    again = rayfed.run(path, out=tmp_path / "again", overrides=[f"seeds={sorted(searched)}"])
     last = again.rounds.groupby(["label", "seed"]).validation_loss.last().groupby("label").mean()
     for winner in best.winners:
         assert last[winner.best.algorithm] == winner.best.value
