@@ -225,7 +225,9 @@ class _Execution:
     def plan(self) -> Plan | None:
         """Return the plan of the scenario; None if it is refused."""
         try:
-            return api.prepare(api.read(self.case.scenario))
+            plan = api.prepare(api.read(self.case.scenario))
+            plan.check_topology()
+            return plan
         except RayfedError as error:
             self.outcome.verdict, self.outcome.reason = "refused", reason_of(error)
             self.outcome.findings += [("refusal", text) for text in wordy(error)]

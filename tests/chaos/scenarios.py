@@ -123,7 +123,8 @@ class _Drawing:
             "algorithms": [given for given, _ in algorithms],
             "executor": "serial",
         }
-        if GRAPHS in self._class_of(select).needs or dice.chance(0.1):
+        gossip = any(plugins.find("algorithms")[name].gossip for name in methods)
+        if gossip or GRAPHS in self._class_of(select).needs or dice.chance(_UNFIT):
             scenario["topology"] = self.plugin("topologies")
         self.extras(scenario)
         classes = [plugins.find("algorithms")[name] for name in methods]
@@ -268,7 +269,10 @@ class _Drawing:
         walks = {"selection": "walk", "topology": "complete"}
         name = self.name(
             "algorithms",
-            lambda name: fits(**names, algorithm=name) or fits(**names, **walks, algorithm=name),
+            lambda name: any(
+                fits(**names, **graph, algorithm=name)
+                for graph in ({}, walks, {"topology": "complete"})
+            ),
         )
         given = self.plugin("algorithms", name)
         if given.pop("uplink", "study") != "study" and self.dice.chance(0.5):
