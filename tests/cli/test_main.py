@@ -378,8 +378,8 @@ class TestTopology:
         status, _, err = shell(name, "small.yaml", "--set", "topology=star", *options)
         assert status == 2
         assert err == (
-            "rayfed: topology: found 'star', but no selection walks on it; leave it out, or give "
-            "participation.select: {name: walk}\n"
+            "rayfed: topology: found 'star', but nothing uses it; leave it out, walk on it "
+            "(participation.select: walk) or choose a gossip method\n"
         )
         assert not (tmp_path / "out").exists()
 

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from rayfed.cli import main as cli
+from rayfed.core.entries import sealed
 from rayfed.core.errors import DataMissing, LibraryMissing, ScenarioError
 from rayfed.reproduce import studies
 from rayfed.reproduce.studies import find, known
@@ -390,7 +391,8 @@ def test_a_study_of_which_a_run_was_stopped_has_not_held(study, reproduce, monke
         result = execute(study, part, *rest)
         if part == "main":
             path = next(study.folder(part).glob("*/run.json"))
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "running"}))
+            record = json.loads(path.read_text()) | {"status": "running"}
+            path.write_text(json.dumps(sealed(record)))
         return result
 
     monkeypatch.setattr(studies, "execute", stopped)

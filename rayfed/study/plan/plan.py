@@ -122,12 +122,12 @@ class Plan:
         Raises
         ------
         ScenarioError
-            If no selection walks on it.
+            If neither a selection nor an algorithm needs it.
         """
         if self.study.topology is None or any(run.federation.graphs for run in self.runs):
             return
-        text = f"found '{self.study.topology.name}', but no selection walks on it"
-        remedy = "leave it out, or give participation.select: {name: walk}"
+        text = f"found '{self.study.topology.name}', but nothing uses it"
+        remedy = "leave it out, walk on it (participation.select: walk) or choose a gossip method"
         raise ScenarioError("topology", f"{text}; {remedy}")
 
 
