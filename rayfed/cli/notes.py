@@ -11,8 +11,6 @@ import typer
 from rayfed.cli import tables
 from rayfed.cli.arguments import Folder, Folders, folders_of, returned
 from rayfed.cli.console import out, say
-from rayfed.runs.files.folder import usable
-from rayfed.runs.files.outcome import outcomes
 
 
 def studies(
@@ -63,6 +61,8 @@ def note(
     They are in notes.json in the result folder; the dashboard shows and edits the same ones.
     """
     from rayfed.core.notes import Notes
+    from rayfed.runs.files.folder import usable  # imported late, as it imports NumPy
+    from rayfed.runs.files.outcome import outcomes
 
     outcomes(folder)
     before = Notes.read(folder)

@@ -127,6 +127,6 @@ def test_best_compares_the_settings_of_each_algorithm(tmp_path):
     assert fedavg.best.setting == last["fedavg"].idxmin()
     assert fedavg.edges == ("algorithms.0.local.lr",)  # two values of steps have no edge
     (path,) = best.write()
-    rerun = rayfed.run(path, out=tmp_path / "again", page=False).rounds
+    rerun = rayfed.run(path, out=tmp_path / "again", overrides=["seeds=[0]"], page=False).rounds
     again = rerun[rerun["round"] == 6].set_index("label")["loss"]
     assert again["fedavg"] == fedavg.best.value
