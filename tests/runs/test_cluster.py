@@ -121,18 +121,18 @@ made = {"rounds": ROUNDS, "clients": {"count": clients}, "algorithms": ["fedavg"
 plan = api.prepare(api.read(made))
 (run,) = plan.runs
 sent, got = [], []
-send, get = Calls.send, Calls.get
+exchange, get = Calls.exchange, Calls.get
 
-def counted_send(self, method, key, messages, in_store):
+def counted_exchange(self, method, key, messages, in_store):
     sent.extend(["exchange"] * len(messages))
-    return send(self, method, key, messages, in_store)
+    return exchange(self, method, key, messages, in_store)
 
 def counted_get(self, calls):
     results = get(self, calls)
     got.extend(len(part.branches) for part in results if hasattr(part, "branches"))
     return results
 
-Calls.send, Calls.get = counted_send, counted_get
+Calls.exchange, Calls.get = counted_exchange, counted_get
 
 def model(executor):
     executor.open(run.folder, run.setup())

@@ -76,9 +76,12 @@ def test_a_fold_opens_by_the_keyboard_and_draws_its_figures(page):
     summary = driver.find_element("css selector", "section:has(#timeline) .more > summary")
     driver.execute_script("arguments[0].focus()", summary)
     summary.send_keys("\n")
-    wait(driver, "document.querySelector('#waste').data?.length")
+    inside = "[...document.querySelectorAll('section:has(#timeline) .more[open] .plot')]"
+    wait(driver, f"{inside}.some((one) => one.data?.length)")
     assert driver.execute_script("return document.querySelector('#against').data") is None
-    driver.execute_script("document.querySelectorAll('.more').forEach((one) => (one.open = true))")
+    driver.execute_script(
+        "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
+    )
     wait(driver, f"{DRAWN} === {FOLDED}")
     driver.execute_script("document.querySelector('[data-y=accuracy]').click()")
     wait(driver, "document.querySelector('#finals').layout.xaxis.title.text === 'final accuracy'")
