@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.core.needs import EVERYONE, GRAPHS, MODEL, ONE_ASK, OWN_MODELS, SOLVER, Terms
+from rayfed.core.needs import EVERYONE, GRAPHS, MODEL, ONE_ASK, OWN_MODELS, SIZES, SOLVER, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.topology.mixing import MixingRule
 
@@ -46,7 +46,7 @@ class Gossip(Algorithm):
         Whether messages do not depend on the step, so that they travel while nodes compute.
     """
 
-    needs: ClassVar[Terms] = frozenset({EVERYONE, GRAPHS, SOLVER})
+    needs: ClassVar[Terms] = frozenset({EVERYONE, GRAPHS, SIZES, SOLVER})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     diagnostics: ClassVar[tuple[Column, ...]] = (SKEW,)
     gossip: ClassVar[bool] = True

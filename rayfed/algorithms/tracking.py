@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Gt
 
 from rayfed.algorithms.gossip import Gossip
-from rayfed.core.needs import EVERYONE, GRADIENTS, GRAPHS, Terms
+from rayfed.core.needs import GRADIENTS, SOLVER, Terms
 from rayfed.messages import Ask
 
 
@@ -22,7 +22,7 @@ class FullGradientGossip(Gossip):
         Step along the gradient, constant: the methods correct it by earlier gradients.
     """
 
-    needs: ClassVar[Terms] = frozenset({EVERYONE, GRADIENTS, GRAPHS})
+    needs: ClassVar[Terms] = Gossip.needs - {SOLVER} | {GRADIENTS}
 
     lr: Annotated[float, Gt(0)] = 0.1
 

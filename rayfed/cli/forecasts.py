@@ -141,6 +141,8 @@ def traffic(run: Run) -> str:
 def server_sees(run: Run) -> str:
     """Return the server's view of its clients in a round."""
     algorithm, ask, rule = run.training.algorithm, run.first_ask(), run.channel.aggregate
+    if algorithm.gossip:
+        return "nothing; neighbours get single vectors"
     uplink = run.uplink()
     memory = None if uplink is None else uplink.memory
     single = (algorithm, rule, memory)

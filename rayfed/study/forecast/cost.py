@@ -261,6 +261,8 @@ class _RunCost:
         way, and those that wait in a buffer.
     state : int
         Of the state of all clients that are touched.
+    nodes : int
+        Nodes without a server, whose messages the driver holds.
     down, up : int
         Of the traffic of all rounds.
     rows : int
@@ -287,6 +289,9 @@ class _RunCost:
         most = asked * (1 + run.participation.retries)
         per_round = 0 if algorithm.centralised else most * rounds
         self.down, self.up = (n * per_round for n in _travels(run, ask))
+        self.nodes = count if algorithm.gossip else 0
+        if (graphs := run.federation.graphs) is not None and algorithm.gossip:
+            self.down = self.up = self.uploads * 2 * len(graphs.of(0).links) * rounds
         self.rows = rounds * (_ROW + _EVENT * most)
 
     @property
@@ -319,7 +324,8 @@ class _RunCost:
         local = self.stack * (_LOCAL_COPIES * self.model + 2 * (self.row + self.uploads))
         served = 2 * (self.server + self.uploads) + (self.iterates + 2) * self.model
         stored = self.sent + actors * self.uploads if actors else 0  # in Ray's object store
-        return hosts * local + served + self.flight * self.sent + stored
+        messages = 3 * self.nodes * self.uploads  # as they come, joined, and mixed
+        return hosts * local + served + messages + self.flight * self.sent + stored
 
 
 def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
