@@ -212,17 +212,17 @@ def _most(values: Floats, log: bool) -> Floats:
 def alike(figure: go.Figure) -> list[list[str]]:
     """Return the algorithms that a figure compares, grouped where they look the same.
 
-    In a group the parts of all bars, or the points of all lines, are equal to within half a percent
-    of their extent.
+    In a group the parts of all bars and the texts behind them, or the points of all lines in each
+    subplot, are equal to within half a percent of their extent.
     """
-    from scipy.spatial.distance import directed_hausdorff  # imported late: few need it
-
-    points = _bars(figure) if "rows" in (figure.layout.meta or {}) else _curves(figure)
+    of_rows = "rows" in (figure.layout.meta or {})
+    points = _bars(figure) if of_rows else _curves(figure)
+    texts = _texts(figure) if of_rows else {}
     groups: list[list[str]] = []
     for name, own in points.items():
         for group in groups:
-            first = points[group[0]]
-            if max(directed_hausdorff(*pair)[0] for pair in ((first, own), (own, first))) <= _ALIKE:
+            first = group[0]
+            if texts.get(first) == texts.get(name) and _same_places(points[first], own):
                 group.append(name)
                 break
         else:
@@ -230,7 +230,27 @@ def alike(figure: go.Figure) -> list[list[str]]:
     return groups
 
 
-def _bars(figure: go.Figure) -> dict[str, Floats]:
+def _same_places(one: Mapping[str, Floats], other: Mapping[str, Floats]) -> bool:
+    """Return whether points (n, 2), by subplot, are as good as equal."""
+    from scipy.spatial.distance import directed_hausdorff  # imported late: few need it
+
+    pairs = [(one[key], other[key]) for key in one.keys() & other.keys()]
+    both = [*pairs, *(pair[::-1] for pair in pairs)]
+    return one.keys() == other.keys() and all(directed_hausdorff(*p)[0] <= _ALIKE for p in both)
+
+
+def _texts(figure: go.Figure) -> dict[str, list[str]]:
+    """Return the texts behind the bars of each algorithm."""
+    found: dict[str, list[str]] = {name: [] for name in figure.layout.meta["rows"]}
+    names = list(found)
+    for trace in figure.data:
+        if trace.type == "scatter" and trace.mode == "text":
+            for y, text in zip(trace.y, trace.text, strict=True):
+                found[names[round(y)]].append(text)
+    return found
+
+
+def _bars(figure: go.Figure) -> dict[str, dict[str, Floats]]:
     """Return the part and the length, as a share of the axis, of each bar of an algorithm."""
     low, high = figure.layout.xaxis.range or (0.0, 1.0)
     bars = [trace for trace in figure.data if trace.type == "bar"]
@@ -239,24 +259,28 @@ def _bars(figure: go.Figure) -> dict[str, Floats]:
         for part, bar in enumerate(bars)
     ])  # fmt: skip
     names = figure.layout.meta["rows"]
-    return {name: found[found[:, 2].round() == row, :2] for row, name in enumerate(names)}
+    return {name: {"": found[found[:, 2].round() == row, :2]} for row, name in enumerate(names)}
 
 
-def _curves(figure: go.Figure) -> dict[str, Floats]:
-    """Return the finite points (n, 2) of each algorithm, as shares of their extent."""
-    found: dict[str, list[Floats]] = {}
+def _curves(figure: go.Figure) -> dict[str, dict[str, Floats]]:
+    """Return the finite points (n, 2) of algorithms by subplot, as shares of the extent there."""
+    found: dict[str, dict[str, list[Floats]]] = {}
     for trace in figure.data:
         named = isinstance(trace.meta, dict) and "name" in trace.meta
         if named and trace.type == "scatter" and trace.x is not None and trace.y is not None:
             places = [_along(figure, trace[f"{key}axis"] or key, trace[key]) for key in "xy"]
-            found.setdefault(trace.meta["name"], []).append(np.column_stack(places))
-    points = {name: np.concatenate(each) for name, each in found.items()}
-    points = {name: each[np.isfinite(each).all(axis=1)] for name, each in points.items()}
-    points = {name: each for name, each in points.items() if len(each)}
-    if not points:
-        return {}
-    spans = np.ptp(np.concatenate(list(points.values())), axis=0)
-    return {name: each / np.where(spans > 0, spans, 1.0) for name, each in points.items()}
+            known = np.column_stack(places)
+            known = known[np.isfinite(known).all(axis=1)]
+            if len(known):
+                subplot = found.setdefault(f"{trace.xaxis} {trace.yaxis}", {})
+                subplot.setdefault(trace.meta["name"], []).append(known)
+    shares: dict[str, dict[str, Floats]] = {}
+    for key, each in found.items():
+        points = {name: np.concatenate(parts) for name, parts in each.items()}
+        spans = np.ptp(np.concatenate(list(points.values())), axis=0)
+        for name, known in points.items():
+            shares.setdefault(name, {})[key] = known / np.where(spans > 0, spans, 1.0)
+    return shares
 
 
 def _along(figure: go.Figure, name: str, values: Any) -> Floats:

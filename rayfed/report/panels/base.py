@@ -392,15 +392,17 @@ class FigurePanel(TemplatedFigure):
 
     @property
     def brief(self) -> str:
-        """The sentence of a figure that draws all algorithms alike, in every case.
+        """The sentence of a figure that draws all algorithms alike.
 
-        Empty where the reader may choose another column.
+        Empty where the reader may choose another column, and where there are several cases, which
+        may differ although their algorithms do not.
         """
-        groups = [part.alike for part in self.parts.values()]
-        if self.of_column or any(len(found) != 1 or len(found[0]) < 2 for found in groups):
+        if self.of_column or len(self.parts) > 1:
             return ""
-        names = dict.fromkeys(name for found in groups for name in found[0])
-        return f"{self.title()}: no visible difference between {named(names)}."
+        ((found, *others),) = [part.alike or [[]] for part in self.parts.values()]
+        if others or len(found) < 2:
+            return ""
+        return f"{self.title()}: no visible difference between {named(found)}."
 
     @property
     def subject(self) -> tuple[Any, ...]:

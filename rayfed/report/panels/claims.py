@@ -12,6 +12,7 @@ from rayfed.core.files import read_json, reading
 from rayfed.report.panels.base import Panel, Section
 
 CLAIMS = "claims.json"
+_KEYS = ("status", "says", "measured", "where")
 _ANSWERS = {"holds": "yes", "fails": "no"}
 _COUNTED = {
     "undecided": "undecided", "fails": "failing", "not reproduced": "not reproduced",
@@ -32,7 +33,14 @@ def claims_of(folder: Path) -> dict[str, Any]:
         return {}
     with reading(path, "verdicts", "was it edited?"):
         verdicts = read_json(path, results=True)
-    return verdicts if isinstance(verdicts, dict) and verdicts.get("claims") else {}
+        if not isinstance(verdicts, dict) or not verdicts.get("claims"):
+            return {}
+        for claim in verdicts["claims"]:
+            missing = [key for key in _KEYS if not isinstance(claim[key], str)]
+            if missing:
+                raise TypeError(f"a claim's {', '.join(missing)} is no text")
+        str(verdicts["source"])
+    return verdicts
 
 
 def claims_title(claims: Sequence[Mapping[str, Any]]) -> str:

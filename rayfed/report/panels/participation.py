@@ -34,7 +34,7 @@ BINS = tuple(str(k) for k in range(0, 101, 10))
 """Largest share of a client's rows in each bin, of many clients; percent."""
 HEIGHT = 400
 _COARSE = (10, 30)  # bands of clients and of rounds where there are more than `MOST_DOTS` clients
-_ALIKE = 0.005  # shares that differ by less are equal to the eye
+_ALIKE = 0.005  # of the largest share: what differs by less is equal to the eye
 
 
 def labels(results: Results, name: str, seed: int) -> go.Figure:
@@ -245,9 +245,10 @@ class ParticipationPanel(RunPanel):
     @property
     def brief(self) -> str:
         """The sentence where all shares of updates are those of the data, in every run."""
-        every = pd.concat([client_shares(run) for run in self.source.runs])
-        if (every["updates"] - every["data"]).abs().max() > _ALIKE:
-            return ""
+        for run in self.source.runs_with_events:
+            shares = client_shares(run)[["updates", "data"]]
+            if shares.diff(axis=1)["data"].abs().max() > _ALIKE * shares.to_numpy().max():
+                return ""
         return f"{self.heading}: each client has the same share of the updates as of the data."
 
     @property
@@ -338,7 +339,7 @@ class ParticipationOverRoundsPanel(RunPanel):
     @property
     def brief(self) -> str:
         """The sentence where every client took part in every round of every run."""
-        full = ((used_share(run)[0] == 1.0).all() for run in self.source.runs)
+        full = ((used_share(run)[0] == 1.0).all() for run in self.source.runs_with_events)
         return f"{self.heading}: every client took part in every round." if all(full) else ""
 
     @property

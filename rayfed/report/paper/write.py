@@ -98,8 +98,8 @@ def _alike(values: Floats, spreads: Floats) -> list[str]:
     largest mean's fourth and at least those of the smallest mean's second digit. Means that differ
     by more than a factor of 1,000 are written as powers of ten with two decimals.
     """
-    sizes = np.abs(values[values != 0])
     known = spreads[np.isfinite(spreads) & (spreads > 0)]
+    sizes = np.abs(values[values != 0]) if values.any() else known
     pairs = list(zip(values, spreads, strict=True))
     if not len(sizes) or not (len(known) or (values % 1).any()):
         return [_number(*pair, 0) for pair in pairs]
@@ -117,8 +117,11 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def _number(value: float, spread: float, places: int) -> str:
-    known = rf" $\pm$ {spread:,.{places}f}" if math.isfinite(spread) else ""
-    return f"{value:,.{places}f}{known}"
+    if not math.isfinite(spread):
+        return f"{value:,.{places}f}"
+    least = 10.0**-places
+    shown = f"$<${least:.{places}f}" if 0 < spread < least / 2 else f"{spread:,.{places}f}"
+    return rf"{value:,.{places}f} $\pm$ {shown}"
 
 
 def _power(value: float, spread: float) -> str:

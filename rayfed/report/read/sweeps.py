@@ -109,7 +109,8 @@ def _of_algorithms(results: Results) -> SweptPoints | None:
         run = results.of(name)[0]
         kinds.setdefault(str(run.info.get("algorithm")), []).append(run)
     for kind, runs in kinds.items():
-        values = _unequal([own_facts(run.info) for run in runs])
+        facts = [own_facts(run.info) for run in runs]
+        values = _unequal([{k: v for k, v in held.items() if k != "name"} for held in facts])
         rows = pd.DataFrame(values, columns=[*dict.fromkeys(k for held in values for k in held)])
         rows.insert(0, "series", kind)
         rows.insert(1, "name", [run.name for run in runs])

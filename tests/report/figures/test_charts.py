@@ -93,3 +93,23 @@ def test_bars_are_alike_where_all_their_parts_are(late, groups):
     fills = {"used": "#0072b2", "late": "#eea21a"}
     charts.parts(figure, np.array([0.2, 1.2]), lengths, fills, "{part}")
     assert charts.alike(figure) == groups
+
+
+def test_bars_are_alike_where_their_texts_are():
+    figure = charts.rows(["a", "b"], 30).update_xaxes(range=[0, 10])
+    lengths = pd.DataFrame({"used": [3.0, 3.0]})
+    charts.parts(figure, np.array([0, 1]), lengths, {"used": "#0072b2"}, "{part}")
+    figure.add_scatter(x=[3, 3], y=[0, 1], text=["3 s", "3 s"], mode="text")
+    assert charts.alike(figure) == ALIKE
+    figure.data[-1].text = ("3 s", "3 s, 1 late")
+    assert charts.alike(figure) == APART
+
+
+def test_lines_of_several_subplots_are_compared_in_each():
+    figure = canvas(200).update_layout(xaxis2={}, yaxis2={})
+    for name, second in (("a", [0.0, 1.0]), ("b", [1.0, 0.0])):
+        figure.add_scatter(x=[0, 1], y=[0, 1000], meta={"name": name})
+        figure.add_scatter(x=[0, 1], y=second, meta={"name": name}, xaxis="x2", yaxis="y2")
+    assert charts.alike(figure) == APART
+    figure.data[-1].y = (0.0, 1.0)
+    assert charts.alike(figure) == ALIKE

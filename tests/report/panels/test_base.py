@@ -52,6 +52,26 @@ class OfStudy(FigurePanel):
         return canvas(123)
 
 
+def test_a_figure_of_one_case_that_draws_all_alike_is_a_sentence(
+    tmp_path, run_writer, rows, case_writer
+):
+    class Alike(OfStudy):
+        def figure(self):
+            """Return two lines on each other."""
+            figure = canvas(123)
+            for name in self.results.names:
+                figure.add_scatter(x=[0, 1], y=[0, 1], meta={"name": name})
+            return figure
+
+    for name in ("fedavg", "fedexp"):
+        run_writer(tmp_path / "one", name, 0, rows([3, 2], name))
+    one = Alike(PageSource.of(Results.read(tmp_path / "one")))
+    assert one.brief == "A & B took 3 s: no visible difference between fedavg and fedexp."
+    losses = {"fedavg": [1.0], "fedexp": [2.0]}
+    case_writer(tmp_path / "two", {"0.1": losses, "1.0": losses})
+    assert Alike(PageSource.of(Results.read(tmp_path / "two"))).brief == ""
+
+
 class OfRun(RunPanel):
     """A panel with a figure a run."""
 

@@ -33,6 +33,22 @@ def test_a_broken_file_is_one_line(tmp_path):
         claims.claims_of(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"claims": [{"says": "Fast.", "where": "t. 1", "status": "holds"}], "source": "A."},
+        {"claims": [TOLD["claims"][0] | {"measured": [3, 2]}], "source": "A."},
+        {"claims": ["Fast."], "source": "A."},
+        {"claims": TOLD["claims"]},
+    ],
+    ids=["key", "list", "text", "source"],
+)
+def test_edited_claims_are_one_line(tmp_path, edited):
+    (tmp_path / "claims.json").write_text(json.dumps(edited))
+    with pytest.raises(ScenarioError, match=r"claims\.json: cannot be read .*; was it edited\?"):
+        claims.claims_of(tmp_path)
+
+
 def test_the_page_tells_which_claims_hold(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([1.0, 0.5]))
     (tmp_path / "claims.json").write_text(json.dumps(TOLD))

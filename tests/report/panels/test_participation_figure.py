@@ -133,3 +133,15 @@ def test_full_participation_with_equal_data_is_two_sentences(tmp_path, run_write
         same, every = found
         assert same.endswith("each client has the same share of the updates as of the data.")
         assert every.endswith("every client took part in every round.")
+
+
+@pytest.mark.parametrize("last", [2, 4])
+def test_shares_of_many_clients_are_compared_with_the_largest(tmp_path, run_writer, rows, last):
+    ids = np.arange(400)
+    clients = pd.DataFrame({"client": ids, "samples": 10, "speed_s": 1.0, "selected": 4, "used": 2})
+    clients.loc[200:, "used"] = last  # a share is 0.0025 at most
+    events = pd.DataFrame({"round": [1], "client": [0], "status": ["used"]})
+    events = events.assign(ask=0, start_s=0.0, compute_s=1.0, end_s=1.0, loss=1.0, steps=1)
+    run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), events, clients)
+    same, _ = briefs(Results.read(tmp_path))
+    assert bool(same) == (last == 2)

@@ -76,6 +76,13 @@ def test_algorithms_of_one_kind_without_a_grid(swept):
     assert found.points["name"].tolist() == ["step 1", "step 2", "step 4"]
 
 
+def test_names_of_own_classes_are_no_setting(swept):
+    runs = [(f"step {v}", "", {"name": f"Own{v}", "lr": v}, {}, v) for v in (1, 2, 4)]
+    found = sweeps.find(swept(*runs))
+    assert found.keys == ("lr",)
+    assert found.points["name"].tolist() == ["step 1", "step 2", "step 4"]
+
+
 def test_keys_that_change_together_are_one(swept):
     runs = [("A", f"n={n}", {}, {"clients": {"count": n}, "cohort": n}, n) for n in (2, 4, 8)]
     assert sweeps.find(swept(*runs)).keys == ("clients.count",)
