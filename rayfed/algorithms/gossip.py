@@ -10,6 +10,8 @@ from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.needs import EVERYONE, GRAPHS, MODEL, ONE_ASK, OWN_MODELS, SIZES, SOLVER, Terms
+from rayfed.measures.base import Measure
+from rayfed.measures.nodes import Consensus
 from rayfed.messages import Ask, State, Upload
 from rayfed.topology.mixing import MixingRule
 
@@ -53,6 +55,11 @@ class Gossip(Algorithm):
     overlap: ClassVar[bool] = False
 
     mixing: MixingRule = "symmetric"
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The consensus distance."""
+        return (Consensus(),)
 
     def power(self, weights: Weights, draws_by_size: bool) -> int | None:
         """Return the power of its size with which a node counts; unknown with uniform mixing."""

@@ -70,6 +70,9 @@ class Method(Protocol):
     def round(self, state: State) -> Generator[Any, Any, Any]:
         """Yield the server's Asks in a round that starts from a state."""
 
+    def evaluation_state(self, state: State) -> State:
+        """Return the server state that own models depend on in addition to the global model."""
+
 
 class Answer(Protocol):
     """Answers of clients."""
