@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 VIEWS: Mapping[str, tuple[Section, ...]] = {
     "compare": (Section.ANSWER, Section.RESULTS, Section.SOURCE),
     "clients": (Section.CLIENTS, Section.FAIRNESS),
-    "topology": (Section.WALK,),
+    "topology": (Section.WALK, Section.GRAPH),
     "heterogeneity": (Section.PERSONAL, Section.LEARNED),
     "sweep": (Section.SEARCH, Section.SETTINGS),
     "machine": (Section.MACHINE,),

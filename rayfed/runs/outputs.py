@@ -1,14 +1,15 @@
-"""Outputs at the end of a run: model, clients, their absences, a walk, and warnings."""
+"""Outputs at the end of a run: model, clients, their absences, graphs, and warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from rayfed.algorithms.gossip import Gossip
 from rayfed.channel.faulty import fault_names
 from rayfed.core.arrays import Array, Floats, Ints, unique_inverse
 from rayfed.core.columns import names
@@ -28,10 +29,12 @@ from rayfed.runs.files.store import publish_npz
 from rayfed.runs.forecast import WHY_EMPTY, few_asked
 from rayfed.runs.resume import change_warnings
 from rayfed.selection import CONNECTED, POSITION, REPAIRED
+from rayfed.topology.mixing import MixingRule, mixing
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from rayfed.topology import Graph, Graphs
-    from rayfed.topology.walks.metropolis import Walk
 
 
 MOST_STEPS = 20_000
@@ -74,7 +77,7 @@ def write_outputs(
     for name, found in made.items():
         write_parquet(found, records.folder / f"{name}.parquet")
     summaries.finish(records.folder, run.record, **made)
-    write_walk(run, records)
+    write_graphs(run, records)
 
 
 def _unfinished(run: Run, last: RunState) -> CountedTasks | None:
@@ -284,7 +287,8 @@ def _moments(population: Population, ids: Ints, times: Floats) -> Iterator[tuple
             now = float(population.next_change(ids, now).min())
 
 
-WALK = "walk.npz"
+WALK, GRAPH = "walk.npz", "graph.npz"
+"""The graphs under a walking server, and those of gossip."""
 MOST_CLIENTS = 200
 """At most so many clients are recorded with their links: a figure of more cannot be read."""
 MOST_ROUNDS = 300
@@ -315,20 +319,51 @@ class WalkPath:
     asked: Ints
 
 
-def write_walk(run: Run, records: Records) -> None:
-    """Write where a walking server went; a failure is a line in the log, not the run's end."""
-    graphs = run.federation.graphs
+class Matrix(Protocol):
+    """Moves on a graph, or weights of a mean."""
+
+    def matrix(self, graph: Graph) -> csr_array[Any]:
+        """Return the matrix (N, N), whose rows add up to 1."""
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """The mixing matrices of a gossip method.
+
+    Parameters
+    ----------
+    mass : (N,) array of float
+        Mass of each node.
+    rule : str
+        See `rayfed.topology.mixing.mixing`.
+    """
+
+    mass: Floats
+    rule: MixingRule
+
+    def matrix(self, graph: Graph) -> csr_array[Any]:
+        """Return W (N, N)."""
+        return mixing(graph.listed(), self.mass, self.rule)
+
+
+def write_graphs(run: Run, records: Records) -> None:
+    """Write the graphs under a walking server or of gossip; a failure is a line in the log."""
+    graphs, algorithm = run.federation.graphs, run.training.algorithm
     if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
         return
     try:
-        rule = run.participation.select.walk_on(graphs)
-        if rule is not None:
-            publish_npz(records.folder / WALK, walked(graphs, rule, _walk_path(records)))
+        if isinstance(algorithm, Gossip):
+            shards, ids = run.federation.views.training.at(1).shards, np.arange(graphs.count)
+            mass = shards.mass(ids) if run.training.weights == "size" else np.ones(graphs.count)
+            rule = Mixing(mass, algorithm.mixing)
+            publish_npz(records.folder / GRAPH, walked(graphs, rule, _steps(records)))
+        elif (walk := run.participation.select.walk_on(graphs)) is not None:
+            publish_npz(records.folder / WALK, walked(graphs, walk, _walk_path(records)))
             log_disconnected(run, records)
     except OSError:
         raise  # the disk may be full: a resume writes it
     except Exception as error:
-        records.log(f"the walk could not be recorded: {one_line(error)}")
+        records.log(f"the graphs could not be recorded: {one_line(error)}")
 
 
 def log_disconnected(run: Run, records: Records) -> None:
@@ -356,14 +391,20 @@ def _walk_path(records: Records) -> WalkPath:
     return WalkPath(positions.astype(np.int64), times, values(events, "client"))
 
 
-def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
-    """Return the graphs that a walk was on, and its long-run behaviour on them.
+def _steps(records: Records) -> WalkPath:
+    """Return the times at which steps of all nodes began, without a server."""
+    times = values(read(records.folder / "rounds.parquet", ["time_s"]), "time_s")[:-1]
+    return WalkPath(np.full(len(times), -1), times, np.zeros(0, np.int64))
+
+
+def walked(graphs: Graphs, rule: Matrix, path: WalkPath) -> dict[str, Array]:
+    """Return the graphs of a walk or of gossip, and the long-run behaviour on them.
 
     Parameters
     ----------
     graphs : Graphs
-    rule : Walk
-        The walk, resolved on these graphs.
+    rule : Matrix
+        The walk, resolved on these graphs, or the mixing.
     path : WalkPath
 
     Returns
@@ -373,7 +414,7 @@ def walked(graphs: Graphs, rule: Walk, path: WalkPath) -> dict[str, Array]:
         when its cohort was asked; ``epoch`` (G,); ``clients`` (K,): those whose links are kept, the
         most visited where there are too many; ``links`` (E, 2) among them, those of graph g from
         ``starts[g]`` to ``starts[g + 1]``; ``places`` (G, K, 2) in metres, empty without any;
-        ``lambda_2`` (G,) and ``law`` (G, N) of the walk on each whole graph: NaN where it has no
+        ``lambda_2`` (G,) and ``law`` (G, N) of the matrix of each whole graph: NaN where it has no
         single law, `law` empty and `lambda_2` NaN beyond `MEASURED` clients.
     """
     shown = _evenly(len(path.positions), _most_rounds(graphs))
@@ -435,8 +476,8 @@ def _links_among(graph: Graph, clients: Ints) -> Ints:
     return np.array(links, dtype=np.int64).reshape(-1, 2)
 
 
-def _long_run(graph: Graph, rule: Walk) -> tuple[float, Floats]:
-    """Return lambda_2(P) and the stationary law (N,) of a walk on one graph."""
+def _long_run(graph: Graph, rule: Matrix) -> tuple[float, Floats]:
+    """Return lambda_2 and the left eigenvector of 1 (N,), adding up to 1, on one graph."""
     if graph.count > MEASURED:
         return np.nan, np.empty(0)
     from rayfed.topology.chain import Chain  # here: scipy takes a while to import

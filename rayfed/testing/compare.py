@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 TABLES = ("rounds", "events", "clients", "away", "personal", "usage", "density")
-ARRAYS = ("model", "walk", "fit", "labels")
+ARRAYS = ("model", "walk", "graph", "fit", "labels")
 
 
 def assert_same_results(a: Path, b: Path) -> None:

@@ -292,4 +292,4 @@ def test_a_walk_that_cannot_be_recorded_is_a_line_in_the_log(plan, tmp_path, mon
     monkeypatch.setattr(outputs, "walked", broken)
     assert drive(plan, tmp_path).execute() == "finished"
     log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
-    assert "the walk could not be recorded: ValueError: no such graph" in log
+    assert "the graphs could not be recorded: ValueError: no such graph" in log

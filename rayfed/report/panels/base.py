@@ -238,6 +238,7 @@ class Section(StrEnum):
     SOURCE = "Is it what the source says?"
     CLIENTS = "What did the clients do?"
     WALK = "Where did the server walk?"
+    GRAPH = "What did the nodes learn from each other?"
     PERSONAL = "What do models of their own give the clients?"
     FAIRNESS = "Who was left behind?"
     LEARNED = "What was learned?"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,6 +15,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats, Ints
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import clients_across
+from rayfed.report.figures.graphs import pairs, places
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import NAMED, algorithm_styles, canvas, colorbar, fade
 from rayfed.report.html import keep_units
@@ -160,7 +160,7 @@ def walk_steps(run: RunRecord, most: int = MOST_NUMBERS) -> Steps:
     chosen = _thinned(recorded, [len(ids) + TRAIL for ids in asked], most)
     graphs, graph_of = np.unique(recorded.graph[chosen], return_inverse=True)
     rounds = recorded.round[chosen].tolist()
-    x, y = _places(recorded, graphs)
+    x, y = places(recorded, graphs)
     times = run.rounds.set_index("round")["time_s"]
     here = [visited.get(k) for k in rounds]
     return {
@@ -195,8 +195,8 @@ def step_traces(steps: Steps, at: int, distances: Steps | None = None) -> dict[s
         filled = dot_colours(distances, steps, at)
         clients["marker"]["color"], clients["hovertext"] = filled["color"], filled["text"]
     return {
-        "links": _lines(x, y, steps["links"][graph]),
-        "around": _lines(x, y, [k for other in asked for k in (here[0], other)] if here else []),
+        "links": pairs(x, y, steps["links"][graph]),
+        "around": pairs(x, y, [k for other in asked for k in (here[0], other)] if here else []),
         "path": {"x": [x[k] for k in trail], "y": [y[k] for k in trail]},
         "clients": clients,
         "here": {"x": [x[k] for k in here], "y": [y[k] for k in here]},
@@ -350,15 +350,6 @@ def _lambdas(run: RunRecord) -> Floats:
     return recorded.lambda_2[recorded.graph]
 
 
-def _lines(x: Sequence[float], y: Sequence[float], ends: Sequence[int]) -> dict[str, Any]:
-    """Return lines between pairs of clients, given one after the other."""
-    pairs = list(zip(ends[::2], ends[1::2], strict=True))
-    return {
-        axis: [value for i, j in pairs for value in (at[i], at[j], None)]
-        for axis, at in (("x", x), ("y", y))
-    }
-
-
 def _thinned(recorded: Walked, weights: Sequence[int], most: int) -> Ints:
     """Return evenly spaced steps, the last included, that take about so many numbers."""
     count, each = len(weights), np.asarray(weights)
@@ -372,27 +363,6 @@ def _thinned(recorded: Walked, weights: Sequence[int], most: int) -> Ints:
         if total <= most or shown <= 2:
             return chosen
         shown = max(2, min(shown - 1, int(shown * most / total)))
-
-
-def _places(recorded: Walked, graphs: Ints) -> tuple[list[list[float]], list[list[float]]]:
-    """Return where clients are drawn: in metres, or so that links have one length, about."""
-    if recorded.places.size:
-        where = recorded.places[graphs].round(1)
-    else:
-        where = _laid_out(len(recorded.clients), recorded.links)[None].round(4)
-    return where[..., 0].tolist(), where[..., 1].tolist()
-
-
-def _laid_out(count: int, links: Floats) -> Floats:
-    """Return places (K, 2) by Kamada and Kawai (1989), of all links that there ever were."""
-    graph = nx.Graph()
-    graph.add_nodes_from(range(count))
-    graph.add_edges_from(links.tolist())
-    steps = dict(nx.all_pairs_shortest_path_length(graph))
-    far = 1 + max(max(row.values()) for row in steps.values())  # between parts
-    lengths = {i: {j: steps[i].get(j, far) for j in range(count)} for i in range(count)}
-    places = nx.kamada_kawai_layout(graph, dist=lengths)
-    return np.array([places[k] for k in range(count)])
 
 
 def _path(steps: Mapping[str, Any], shared: Mapping[str, Unique]) -> int:

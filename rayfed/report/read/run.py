@@ -38,7 +38,7 @@ _SUMMARY = ("usage.parquet", "density.parquet")
 _TRIES = 6
 _PAUSE_S = 0.05
 _TABLES = ("rounds", "events", "personal")
-_OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk")
+_OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk", "graph")
 _EVENT = ["round", "ask", "client"]
 _T = TypeVar("_T")
 
@@ -193,7 +193,16 @@ class RunRecord(Caching):
     @cached_property
     def walk(self) -> Walked | None:
         """The walk of its server; None if there is none, or the run has not ended."""
-        found = self._values(Walked, "walk.npz", "the walk of a run")
+        return self._graphs("walk.npz", "the walk of a run")
+
+    @cached_property
+    def graph(self) -> Walked | None:
+        """The graphs of gossip; None if there is none, or the run has not ended."""
+        return self._graphs("graph.npz", "the graphs of a run")
+
+    def _graphs(self, file: str, about: str) -> Walked | None:
+        """Return recorded graphs, with links between places among their clients."""
+        found = self._values(Walked, file, about)
         if found is None:
             return None
         return replace(found, links=np.searchsorted(found.clients, found.links))

@@ -37,7 +37,7 @@ from rayfed.runs.files.run_json import log
 from rayfed.runs.files.summaries import SUMMARIES, Summaries
 
 PERSONAL = parquet.schema(columns.OWN_MODELS)
-_WRITTEN = ("model.npz", "clients.parquet", "away.parquet", "walk.npz")
+_WRITTEN = ("model.npz", "clients.parquet", "away.parquet", "walk.npz", "graph.npz")
 OUTPUTS = (*_WRITTEN, *SUMMARIES)
 """Files that a run writes, beside its tables."""
 AT_END = (*_WRITTEN, "fit.npz", "labels.npz")

@@ -1,0 +1,67 @@
+"""The graph of gossip over time."""
+
+import numpy as np
+import pytest
+
+import rayfed
+from rayfed.report.figures.marks import NothingToDraw
+from rayfed.report.page.report import page
+from rayfed.report.panels.graph import GraphPanel, eigenvalue_note, graph
+from rayfed.report.read.results import Results
+
+SCENARIO = {
+    "name": "graph",
+    "rounds": 3,
+    "problem": {"name": "logistic-regression", "dataset": "mushroom", "test": 0.2},
+    "clients": {"count": 5},
+    "topology": "ring",
+    "algorithms": [
+        {"name": "d-psgd", "weights": "uniform", "local": {"steps": 2, "lr": 0.1, "batch": 8}},
+        "fedavg",
+    ],
+    "executor": "serial",
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graph") / "out"
+    rayfed.run(SCENARIO, out=folder, page=False)
+    return Results.read(folder)
+
+
+def test_nodes_are_filled_by_their_accuracy_at_each_step(results):
+    figure, run = graph(results, "d-psgd", 0), results.run("d-psgd", 0)
+    (slider,) = figure.layout.sliders
+    assert [step.label.split(",")[0] for step in slider.steps] == ["0", "1", "2", "3"]
+    table = run.personal.pivot(index="round", columns="client", values="personal_accuracy")
+    for number, step in enumerate(slider.steps):
+        shown = step.args[0]["marker.color"][1]
+        np.testing.assert_allclose(shown, table.loc[number], rtol=1e-2)
+    assert list(figure.data[1].marker.color) == list(slider.steps[-1].args[0]["marker.color"][1])
+    assert figure.data[1].marker.cmin == table.loc[1:].to_numpy().min()
+
+
+def test_links_are_those_of_the_graph(results):
+    links, nodes = graph(results, "d-psgd", 0).data
+    places = list(zip(nodes.x, nodes.y, strict=True))
+    ends = [place for place in zip(links.x, links.y, strict=True) if place[0] is not None]
+    drawn = {frozenset(map(places.index, pair)) for pair in zip(ends[::2], ends[1::2], strict=True)}
+    assert drawn == {frozenset({i, (i + 1) % 5}) for i in range(5)}
+
+
+def test_the_note_has_the_second_eigenvalue_of_the_ring(results):
+    """Of W = (1 + 2 cos(2 pi k / 5)) / 3 the second largest modulus is that of k = 1: 0.539."""
+    eigenvalue = max(abs(1 + 2 * np.cos(2 * np.pi * k / 5)) / 3 for k in range(1, 5))
+    number = int(np.ceil(np.log(0.1) / np.log(eigenvalue)))
+    text = eigenvalue_note(results.run("d-psgd", 0))
+    assert f"{eigenvalue:.3g}" in text
+    assert f"after {number} steps" in text
+
+
+def test_a_run_with_a_server_has_no_graph_of_nodes(results):
+    with pytest.raises(NothingToDraw, match="has no graph of nodes"):
+        graph(results, "fedavg", 0)
+    html = page(results)
+    assert GraphPanel.section in html
+    assert "Nodes and their models" in html
