@@ -278,7 +278,7 @@ def begin(
     RayfedError
         If the library of a tracker is missing.
     """
-    plan.check_topology()
+    plan.check_used()
     if log:
         from rayfed.report.trackers import check_installed  # here: it imports pandas
 

@@ -42,7 +42,7 @@ def check(
     from rayfed.cli import forecasts
 
     plan = prepared(scenarios, set_, address)
-    plan.check_topology()
+    plan.check_used()
     nodes = [cpus()] if address is None else api.cluster_cpus(address)
     total = sum(nodes)
     plan = plan.placed(total)

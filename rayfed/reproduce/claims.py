@@ -90,7 +90,9 @@ class RecordedValue(Where):
         The first and last round that `reduce` takes.
     rounds_to : mapping
         One column and a number: the first evaluated round that is as good, "never" if none is.
-        An accuracy is as good from the number upwards, everything else from it downwards.
+        Where higher is better it is as good from the number upwards, else from it downwards.
+    time_to : mapping
+        The simulated seconds of that round.
     parameters : list of int
         Coordinates of the final model.
     ratio, difference : (Value, Value)
@@ -102,13 +104,16 @@ class RecordedValue(Where):
     reduce: Literal["mean", "min", "max", "sum", "sd"] | None = None
     over: tuple[Round, Round] | None = None
     rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
+    time_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
     ratio: tuple[RecordedValue, RecordedValue] | None = None
     difference: tuple[RecordedValue, RecordedValue] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        form = _only_key(self, "column", "rounds_to", "parameters", "ratio", "difference")
+        form = _only_key(
+            self, "column", "rounds_to", "time_to", "parameters", "ratio", "difference"
+        )
         if form == "column" and (self.at is None) == (self.reduce is None):
             fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
         left_out = () if form == "column" else ("at", "reduce", "over")
@@ -129,7 +134,7 @@ class RecordedValue(Where):
     @property
     def name(self) -> str:
         """The column that it reads; empty where it reads none."""
-        return self.column or next(iter(self.rounds_to or {}), "")
+        return self.column or next(iter(self.rounds_to or self.time_to or {}), "")
 
 
 class Close(Settings):

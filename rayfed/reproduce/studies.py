@@ -419,7 +419,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     spent = names(PRIVATE) if private is not None else ()
     columns = ("round", "time_s", *COUNTS, *scored, *reported, *spent)
     if value.name not in columns:
-        key = "column" if value.column else "rounds_to"
+        key = next(k for k in ("column", "rounds_to", "time_to") if getattr(value, k) is not None)
         raise ScenarioError(key, unknown("column", value.name, columns))
     if value.name == "loss_gap" and not (asked.gap or study.stop.loss_gap):
         raise ScenarioError("column", "found loss_gap; set evaluate.gap: true")

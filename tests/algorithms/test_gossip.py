@@ -4,6 +4,7 @@ features, whose values are multiples of 1/8."""
 import numpy as np
 import pytest
 
+from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.testing import loop
 
@@ -189,7 +190,6 @@ def test_nodes_that_are_alone_train_alone(data, tmp_path):
         ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
         ("downlink", {"downlink": ["natural"]}),
         ("aggregate", {"aggregate": "median"}),
-        ("server", {"server": {"uploads_mbps": 3}}),
         ("clients", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}}),
         ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
     ],
@@ -203,3 +203,12 @@ def test_parts_of_a_server_are_refused(data, place, more):
 def test_a_graph_is_needed(data):
     with pytest.raises(ScenarioError, match="give a graph of clients"):
         loop(scenario(data, {"name": "d-psgd", "local": LOCAL}, None))
+
+
+def test_the_bandwidth_of_a_server_is_for_methods_that_have_one(data):
+    limited = {"server": {"uploads_mbps": 3}}
+    gossip = {"name": "d-psgd", "local": LOCAL}
+    both = {**scenario(data, gossip, RING, **limited), "algorithms": [gossip, "fedavg"]}
+    api.prepare(api.read(both)).check_used()
+    with pytest.raises(ScenarioError, match=r"^server: limits its bandwidth, but no algorithm"):
+        api.prepare(api.read(scenario(data, gossip, RING, **limited))).check_used()

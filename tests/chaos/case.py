@@ -226,7 +226,7 @@ class _Execution:
         """Return the plan of the scenario; None if it is refused."""
         try:
             plan = api.prepare(api.read(self.case.scenario))
-            plan.check_topology()
+            plan.check_used()
             return plan
         except RayfedError as error:
             self.outcome.verdict, self.outcome.reason = "refused", reason_of(error)

@@ -19,7 +19,7 @@ NAN = math.nan
 def rows(loss, accuracy=None):
     """Rounds 0, 1, 2, ... of one run."""
     table = pd.DataFrame({"round": range(len(loss)), "loss": loss})
-    table["bytes_up"] = 8
+    table["bytes_up"], table["time_s"] = 8, 0.25 * table["round"]
     return table if accuracy is None else table.assign(accuracy=accuracy)
 
 
@@ -71,6 +71,8 @@ VALUES = [
     (value(at=0), [8]),
     (value(at=[0, 1, 2]), [8, 3, 1.5]),
     (value(of="slow"), [3]),
+    ({"time_to": {"loss": 1.0}, "of": "fast", "seed": 0}, [0.75]),
+    ({"time_to": {"accuracy": 0.5}, "of": "slow", "seed": 0}, [0.5]),
     (fold("mean", seed=0), [3.1]),  # (8 + 4 + 2 + 1 + 0.5) / 5
     (fold("mean", seed=0, over=[1, 3]), [7 / 3]),
     (fold("min"), [0.375]),

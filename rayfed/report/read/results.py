@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.announced import run_folders
-from rayfed.core.columns import Better, Column, by_name
+from rayfed.core.columns import Column, by_name
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.inside import real
 from rayfed.core.notes import Notes
 from rayfed.core.yamlfile import read_text
 from rayfed.report.read.differences import Compared
-from rayfed.report.read.run import Caching, RunRecord, record_of, setting_of
+from rayfed.report.read.run import Caching, RunRecord, better_by_name, record_of, setting_of
 from rayfed.report.read.settings import Placed, has_cases, placed, short_names, tried
 
 __all__ = ["Progress", "Results", "RunRecord"]
@@ -294,7 +294,7 @@ class Results(Caching):
         Undeclared columns have their name as title; of these, losses are better lower and
         accuracies higher.
         """
-        return self._columns.get(name) or Column(name, better=_better_by_name(name))
+        return self._columns.get(name) or Column(name, better=better_by_name(name))
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -346,12 +346,6 @@ def per_results(
 def _same(one: Results, other: Results) -> bool:
     """Return whether results have the very same runs."""
     return [*map(id, one.runs_found)] == [*map(id, other.runs_found)]
-
-
-def _better_by_name(column: str) -> Better | None:
-    if column.endswith("accuracy"):
-        return "higher"
-    return "lower" if column.endswith(("loss", "loss_gap")) else None
 
 
 def _names(infos: list[dict[str, Any]], scenario: str) -> list[str]:

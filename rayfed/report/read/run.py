@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rayfed.core import leases
 from rayfed.core.announced import parts_of
-from rayfed.core.columns import Column
+from rayfed.core.columns import Better, Column
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import clipped
 from rayfed.core.parquet import columns_in, fields_of, read, read_first, read_parts, read_where
@@ -132,6 +132,11 @@ class RunRecord(Caching):
     def columns(self) -> Mapping[str, Column]:
         """Declarations of the columns of ``rounds``; none in files of earlier versions."""
         return {} if self._rounds is None else columns_in(self._rounds.schema)
+
+    def better(self, column: str) -> Better | None:
+        """Return the direction in which a column of ``rounds`` is better."""
+        declared = self.columns.get(column)
+        return better_by_name(column) if declared is None else declared.better
 
     @cached_property
     def _rounds(self) -> pa.Table | None:
@@ -401,3 +406,10 @@ def _retried(read: Callable[[], _T], run: Path) -> _T:
                 break
             time.sleep(_PAUSE_S)
     return read()
+
+
+def better_by_name(column: str) -> Better | None:
+    """Return the direction in which an undeclared column is better."""
+    if column.endswith("accuracy"):
+        return "higher"
+    return "lower" if column.endswith(("loss", "loss_gap")) else None

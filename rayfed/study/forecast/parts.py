@@ -250,10 +250,10 @@ def _federation(run: Run) -> Iterator[Part]:
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
-    if run.federation.server.limited:
+    if run.federation.server.limited and not algorithm.gossip:
         waits = rule.deadline_s is not None or rule.timeout_s is not None
         removes = where({TIMES: True, UNAFFECTED: waits})
-        yield Part("server", "the server", frozenset({SERVER}), removes)
+        yield Part("server", "the server", NOTHING, removes)
     if run.federation.views.training.shards.moves_sizes:
         yield Part("drift", "drift", NOTHING, frozenset({SIZES}))
 

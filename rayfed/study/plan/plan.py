@@ -116,19 +116,22 @@ class Plan:
         """Return the cost of the placement on a number of CPUs, those of several nodes if given."""
         return Cost.of(self.executor, self.runs, self.tables, cpus, nodes)
 
-    def check_topology(self) -> None:
-        """Refuse a topology that nothing uses.
+    def check_used(self) -> None:
+        """Refuse a topology that nothing uses, and a server's bandwidth without a server.
 
         Raises
         ------
         ScenarioError
-            If neither a selection nor an algorithm needs it.
+            With the part to leave out.
         """
-        if self.study.topology is None or any(run.federation.graphs for run in self.runs):
-            return
-        text = f"found '{self.study.topology.name}', but nothing uses it"
-        remedy = "leave it out, walk on it (participation.select: walk) or choose a gossip method"
-        raise ScenarioError("topology", f"{text}; {remedy}")
+        topology, runs = self.study.topology, self.runs
+        if topology is not None and not any(run.federation.graphs for run in runs):
+            remedy = "walk on it (participation.select: walk) or choose a gossip method"
+            text = f"found '{topology.name}', but nothing uses it; leave it out, {remedy}"
+            raise ScenarioError("topology", text)
+        if self.study.server.limited and all(run.training.algorithm.gossip for run in runs):
+            text = "limits its bandwidth, but no algorithm has a server; leave it out"
+            raise ScenarioError("server", text)
 
 
 def make(study: Study, settings: Sequence[tuple[str, Study]]) -> Plan:
