@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.disco.disco import DiSCO as DiSCO
     from rayfed.algorithms.ditto import Ditto as Ditto
     from rayfed.algorithms.dpsgd import DPSGD as DPSGD
+    from rayfed.algorithms.epidemic import Epidemic as Epidemic
     from rayfed.algorithms.exact_diffusion import ExactDiffusion as ExactDiffusion
     from rayfed.algorithms.extra import Extra as Extra
     from rayfed.algorithms.fedasync import FedAsync as FedAsync
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.proxskip import ProxSkip as ProxSkip
     from rayfed.algorithms.rwsadmm.rwsadmm import RWSADMM as RWSADMM
     from rayfed.algorithms.scaffold import Scaffold as Scaffold
+    from rayfed.algorithms.sgp import SGP as SGP
     from rayfed.algorithms.staleness import ConstantStaleness as ConstantStaleness
     from rayfed.algorithms.staleness import Hinge as Hinge
     from rayfed.algorithms.staleness import Polynomial as Polynomial

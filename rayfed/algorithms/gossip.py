@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Algorithm, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.core.needs import EVERYONE, GRAPHS, MODEL, ONE_ASK, OWN_MODELS, SIZES, SOLVER, Terms
+from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import (
+    BOTH_WAYS,
+    EVERYONE,
+    GRAPHS,
+    MODEL,
+    ONE_ASK,
+    OWN_MODELS,
+    SIZES,
+    SOLVER,
+    Terms,
+    where,
+)
 from rayfed.measures.base import Measure
 from rayfed.measures.nodes import Consensus
 from rayfed.messages import Ask, State, Upload
@@ -35,7 +47,7 @@ class Gossip(Algorithm):
 
     Parameters
     ----------
-    mixing : "symmetric", "uniform" or "lazy"
+    mixing : "symmetric", "uniform", "lazy" or "push"
         The rule of W; see `rayfed.topology.mixing.mixing`. Masses are n_i under ``weights: size``
         and 1 under ``uniform``.
 
@@ -46,6 +58,11 @@ class Gossip(Algorithm):
     ----------
     overlap : bool
         Whether messages do not depend on the step, so that they travel while nodes compute.
+    knows_senders : bool
+        Whether nodes know in advance which others send to them. If not, they wait for all others on
+        graphs with arcs, which their senders draw.
+    pushes : bool
+        Whether messages hold a second sum, by which the rows of W need not add up to 1.
     """
 
     needs: ClassVar[Terms] = frozenset({EVERYONE, GRAPHS, SIZES, SOLVER})
@@ -53,8 +70,21 @@ class Gossip(Algorithm):
     diagnostics: ClassVar[tuple[Column, ...]] = (SKEW,)
     gossip: ClassVar[bool] = True
     overlap: ClassVar[bool] = False
+    knows_senders: ClassVar[bool] = True
+    pushes: ClassVar[bool] = False
 
     mixing: MixingRule = "symmetric"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mixing == "push" and not self.pushes:
+            text = "found push, whose weights at a node do not add up to 1"
+            raise ScenarioError("mixing", f"{text}; use sgp, or another rule")
+
+    @property
+    def setting_needs(self) -> Terms:
+        """Links in both directions, if messages have weights in both."""
+        return where({BOTH_WAYS: self.mixing in ("symmetric", "lazy")})
 
     @property
     def measures(self) -> tuple[Measure, ...]:

@@ -134,6 +134,12 @@ GRAPHS = Term(
     "is missing",
     "give a graph of clients, for example topology: ring",
 )
+BOTH_WAYS = Term(
+    "links in both directions",
+    "has arcs",
+    "use mixing: uniform, sgp or epidemic, or a topology of links",
+)
+FIXED_GRAPH = Term("a graph that stays the same", "changes over time", "give one without `every`")
 BLIND = Term(
     "cohorts that depend on no data",
     "depends on the clients' data or draws clients twice",

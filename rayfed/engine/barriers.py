@@ -15,18 +15,22 @@ from rayfed.topology.graph import Graph
 
 
 class Arcs(NamedTuple):
-    """Both directions of the links of a graph, by receiver, then by sender.
+    """Messages of a step on a graph, by receiver, then by sender.
 
     Parameters
     ----------
     sender, receiver : (A,) array of int
     seconds : (A,) array of float
         Seconds that a message takes.
+    latency : (N,) array of float, optional
+        Latency of the nodes, if every node waits for all others: those that do not send to it
+        notify it of that, without bytes.
     """
 
     sender: Ints
     receiver: Ints
     seconds: Floats
+    latency: Floats | None = None
 
 
 def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: float) -> Arcs:
@@ -47,10 +51,10 @@ def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: floa
         Bytes of a message.
     """
     latency, down, up = links
-    ends = np.concatenate([graph.links, graph.links[:, ::-1]])
-    receiver, sender = ends[np.lexsort((ends[:, 1], ends[:, 0]))].T
-    number = graph.degrees(np.arange(graph.count))
-    rate = np.minimum(up[sender] / number[sender], down[receiver] / number[receiver])
+    ends = graph.arcs
+    sender, receiver = ends[np.lexsort(ends.T)].T
+    sent, received = np.bincount(sender), np.bincount(receiver)
+    rate = np.minimum(up[sender] / sent[sender], down[receiver] / received[receiver])
     seconds = latency[sender] + latency[receiver] + message_bytes * 8e-6 / rate
     return Arcs(sender, receiver, seconds)
 
@@ -84,4 +88,10 @@ def after_step(ready_s: Floats, compute_s: Floats, arcs: Arcs, *, overlap: bool)
     sent_s = ready_s if overlap else done_s
     after = done_s.copy()
     np.maximum.at(after, arcs.receiver, sent_s[arcs.sender] + arcs.seconds)
+    if arcs.latency is not None and len(after) > 1:
+        notified_s = sent_s + arcs.latency
+        *_, second, last = np.argsort(notified_s)
+        others_s = np.full(len(after), notified_s[last])
+        others_s[last] = notified_s[second]
+        after = np.maximum(after, others_s + arcs.latency)
     return after

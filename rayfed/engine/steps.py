@@ -17,7 +17,6 @@ from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
 from rayfed.executors.profile import Profile
-from rayfed.topology.graph import Graph
 from rayfed.topology.mixing import mixing
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ class StepPolicy:
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
         """Run a step of all nodes; see `RoundPolicy.advance`."""
         self.exchange.look_at(stats.round)
-        graph, w, links = self._of_epoch(self.graphs.epoch(stats.round, before.time_s))
-        tasks = self._tasks(before, stats, graph, links)
+        w, links = self._of_epoch(self.graphs.epoch(stats.round, before.time_s))
+        tasks = self._tasks(before, stats, links)
         x, losses = self._mixed(tasks, w, stats)
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
         stats.count(CountedTasks(tasks, losses, stats.round, stats.round - 1))
@@ -76,14 +75,17 @@ class StepPolicy:
         state = {**before.state, "x": x, READY: tasks.over_s}
         return {"state": state}, {"skew_s": skew_s}, True
 
-    def _made(self, epoch: int) -> tuple[Graph, csr_array[Any], Arcs]:
-        """Return the graph of an epoch, its mixing matrix and its arcs."""
+    def _made(self, epoch: int) -> tuple[csr_array[Any], Arcs]:
+        """Return the mixing matrix of the graph of an epoch, and its messages."""
         graph = self.graphs.of(epoch).listed()
         w = mixing(graph, self.exchange.weights(self.ids), self.algorithm.mixing)
         links = self.run.federation.population.links(self.ids)
-        return graph, w.astype(self.run.training.dtype), arcs(graph, links, self.message_bytes)
+        messages = arcs(graph, links, self.message_bytes)
+        if graph.directed and not self.algorithm.knows_senders:
+            messages = messages._replace(latency=links[0])
+        return w.astype(self.run.training.dtype), messages
 
-    def _tasks(self, before: RunState, stats: RoundStats, graph: Graph, links: Arcs) -> Tasks:
+    def _tasks(self, before: RunState, stats: RoundStats, links: Arcs) -> Tasks:
         """Return the tasks (N,) of a step, with their times."""
         clock, ids, ready_s = self.exchange.clock, self.ids, before.state[READY]
         pace = clock.pace(ids, stats.round)
@@ -93,12 +95,15 @@ class StepPolicy:
             steps = self.exchange.counter.steps(ids, pace, stats.round, before.step_state)
         compute_s = clock.duration(self.ask, Traffic(0, 0), ids, pace, steps).compute_s
         over_s = after_step(ready_s, compute_s, links, overlap=self.algorithm.overlap)
-        moved = self.message_bytes * graph.degrees(ids)
+        sent, received = (
+            self.message_bytes * np.bincount(ends, minlength=len(ids))
+            for ends in (links.sender, links.receiver)
+        )
         ever, version = np.full(len(ids), np.inf), none + stats.round - 1
         serial = version * len(ids) + ids + 1
         return Tasks(
             over_s, ids, serial, none + USED, none + stats.round, version, none, none, none + 1,
-            steps, moved, moved, self.exchange.weights(ids), ready_s, compute_s, over_s, over_s,
+            steps, received, sent, self.exchange.weights(ids), ready_s, compute_s, over_s, over_s,
             ever, ever,
         )  # fmt: skip
 

@@ -229,7 +229,9 @@ class Graphs:
 def _disconnected(epoch: int, graph: Graph, components: Components, policy: Policy) -> str:
     """Return the error message for a graph that is not connected."""
     few = components.smallest()
-    if len(few) == 1:
+    if graph.directed:
+        text = f"client {few[0]} reaches not every other client in graph {epoch}, and back"
+    elif len(few) == 1:
         text = f"client {few[0]} has no link in graph {epoch}"
     else:
         ids = ", ".join(map(str, few[:5])) + (", ..." if len(few) > 5 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,14 @@ class Graph:
         Number N of clients.
     positions : (N, 2) array, optional
         Positions of the clients, in metres.
+
+    Attributes
+    ----------
+    directed : bool
+        Whether a client may send to another one that does not send back; see `Directed`.
     """
+
+    directed: ClassVar[bool] = False
 
     def __init__(self, count: int, positions: Floats | None = None) -> None:
         self.count, self.positions = count, positions
@@ -39,6 +46,11 @@ class Graph:
     def links(self) -> Ints:
         """The links (E, 2), each once with the lower id first, in ascending order."""
         return self.listed().links
+
+    @property
+    def arcs(self) -> Ints:
+        """The arcs (A, 2), sender and receiver: both directions of every link."""
+        return np.concatenate([self.links[:, ::-1], self.links])
 
     def neighbours(self, client: int) -> Ints:
         """Return the neighbours of a client, ascending, without itself."""
@@ -151,6 +163,54 @@ class EdgeList(Graph):
 
         ones = np.ones(len(self._ends))
         return csr_array((ones, self._ends, self._starts), shape=(self.count, self.count))
+
+
+class Directed(EdgeList):
+    """A graph of arcs, each from a sender to a receiver; as a graph it links both ends.
+
+    A link that is down takes both of its arcs with it. Components are those within which every
+    client reaches every other along arcs.
+
+    Parameters
+    ----------
+    count : int
+        Number N of clients.
+    arcs : (A, 2) array of int
+        Sender and receiver, in any order; duplicates and loops are dropped.
+
+    Examples
+    --------
+    >>> line = Directed(3, [[0, 1], [1, 2]])
+    >>> line.arcs.tolist(), line.links.tolist(), len(set(line.components().tolist()))
+    ([[0, 1], [1, 2]], [[0, 1], [1, 2]], 3)
+    """
+
+    directed: ClassVar[bool] = True
+
+    def __init__(self, count: int, arcs: npt.ArrayLike) -> None:
+        super().__init__(count, arcs)
+        ends = np.asarray(arcs, dtype=np.int64).reshape(-1, 2)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        codes = _distinct(ends[:, 0] * count + ends[:, 1])
+        self._arcs = np.stack([codes // count, codes % count], axis=1)
+
+    @property
+    def arcs(self) -> Ints:
+        """The arcs (A, 2), sender and receiver, in ascending order."""
+        return self._arcs
+
+    def components(self) -> Ints:
+        """Return the strongly connected component (N,) of each client, from 0, in any order."""
+        return components(self.count, self._arcs, directed=True)
+
+    def without(self, down: Down) -> Directed:
+        """Return the graph without the arcs of links that are down."""
+        low, high = self._arcs.min(axis=1), self._arcs.max(axis=1)
+        return Directed(self.count, self._arcs[~down(low, high)])
+
+    def plus(self, links: Ints) -> Directed:
+        """Return the graph with additional links (E, 2), as arcs in both directions."""
+        return Directed(self.count, np.concatenate([self._arcs, links, links[:, ::-1]]))
 
 
 class Augmented(Graph):
@@ -272,13 +332,16 @@ class Near(Graph):
         return ~self.down(np.minimum(source, target), np.maximum(source, target))
 
 
-def components(count: int, links: Ints) -> Ints:
-    """Return the connected component (N,) of each of N = count clients, from 0, in any order."""
+def components(count: int, links: Ints, *, directed: bool = False) -> Ints:
+    """Return the connected component (N,) of each of N = count clients, from 0, in any order.
+
+    Those of directed links are strongly connected.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(len(links)), links.T), shape=(count, count))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+    return np.asarray(connected_components(graph, directed, "strong")[1], dtype=np.int64)
 
 
 def contracted(labels: Ints, source: Ints, target: Ints) -> Ints:

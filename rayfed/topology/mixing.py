@@ -12,11 +12,11 @@ from rayfed.topology.graph import Graph
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy"]
+MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy", "push"]
 
 
 def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_array[Any]:
-    """Return the mixing matrix W of a graph; its rows add up to 1.
+    """Return the mixing matrix W of a graph: w_ij is the weight of the message of j at i.
 
     Parameters
     ----------
@@ -24,13 +24,18 @@ def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_ar
         Of N nodes.
     mass : (N,) array of float
         Weight m_i > 0 of each node.
-    rule : "symmetric", "uniform" or "lazy"
+    rule : "symmetric", "uniform", "lazy" or "push"
         With S_i the sum of the masses of i and its neighbours, w_ij = m_j / max(S_i, S_j) and the
         rest at i ("symmetric"): m'W = m', so that mixing keeps the mean by mass. With equal masses
         these are the weights of L. Xiao, S. Boyd, S.-J. Kim, "Distributed Average Consensus with
         Least-Mean-Square Deviation", 2007, section 3.1; on the complete graph it is the mean by
         mass. "uniform" is w_ij = m_j / S_i, which keeps the mean by m_i S_i in place of m_i; "lazy"
-        is (I + W) / 2 of the symmetric one.
+        is (I + W) / 2 of the symmetric one. All their rows add up to 1.
+        With arcs, S_i is a sum over the senders to i, and "symmetric" and "lazy" do not apply.
+        "push" is w_ij = m_j / (m_i (1 + d_j)) with d_j the number of receivers of j, which j knows
+        alone: m'W = m', but rows do not add up to 1. With equal masses columns do: these are the
+        weights of push-sum, D. Kempe, A. Dobra, J. Gehrke, "Gossip-Based Computation of Aggregate
+        Information", FOCS 2003.
 
     Returns
     -------
@@ -46,13 +51,16 @@ def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_ar
     """
     from scipy.sparse import csr_array  # imported late, as everywhere
 
-    ends = np.concatenate([graph.links, graph.links[:, ::-1]])
-    i, j = np.concatenate([ends, np.arange(graph.count).repeat(2).reshape(-1, 2)]).T
-    total = np.bincount(i, mass[j], graph.count)
-    largest = total[i] if rule == "uniform" else np.maximum(total[i], total[j])
-    weights = np.where(i == j, mass[i] / total[i] if rule == "uniform" else 0.0, mass[j] / largest)
-    if rule != "uniform":
-        weights[i == j] = 1 - np.bincount(i, np.where(i == j, 0.0, weights), graph.count)
+    j, i = np.concatenate([graph.arcs, np.arange(graph.count).repeat(2).reshape(-1, 2)]).T
+    if rule == "push":
+        weights = mass[j] / (mass[i] * np.bincount(j)[j])
+    else:
+        total = np.bincount(i, mass[j], graph.count)
+        largest = total[i] if rule == "uniform" else np.maximum(total[i], total[j])
+        weights = mass[j] / largest
+    if rule in ("symmetric", "lazy"):
+        others = np.where(i == j, 0.0, weights)
+        weights[i == j] = 1 - np.bincount(i, others, graph.count)
     if rule == "lazy":
         weights = 0.5 * (weights + (i == j))
     order = np.lexsort((j, i))

@@ -27,11 +27,14 @@ class ByRounds(Topology):
         Rounds between draws of the links and of those that are down; never redrawn if null.
     """
 
+    rotates: ClassVar[bool] = False
+    """Whether graphs follow one another in turn."""
+
     every: Annotated[int, Ge(1)] | None = None
 
     def series(self, count: int, seed: int) -> Series:
         """Return the graphs of N = count clients."""
-        changes = self.drawn or self.loss > 0
+        changes = self.drawn or self.rotates or self.loss > 0
         return _Rounds(self.maker(count, seed), self.every if changes else None)
 
     def maker(self, count: int, seed: int) -> Callable[[int, int], Graph]:
@@ -224,13 +227,42 @@ class Targets(Drawn):
         refuse_large(self.number * count)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:
-        """Return the picks (N number, 2), by Floyd's algorithm for all clients at once."""
-        picks = np.full((count, self.number), -1)
-        for column, last in enumerate(range(count - self.number, count)):
-            pick = stream.integers(0, last + 1, size=count)
-            seen = (picks[:, :column] == pick[:, None]).any(axis=1)
-            picks[:, column] = np.where(seen, last, pick)
-        return np.stack([np.repeat(np.arange(count), self.number), picks.ravel()], axis=1)
+        """Return the picks (N number, 2)."""
+        picked = picks(count, self.number, count, stream)
+        return np.stack([np.repeat(np.arange(count), self.number), picked.ravel()], axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regular(Drawn):
+    """A random graph in which every client has the same number of links.
+
+    Drawn by `networkx.random_regular_graph` (A. Steger, N. Wormald, "Generating Random Regular
+    Graphs Quickly", 1999); with ``every: 1`` the graphs of EL-Oracle, Epidemic Learning.
+
+    Parameters
+    ----------
+    degree : int
+        Links of each client; N times the degree must be even.
+    """
+
+    name: ClassVar[str] = "regular"
+
+    degree: Annotated[int, Ge(1)] = 4
+
+    def check(self, count: int) -> None:
+        """Refuse degrees for which no graph exists."""
+        if self.degree >= count or self.degree * count % 2:
+            text = f"found degree {self.degree} among {count} clients, for which no graph exists"
+            remedy = f"give a degree below {count}" + (", an even one" if count % 2 else "")
+            raise ScenarioError("topology.degree", f"{text}; {remedy}")
+        refuse_large(self.degree * count / 2)
+
+    def ends(self, count: int, stream: np.random.Generator) -> Ints:
+        """Return the links of `networkx.random_regular_graph`."""
+        from networkx import random_regular_graph
+
+        graph = random_regular_graph(self.degree, count, seed=stream)
+        return np.array(sorted(graph.edges), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +303,25 @@ class SmallWorld(Drawn):
 
         graph = watts_strogatz_graph(count, self.neighbours, self.rewire, seed=stream)
         return np.array(graph.edges, dtype=np.int64)
+
+
+def picks(count: int, number: int, among: int, stream: np.random.Generator) -> Ints:
+    """Return numbers below `among` for each client, uniform without replacement.
+
+    Floyd's algorithm for all clients at once (J. Bentley, R. Floyd, "A Sample of Brilliance",
+    Communications of the ACM, 1987).
+
+    Returns
+    -------
+    (N, number) array of int
+        Of N = count clients.
+    """
+    drawn = np.full((count, number), -1)
+    for column, last in enumerate(range(among - number, among)):
+        pick = stream.integers(0, last + 1, size=count)
+        seen = (drawn[:, :column] == pick[:, None]).any(axis=1)
+        drawn[:, column] = np.where(seen, last, pick)
+    return drawn
 
 
 def _pairs(index: Ints, count: int) -> Ints:

@@ -15,7 +15,7 @@ from rayfed.core.files import of_epoch, read_frame
 from rayfed.core.names import in_column
 from rayfed.core.plugins import FilePath
 from rayfed.topology.base import Series, Topology
-from rayfed.topology.graph import EdgeList, Graph
+from rayfed.topology.graph import Directed, EdgeList, Graph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,11 +38,14 @@ class TopologyTrace(Topology):
     path : str
         The file, relative to the scenario. ``time`` is in virtual seconds, ``u`` and ``v`` are
         client ids from 0, or names that the data give the clients.
+    directed : bool
+        Whether a row is an arc from u to v; a link in both directions if not.
     """
 
     name: ClassVar[str] = "trace"
 
     path: FilePath
+    directed: bool = False
 
     _names: tuple[str, ...] = field(default=(), init=False, repr=False)
 
@@ -62,13 +65,17 @@ class TopologyTrace(Topology):
 
     def series(self, count: int, seed: int) -> Series:
         """Read the file."""
-        return _Frames(count, *_read(Path(self.path), count, self._names))
+        kind = Directed if self.directed else EdgeList
+        return _Frames(kind, count, *_read(Path(self.path), count, self._names))
 
 
 class _Frames(Series):
     """Graphs by their start (T,), ascending, with links (E, 2) in the same order."""
 
-    def __init__(self, count: int, clock: str, moments: Floats, links: Ints) -> None:
+    def __init__(
+        self, kind: type[EdgeList], count: int, clock: str, moments: Floats, links: Ints
+    ) -> None:
+        self._kind = kind
         self._count, self._clock, self._links = count, clock, links
         self._starts, self._first = np.unique(moments, return_index=True)
         self.frames = len(self._starts)
@@ -79,7 +86,7 @@ class _Frames(Series):
 
     def draw(self, epoch: int, attempt: int) -> Graph:
         ends = [*self._first.tolist(), len(self._links)]
-        return EdgeList(self._count, self._links[ends[epoch] : ends[epoch + 1]])
+        return self._kind(self._count, self._links[ends[epoch] : ends[epoch + 1]])
 
 
 def _read(path: Path, count: int, names: Sequence[str]) -> tuple[str, Floats, Ints]:

@@ -1,6 +1,8 @@
 """Gossip methods against numbers of independent programs: six nodes with 2 to 8 rows of three
 features, whose values are multiples of 1/8."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,96 @@ def test_nodes_that_are_alone_train_alone(data, tmp_path):
     for _ in range(60):
         x -= 0.5 * rows[:, :3].T @ (rows[:, :3] @ x - rows[:, 3]) / len(rows)
     np.testing.assert_allclose(nodes[5], x, atol=1e-14)
+
+
+ARCS = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3), (1, 4)]
+
+
+def arcs_of(tmp_path, arcs, **more):
+    file = tmp_path / "arcs.csv"
+    file.write_text("\n".join(["round,u,v", *(f"1,{i},{j}" for i, j in arcs)]))
+    return {"name": "trace", "path": str(file), "directed": True} | more
+
+
+def gradients(x):
+    """Return the gradients (6, 3) of the F_i at the rows of x."""
+    numbers, found = np.array(ROWS.split(), float).reshape(-1, 5), np.empty((6, 3))
+    for i in range(6):
+        a, y = np.hsplit(numbers[numbers[:, 0] == i, 1:] / 8, [3])
+        found[i] = (a.T @ (a @ x[i] - y[:, 0])) / len(y)
+    return found
+
+
+@pytest.mark.parametrize("weights", ["uniform", "size"])
+def test_sgp_against_a_plain_loop(data, tmp_path, weights):
+    """As Assran et al. print it; by size the sums are those of n_i x_i, with n_i g_i."""
+    lists = {"name": "sgp", "local": LOCAL, "weights": weights}
+    x, nodes = after(data, lists, arcs_of(tmp_path, ARCS), 12)
+    mass = np.array([2.0, 3, 4, 5, 6, 8]) if weights == "size" else np.ones(6)
+    p = np.eye(6)
+    for j, i in ARCS:
+        p[i, j] = 1
+    p /= p.sum(axis=0)
+    sums, w = np.zeros((6, 3)), mass.copy()
+    for _ in range(12):
+        z = sums / w[:, None]
+        sums, w = p @ (sums - 0.5 * mass[:, None] * gradients(z)), p @ w
+    np.testing.assert_allclose(nodes, sums / mass[:, None], atol=1e-13)
+    np.testing.assert_allclose(x, sums.sum(axis=0) / mass.sum(), atol=1e-13)
+
+
+def test_models_of_sgp_are_ratios(data, tmp_path):
+    lists = {"name": "sgp", "local": LOCAL} | UNIFORM
+    engine = loop(scenario(data, lists, arcs_of(tmp_path, ARCS)))
+    state, _ = engine.start()
+    for _ in range(9):
+        state, _, _ = engine.step(state)
+    (rows,) = engine.exchange.executor.snapshot(engine.run.folder)
+    assert np.ptp(rows["w"]) > 0.5
+    models = engine.run.training.algorithm.models(SimpleNamespace(state=rows), state.state["x"])
+    np.testing.assert_array_equal(models, rows["x"] / rows["w"])
+
+
+@pytest.mark.parametrize("weights", ["uniform", "size"])
+def test_epidemic_learning_takes_the_mean_of_what_came(data, tmp_path, weights):
+    lists = {"name": "epidemic", "local": LOCAL, "weights": weights}
+    _, nodes = after(data, lists, arcs_of(tmp_path, ARCS), 7)
+    mass = np.array([2.0, 3, 4, 5, 6, 8]) if weights == "size" else np.ones(6)
+    w = np.eye(6)
+    for j, i in ARCS:
+        w[i, j] = 1
+    w = w * mass / (w @ mass)[:, None]
+    x = np.zeros((6, 3))
+    for _ in range(7):
+        x = w @ (x - 0.5 * gradients(x))
+    np.testing.assert_allclose(nodes, x, atol=1e-14)
+
+
+def test_epidemic_learning_on_regular_graphs_is_step_first(data):
+    """EL-Oracle: with equal degrees the mean of what came has Metropolis weights."""
+    topology = {"name": "regular", "degree": 3, "every": 1}
+    lists = {"name": "epidemic", "local": LOCAL} | UNIFORM
+    _, nodes = after(data, lists, topology, 9)
+    _, others = after(data, lists | {"name": "dfedavg"}, topology, 9)
+    np.testing.assert_allclose(nodes, others, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["d-psgd", "dfedavg", "diging", "extra", "exact-diffusion"])
+def test_symmetric_weights_need_links(data, tmp_path, name):
+    given = {"local": LOCAL} if name in ("d-psgd", "dfedavg") else {}
+    with pytest.raises(ScenarioError, match="links in both directions, but topology has"):
+        loop(scenario(data, {"name": name, **given}, arcs_of(tmp_path, ARCS)))
+
+
+def test_arcs_without_return_are_refused(data, tmp_path):
+    topology = arcs_of(tmp_path, ARCS[:5])
+    with pytest.raises(ScenarioError, match="client 0 reaches not every other client in graph 0"):
+        loop(scenario(data, {"name": "sgp", "local": LOCAL}, topology))
+
+
+def test_push_needs_two_sums(data):
+    with pytest.raises(ScenarioError, match="found push, whose weights at a node do not add up"):
+        loop(scenario(data, {"name": "d-psgd", "local": LOCAL, "mixing": "push"}, RING))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed.engine.barriers import Arcs, after_step, arcs
-from rayfed.topology import EdgeList, Graphs, Ring
+from rayfed.topology import Directed, EdgeList, Graphs, Ring
 
 COMPUTE = np.array([1, 2.5, 3, 1.5])
 LATENCY, UP = np.full(4, 0.125), np.array([16.0, 16, 8, 16])
@@ -27,7 +27,7 @@ def ready(links, overlap, steps):
 
 def test_messages_share_both_ends():
     links = ring()
-    found = {(j, i): s for j, i, s in zip(*map(np.ndarray.tolist, links), strict=True)}
+    found = {(j, i): s for j, i, s in zip(*map(np.ndarray.tolist, links[:3]), strict=True)}
     pairs = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (0, 3), (3, 0)]
     assert [found[pair] for pair in pairs] == [1.25, 1.25, 1.25, 2.25, 2.25, 1.25, 2.25, 1.25]
 
@@ -53,7 +53,7 @@ def by_events(compute, links, overlap, steps):
     """Simulate messages one by one: a step ends when it is computed and all have come."""
     n = len(compute[0])
     senders = [set(links.sender[links.receiver == i].tolist()) for i in range(n)]
-    delay = {(j, i): s for j, i, s in zip(*map(np.ndarray.tolist, links), strict=True)}
+    delay = {(j, i): s for j, i, s in zip(*map(np.ndarray.tolist, links[:3]), strict=True)}
     missing = {(i, k): len(senders[i]) + 1 for i in range(n) for k in range(1, steps + 1)}
     times, events = np.zeros((steps + 1, n)), []
 
@@ -91,6 +91,31 @@ def test_against_events_one_by_one(overlap):
         for k in range(steps):
             now = after_step(now, compute[k], links, overlap=overlap)
             np.testing.assert_array_equal(now, times[k + 1])
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_arcs_against_events_one_by_one(overlap):
+    """Every second graph is of nodes that wait for all: notes without bytes are further arcs."""
+    stream = np.random.default_rng(8)
+    for case in range(150):
+        n, steps = int(stream.integers(2, 8)), 6
+        graph = Directed(n, np.argwhere(stream.random((n, n)) < 0.4))
+        latency = stream.random(n)
+        links = arcs(graph, (latency, *stream.uniform(1, 9, (2, n))), 1e6)
+        told = links
+        if case % 2:
+            sent = set(zip(links.sender.tolist(), links.receiver.tolist(), strict=True))
+            notes = [(j, i) for j in range(n) for i in range(n) if i != j and (j, i) not in sent]
+            j, i = np.array(notes, int).reshape(-1, 2).T
+            told = Arcs(*(np.append(a, b) for a, b in zip(
+                links[:3], (j, i, latency[j] + latency[i]), strict=True
+            )))  # fmt: skip
+            links = links._replace(latency=latency)
+        compute = stream.lognormal(size=(steps, n))
+        times, now = by_events(compute, told, overlap, steps), np.zeros(n)
+        for k in range(steps):
+            now = after_step(now, compute[k], links, overlap=overlap)
+            np.testing.assert_allclose(now, times[k + 1], rtol=1e-14)
 
 
 def test_a_node_without_links_waits_for_nobody():

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from rayfed.topology import Complete, EdgeList, Graphs, Random, Ring
+from rayfed.topology import Complete, Directed, EdgeList, Graphs, Random, Ring
 from rayfed.topology.mixing import mixing
 
 MASS = np.array([2.0, 3, 4, 5, 6, 8])
@@ -38,9 +38,33 @@ def test_uniform_weights_are_the_share_of_the_neighbourhood():
     np.testing.assert_allclose(w[1, [0, 1, 2]], np.array([2, 3, 4]) / 9, rtol=1e-15)
 
 
+ARCS = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3), (1, 4)]
+
+
+def test_columns_of_push_add_up_to_one_and_ratios_tend_to_the_mean():
+    """Kempe et al. 2003 with x_i = 2^i, whose mean is 10.5."""
+    w = mixing(Directed(6, ARCS), np.ones(6), "push").toarray()
+    np.testing.assert_allclose(w.sum(axis=0), 1, rtol=1e-15)
+    sums = np.stack([2.0 ** np.arange(6), np.ones(6)], axis=1)
+    x, mass = (np.linalg.matrix_power(w, 10) @ sums).T
+    np.testing.assert_allclose((x / mass)[[0, 3]], [10.6616444742, 10.4468107162], rtol=1e-11)
+    x, mass = (np.linalg.matrix_power(w, 400) @ sums).T
+    np.testing.assert_allclose(x / mass, 10.5, rtol=1e-12)
+
+
+def test_push_keeps_the_mean_by_mass_and_uniform_takes_the_mean_of_what_came():
+    graph = Directed(6, ARCS)
+    w = mixing(graph, MASS, "push").toarray()
+    np.testing.assert_allclose(MASS @ w, MASS, rtol=1e-15)
+    np.testing.assert_allclose(w[3], np.array([2 / 3, 0, 4 / 2, 5 / 2, 0, 0]) / 5, rtol=1e-15)
+    w = mixing(graph, MASS, "uniform").toarray()
+    np.testing.assert_allclose(w[3], np.array([2, 0, 4, 5, 0, 0]) / 11, rtol=1e-15)
+
+
 def test_a_node_without_links_keeps_its_own():
-    w = mixing(EdgeList(3, [[0, 1]]), np.ones(3)).toarray()
-    assert w[2].tolist() == [0, 0, 1]
+    for rule in ("symmetric", "lazy", "uniform", "push"):
+        w = mixing(EdgeList(3, [[0, 1]]), np.ones(3), rule).toarray()
+        assert w[2].tolist() == [0, 0, 1]
     assert mixing(EdgeList(1, np.empty((0, 2))), np.ones(1)).toarray().tolist() == [[1.0]]
 
 

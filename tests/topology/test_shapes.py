@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Complete, Graphs, Grid, Random, Ring, SmallWorld, Star, Targets
+from rayfed.topology import Complete, Graphs, Grid, Random, Regular, Ring, SmallWorld, Star, Targets
 from rayfed.topology.shapes import _pairs
 
 
@@ -140,3 +140,16 @@ def test_what_does_not_fit_the_population_is_refused(topology, line):
 def test_half_of_an_odd_number_is_refused():
     with pytest.raises(ScenarioError, match="neighbours: found 3, an odd number"):
         SmallWorld(neighbours=3)
+
+
+def test_regular_graphs_have_one_degree_and_are_drawn_anew():
+    graphs = Graphs(Regular(degree=3, every=1), 10, 0)
+    drawn = [graphs.of(epoch) for epoch in range(5)]
+    assert all(graph.degrees(np.arange(10)).tolist() == [3] * 10 for graph in drawn)
+    assert len({str(graph.links.tolist()) for graph in drawn}) == 5
+
+
+@pytest.mark.parametrize(("degree", "count"), [(3, 5), (6, 6)])
+def test_regular_graphs_that_do_not_exist_are_refused(degree, count):
+    with pytest.raises(ScenarioError, match=rf"found degree {degree} among {count} clients"):
+        Graphs(Regular(degree=degree), count, 0).at(1)

@@ -291,7 +291,7 @@ class _RunCost:
         self.down, self.up = (n * per_round for n in _travels(run, ask))
         self.nodes = count if algorithm.gossip else 0
         if (graphs := run.federation.graphs) is not None and algorithm.gossip:
-            self.down = self.up = self.uploads * 2 * len(graphs.of(0).links) * rounds
+            self.down = self.up = self.uploads * len(graphs.of(0).arcs) * rounds
         self.rows = rounds * (_ROW + _EVENT * most)
 
     @property

@@ -17,6 +17,7 @@ from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
     ALL_STEPS,
     BLIND,
+    BOTH_WAYS,
     BOUNDED,
     CHANCES,
     COHORT,
@@ -24,6 +25,7 @@ from rayfed.core.needs import (
     EVERYONE,
     EXACT_DOWNLOADS,
     EXACT_UPLOADS,
+    FIXED_GRAPH,
     FIXED_NORM,
     FRESH,
     GIVEN,
@@ -155,6 +157,9 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
     yield of_problem(run.training.problem)
     yield from _participation(run)
     yield from _federation(run)
+    if (graphs := run.federation.graphs) is not None:
+        removes = where({BOTH_WAYS: graphs.of(0).directed, FIXED_GRAPH: not graphs.fixed})
+        yield Part("topology", "topology", NOTHING, removes)
     if not run.training.algorithm.centralised:
         for part in _channel(run):
             yield replace(part, needs=part.needs | {SERVER})
