@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.baselines import Centralised as Centralised
     from rayfed.algorithms.baselines import LocalOnly as LocalOnly
     from rayfed.algorithms.ca2fl import CA2FL as CA2FL
+    from rayfed.algorithms.choco_sgd import ChocoSGD as ChocoSGD
     from rayfed.algorithms.clusterfedvarp.clusterfedvarp import ClusterFedVARP as ClusterFedVARP
     from rayfed.algorithms.dasha import Dasha as Dasha
     from rayfed.algorithms.dfedavg import DFedAvg as DFedAvg

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.gossip import Gossip, mixed
 from rayfed.core.arrays import Array
-from rayfed.messages import Upload
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -27,7 +28,10 @@ class DFedAvg(Gossip):
 
     Notes
     -----
-    Deviations from the paper: none; the quantised variant is left out.
+    With a codec Q neighbours mix what they decode: x_i <- x_i + near(Q(x))_i - Q(x_i) with x after
+    local steps, which keeps the mean (Koloskova, Stich, Jaggi, ICML 2019, Q2-G).
+
+    Deviations from the paper: none; its quantised variant is left out.
 
     Examples
     --------
@@ -36,12 +40,18 @@ class DFedAvg(Gossip):
     """
 
     name: ClassVar[str] = "dfedavg"
+    coded: ClassVar[Coded | None] = {"x": "any"}
+
+    def client_state(self, x0: Array) -> State:
+        """Return x_i = x0 (p,), and the error of the last message that neighbours decoded."""
+        return {"x": x0, "error": 0 * x0}
 
     def step(self, clients: Clients) -> Upload:
         """Client function: local steps from x_i; send the model (K, p) after them."""
         local = clients.solve(clients.state["x"])
-        return Upload({"x": local.x}, loss=local.loss)
+        exact, coded = {"error": 0 * local.x}, {"error": ("x", 1.0)}
+        return Upload({"x": local.x}, state=exact, loss=local.loss, mirrors=coded)
 
     def mix(self, clients: Clients, x: Array) -> Upload:
-        """Client function: take near(x)_i (K, p)."""
-        return mixed(x)
+        """Client function: take near(x)_i (K, p), less the error of one's own message."""
+        return mixed(x - clients.state["error"])

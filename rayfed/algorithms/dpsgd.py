@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from rayfed.algorithms.base import Coded
 from rayfed.algorithms.gossip import Gossip, mixed
 from rayfed.core.arrays import Array
 from rayfed.messages import State, Upload
@@ -27,6 +28,10 @@ class DPSGD(Gossip):
 
     Notes
     -----
+    With a codec Q neighbours mix what they decode: x_i <- x_i + near(Q(x))_i - Q(x_i) - lr g_i,
+    which keeps the mean (Koloskova, Stich, Jaggi, ICML 2019, https://arxiv.org/abs/1902.00340,
+    scheme Q2-G).
+
     Deviations from the paper: a node may take several local steps, whose change is added; the
     paper has one. The paper's W is any symmetric doubly stochastic matrix.
 
@@ -38,6 +43,7 @@ class DPSGD(Gossip):
 
     name: ClassVar[str] = "d-psgd"
     overlap: ClassVar[bool] = True
+    coded: ClassVar[Coded | None] = {"x": "any"}
 
     def client_state(self, x0: Array) -> State:
         """Return x_i = x0 (p,), and the change of the last local steps."""
@@ -47,7 +53,8 @@ class DPSGD(Gossip):
         """Client function: send x_i (K, p), and keep the change of the local steps from it."""
         x = clients.state["x"]
         local = clients.solve(x)
-        return Upload({"x": x}, state={"change": local.x - x}, loss=local.loss)
+        change, coded = {"change": local.x - x}, {"change": ("x", -1.0)}
+        return Upload({"x": x}, state=change, loss=local.loss, mirrors=coded)
 
     def mix(self, clients: Clients, x: Array) -> Upload:
         """Client function: add the change to near(x)_i (K, p)."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rayfed.algorithms.base import Algorithm, Round, Weights
+from rayfed.algorithms.base import Algorithm, Coded, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
@@ -69,6 +69,7 @@ class Gossip(Algorithm):
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     diagnostics: ClassVar[tuple[Column, ...]] = (SKEW,)
     gossip: ClassVar[bool] = True
+    coded: ClassVar[Coded | None] = {}
     overlap: ClassVar[bool] = False
     knows_senders: ClassVar[bool] = True
     pushes: ClassVar[bool] = False

@@ -80,7 +80,7 @@ class DataViews:
 
     def of(self, owner: Owner) -> DataView:
         """Return the view of an algorithm or a measure."""
-        if owner in ("algorithm", "selection", "optimum"):
+        if owner in ("algorithm", "selection", "optimum", "mixing"):
             return self.training
         if owner == "server" and self.server is not None:
             return self.server

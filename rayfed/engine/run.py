@@ -435,6 +435,7 @@ class Run:
         return Setup(
             owners={
                 "algorithm": algorithm,
+                "mixing": algorithm,  # what mixes does not travel
                 "selection": self.participation.select,
                 "evaluation": evaluation,
                 "server": evaluation,

@@ -12,7 +12,7 @@ from rayfed.algorithms.gossip import Gossip
 from rayfed.core.arrays import Array, Floats
 from rayfed.engine.barriers import Arcs, after_step, arcs
 from rayfed.engine.clock import Traffic
-from rayfed.engine.exchange import Exchange
+from rayfed.engine.exchange import Exchange, SentAsk
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
@@ -48,7 +48,8 @@ class StepPolicy:
         self.run, self.exchange, self.algorithm, self.graphs = run, exchange, algorithm, graphs
         self.ids = np.arange(run.federation.population.count)
         self.ask = algorithm.ask(run.training.x0.size)
-        self.message_bytes = self.ask.bytes_up(run.training.dtype.itemsize)
+        asked = SentAsk(self.ask, "algorithm")
+        self.message_bytes = int(np.max(exchange.traffic(asked, self.ids[:1], {}, 0).up))
         self._of_epoch = lru_cache(maxsize=2)(self._made)
 
     def profile(self, profile: Profile) -> None:
@@ -116,8 +117,8 @@ class StepPolicy:
         ).each
         near = {name: w @ sent[name] for name in self.ask.up}
         mix = replace(
-            step, function="mix", up={"x": self.run.training.x0.size}, ask=1, rows=self.ids,
-            sleep_s=None,
+            step, owner="mixing", function="mix", up={"x": self.run.training.x0.size}, ask=1,
+            rows=self.ids, sleep_s=None,
         )  # fmt: skip
         total = self.exchange.compute(mix, near, stats.when).sums["x"]
         losses = sent.get("loss", np.full(len(self.ids), np.nan))

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from rayfed.core.needs import COHORT, EVERYONE, GRAPHS, LAYERS, OWN_STATISTICS, OWN_STEPS
+from rayfed.core.needs import (
+    COHORT,
+    EVERYONE,
+    FIXED_GRAPH,
+    GRAPHS,
+    LAYERS,
+    OWN_STATISTICS,
+    OWN_STEPS,
+)
 from rayfed.core.plugins import name_of
 from rayfed.engine.loop import Loop
 from rayfed.engine.run import Run
@@ -73,7 +81,10 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         scenario["clients"] |= {"availability": "always", "groups": []}
         scenario["participation"] = {"select": {"name": "uniform"}}
     if cls.gossip:
-        scenario["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
+        every = None if FIXED_GRAPH in cls.needs else 2
+        scenario["topology"] = {
+            "name": "random", "p": 0.3, "disconnected": "repair", "every": every,
+        }  # fmt: skip
     if OWN_STEPS in cls.gives:
         del scenario["algorithms"][0]["local"]["steps"]
     if OWN_STATISTICS in cls.gives:
@@ -124,7 +135,10 @@ def mixed_under(cls: type[Any], **changes: Any) -> dict[str, Any]:
     if COHORT in cls.removes or issubclass(cls, All):
         scenario["participation"] |= {"cohort": None}
     if GRAPHS in cls.needs:
-        scenario["topology"] = {"name": "random", "p": 0.3, "disconnected": "repair", "every": 2}
+        every = None if FIXED_GRAPH in cls.needs else 2
+        scenario["topology"] = {
+            "name": "random", "p": 0.3, "disconnected": "repair", "every": every,
+        }  # fmt: skip
         scenario["clients"] |= {"availability": "always"}  # a whole neighbourhood may be away
     return scenario
 

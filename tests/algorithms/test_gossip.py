@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.algorithms import ChocoSGD
 from rayfed.core.errors import ScenarioError
 from rayfed.testing import loop
 
@@ -269,6 +270,95 @@ def test_push_needs_two_sums(data):
         loop(scenario(data, {"name": "d-psgd", "local": LOCAL, "mixing": "push"}, RING))
 
 
+def ring_of(mass):
+    """Return the matrix of the ring of six by the rule: m_j / max(S_i, S_j), the rest at i."""
+    around = sum(np.roll(mass, shift) for shift in (-1, 0, 1))
+    w = np.zeros((6, 6))
+    for i in range(6):
+        for j in ((i - 1) % 6, (i + 1) % 6):
+            w[i, j] = mass[j] / max(around[i], around[j])
+        w[i, i] = 1 - w[i].sum()
+    return w
+
+
+def largest(v):
+    """Return the coordinate that is largest in magnitude in each row, zeros elsewhere."""
+    return np.where(np.abs(v) == np.abs(v).max(axis=1, keepdims=True), v, 0.0)
+
+
+TOP = [{"name": "top-k", "k": 1}]
+
+
+@pytest.mark.parametrize("weights", ["uniform", "size"])
+@pytest.mark.parametrize("uplink", [[], TOP])
+def test_choco_sgd_against_a_plain_loop(data, weights, uplink):
+    """Koloskova et al. 2019, Algorithm 2: quantise, then mix; every node has all estimates."""
+    lists = {"name": "choco-sgd", "gamma": 0.3, "local": LOCAL, "weights": weights}
+    mean, nodes = after(data, lists, RING, 15, uplink=uplink)
+    mass = np.array([2.0, 3, 4, 5, 6, 8]) if weights == "size" else np.ones(6)
+    w, x, estimates = ring_of(mass), np.zeros((6, 3)), np.zeros((6, 3))
+    for _ in range(15):
+        x = x - 0.5 * gradients(x)
+        estimates = estimates + (largest if uplink else np.asarray)(x - estimates)
+        x = x + 0.3 * (w @ estimates - estimates)
+    np.testing.assert_allclose(nodes, x, atol=1e-13)
+    np.testing.assert_allclose(mean, mass @ x / mass.sum(), atol=1e-13)
+
+
+def test_choco_sgd_without_codec_and_with_full_steps_is_dfedavg(data):
+    lists = {"local": LOCAL, "weights": "size"}
+    _, nodes = after(data, lists | {"name": "choco-sgd", "gamma": 1.0}, RING, 9)
+    _, others = after(data, lists | {"name": "dfedavg"}, RING, 9)
+    np.testing.assert_allclose(nodes, others, atol=1e-13)
+
+
+def test_choco_gossip_contracts_as_its_theorem_says():
+    """Theorem 2: by 1 - delta^2 omega / 82 a step, for gamma as there; the ring has delta = 1/3."""
+    w, omega, delta, beta = ring_of(np.ones(6)), 1 / 3, 1 / 3, 4 / 3
+    rate = 1 - delta**2 * omega / 82
+    assert rate == pytest.approx(0.999548328817, rel=1e-11)
+    below = 16 * delta + delta**2 + 4 * beta**2 + 2 * delta * beta**2 - 8 * delta * omega
+    choco = ChocoSGD(gamma=delta**2 * omega / below)
+    x = np.random.default_rng(3).normal(size=(6, 3))
+    state, errors = dict(choco.client_state(x)), []
+    for _ in range(3000):
+        nodes = SimpleNamespace(state=state, solve=lambda x: SimpleNamespace(x=x, loss=None))
+        sent = choco.step(nodes)
+        q = largest(sent.values["q"])
+        state |= sent.state
+        state["estimate"] = state["estimate"] + (q - sent.values["q"])
+        state |= choco.mix(nodes, w @ q).state
+        off, behind = state["x"] - x.mean(axis=0), state["x"] - state["estimate"]
+        errors.append((off**2).sum() + (behind**2).sum())
+    assert errors[-1] < errors[0] * rate ** (len(errors) - 1)
+    np.testing.assert_allclose(state["x"].mean(axis=0), x.mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["d-psgd", "dfedavg"])
+def test_neighbours_mix_what_they_decode(data, name):
+    """Scheme Q2-G of Koloskova et al. 2019: x_i + near(Q(x))_i - Q(x_i), which keeps the mean."""
+    _, nodes = after(data, {"name": name, "local": LOCAL, "weights": "size"}, RING, 8, uplink=TOP)
+    w, x = ring_of(np.array([2.0, 3, 4, 5, 6, 8])), np.zeros((6, 3))
+    for _ in range(8):
+        change = -0.5 * gradients(x)
+        sent = x if name == "d-psgd" else x + change
+        x = x + change + w @ largest(sent) - largest(sent)
+    np.testing.assert_allclose(nodes, x, atol=1e-13)
+
+
+def test_choco_sgd_needs_a_graph_that_stays(data):
+    topology = {"name": "random", "p": 0.5, "every": 2, "disconnected": "repair"}
+    with pytest.raises(ScenarioError, match="needs a graph that stays the same, but topology"):
+        loop(scenario(data, {"name": "choco-sgd", "local": LOCAL}, topology))
+
+
+@pytest.mark.parametrize("name", ["diging", "extra", "exact-diffusion", "sgp"])
+def test_exact_messages_are_not_coded(data, name):
+    given = {"local": LOCAL} if name == "sgp" else {}
+    with pytest.raises(ScenarioError, match="needs its uploads as they are, but 'top-k' changes"):
+        loop(scenario(data, {"name": name, **given}, RING, uplink=TOP))
+
+
 @pytest.mark.parametrize(
     ("place", "more"),
     [
@@ -278,7 +368,7 @@ def test_push_needs_two_sums(data):
         ("participation.retries", {"participation": {"retries": 2}}),
         ("participation.interrupted", {"participation": {"interrupted": "resume"}}),
         ("participation.select", {"participation": {"select": "poisson", "cohort": 3}}),
-        ("uplink", {"uplink": [{"name": "top-k", "k": 1}]}),
+        ("uplink", {"uplink": [{"name": "top-k", "k": 1, "memory": "ef21"}]}),
         ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
         ("downlink", {"downlink": ["natural"]}),
         ("aggregate", {"aggregate": "median"}),

@@ -230,12 +230,18 @@ def test_actors_give_the_bytes_of_no_actors_without_rounds(arrivals, tmp_path, a
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
+CODED = ["d-psgd", "dfedavg", "choco-sgd"]
+
+
 @pytest.mark.slow
-def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, assert_same):
+@pytest.mark.parametrize("coded", [False, True])
+def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, assert_same, coded):
     made = yaml.safe_load(study.read_text())
-    found = [name for name, cls in find("algorithms").items() if cls.gossip]
+    changing = [n for n, cls in find("algorithms").items() if cls.gossip and n != "choco-sgd"]
+    found = CODED if coded else changing
     made |= {"rounds": 12, "algorithms": [{"name": name, "local": LOCAL} for name in found]}
-    made["topology"] |= {"every": 2}
+    made["topology"] |= {} if coded else {"every": 2}
+    made["uplink"] = [{"name": "qsgd", "levels": 4}] if coded else []
     made["clients"]["availability"], made["participation"] = "always", {"select": "all"}
     made["evaluate"] = {"every": 4, "clients": 6}
     run(made | {"executor": "serial"}, out=tmp_path / "serial")

@@ -51,6 +51,16 @@ def test_rows_have_the_times_of_the_ring(algorithm, times, skews):
         assert counted.tasks.compute_s.tolist() == list(SECONDS)
 
 
+def test_a_forecast_and_rows_know_coded_messages():
+    made = scenario({"name": "choco-sgd"}, uplink=[{"name": "top-k", "k": 1000}])
+    (run,) = api.prepare(api.read(made)).runs
+    message = 1000 * (64 + 17) // 8  # a number and its place
+    assert _RunCost(run).up == 3 * 8 * message
+    engine = loop(made)
+    _, row, _ = engine.step(engine.start()[0])
+    assert row["bytes_up"] == row["bytes_down"] == 8 * message
+
+
 def test_a_forecast_knows_messages():
     (run,) = api.prepare(api.read(scenario({"name": "diging"}))).runs
     cost = _RunCost(run)

@@ -288,10 +288,11 @@ class _RunCost:
         rounds = run.ending.rounds if run.ending.rounds < ENDLESS else 1
         most = asked * (1 + run.participation.retries)
         per_round = 0 if algorithm.centralised else most * rounds
-        self.down, self.up = (n * per_round for n in _travels(run, ask))
+        down, up = _travels(run, ask)
+        self.down, self.up = down * per_round, up * per_round
         self.nodes = count if algorithm.gossip else 0
         if (graphs := run.federation.graphs) is not None and algorithm.gossip:
-            self.down = self.up = self.uploads * len(graphs.of(0).arcs) * rounds
+            self.down = self.up = up * len(graphs.of(0).arcs) * rounds
         self.rows = rounds * (_ROW + _EVENT * most)
 
     @property

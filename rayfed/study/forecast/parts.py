@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -161,8 +161,7 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
         removes = where({BOTH_WAYS: graphs.of(0).directed, FIXED_GRAPH: not graphs.fixed})
         yield Part("topology", "topology", NOTHING, removes)
     if not run.training.algorithm.centralised:
-        for part in _channel(run):
-            yield replace(part, needs=part.needs | {SERVER})
+        yield from _channel(run)
 
 
 def may_fail(run: Run) -> bool:
@@ -267,7 +266,7 @@ def _channel(run: Run) -> Iterator[Part]:
     channel, out = run.channel, f"leave it out for '{run.label}'"
     for stage in channel.uplink:
         memory = stage.memory if isinstance(stage, Codec) else None
-        needs = stage.needs
+        needs = stage.needs | where({SERVER: not isinstance(stage, Codec)})
         if isinstance(stage, SecureSum) and channel.privacy is not None:
             needs -= {SEVERAL}  # noise hides a single reply
         if isinstance(stage, Codec) and memory is None:
@@ -276,23 +275,24 @@ def _channel(run: Run) -> Iterator[Part]:
         removes = stage.removes | where({FIXED_NORM: adapts, UNCLIPPED: isinstance(stage, Clip)})
         yield Part("uplink", f"'{stage.name}'", needs, removes, out)
         if memory is not None:
-            needs = memory.needs | where({UNCLIPPED: True, SIZES: memory.at_server})
+            needs = memory.needs | where({SERVER: True, UNCLIPPED: True, SIZES: memory.at_server})
             removes = where({THIS_ROUND: memory.at_server, ONE_SIZE: memory.exact_first})
             yield Part("uplink", f"'{memory.name}'", needs, memory.removes | removes, out)
     for stage in channel.downlink:
         memory = stage.memory if isinstance(stage, Codec) else None
-        needs = where({ONE_ASK: memory is not None})
+        needs = where({SERVER: True, ONE_ASK: memory is not None})
         name = f"'{stage.name if memory is None else memory.name}'"
         yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
-        needs = fault.needs | where({ROUNDS: fault.silent})
+        needs = fault.needs | where({SERVER: True, ROUNDS: fault.silent})
         removes = fault.removes | where({HONEST: True, BOUNDED: isinstance(fault, UploadFault)})
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
         rule = channel.aggregate
-        needs = rule.needs | where({SAME_CLIENTS: run.secure and run.participation.retries})
+        again = run.secure and run.participation.retries
+        needs = rule.needs | where({SERVER: True, SAME_CLIENTS: again})
         yield Part("aggregate", f"'{rule.name}'", needs, rule.removes)
     if channel.privacy is not None:
-        needs = channel.privacy.needs | where({BOUNDED: run.secure})
+        needs = channel.privacy.needs | where({SERVER: True, BOUNDED: run.secure})
         yield Part("privacy", "privacy", needs, channel.privacy.removes)
