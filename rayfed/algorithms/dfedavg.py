@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.gossip import Gossip, mixed
 from rayfed.core.arrays import Array
+from rayfed.core.needs import EVERYONE, Terms
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class DFedAvg(Gossip):
     """
 
     name: ClassVar[str] = "dfedavg"
+    needs: ClassVar[Terms] = Gossip.needs - {EVERYONE}
     coded: ClassVar[Coded | None] = {"x": "any"}
 
     def client_state(self, x0: Array) -> State:

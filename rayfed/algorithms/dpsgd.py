@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.gossip import Gossip, mixed
 from rayfed.core.arrays import Array
+from rayfed.core.needs import EVERYONE, Terms
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class DPSGD(Gossip):
 
     name: ClassVar[str] = "d-psgd"
     overlap: ClassVar[bool] = True
+    needs: ClassVar[Terms] = Gossip.needs - {EVERYONE}
     coded: ClassVar[Coded | None] = {"x": "any"}
 
     def client_state(self, x0: Array) -> State:

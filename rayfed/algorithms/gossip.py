@@ -117,6 +117,10 @@ class Gossip(Algorithm):
         """Client function: compute, and return the message (K, ...); state stays at the node."""
         raise NotImplementedError
 
+    def stay(self, clients: Clients) -> Upload:
+        """Client function of nodes that sit a step out: their models (K, p) as they are."""
+        return Upload({"x": clients.state["x"]})
+
     def models(self, clients: Clients, x: Array) -> Array:
         """Return the nodes' own models (K, p)."""
         return clients.state["x"]

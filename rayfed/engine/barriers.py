@@ -1,16 +1,18 @@
 """Clocks of methods without a server: nodes wait for their neighbours alone.
 
 T_i(k) is the time at which node i has its mixed model of step k. Node j finishes computing step
-k + 1 at F_j = T_j(k) + c_j, and its message reaches i after l_ji seconds.
+k + 1 at F_j = T_j(k) + c_j, and its message reaches i after l_ji seconds. A node that is away sits
+the step out: its neighbours notice that at once, and it waits for them as if it mixed.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from rayfed.core.arrays import Floats, Ints
+from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.topology.graph import Graph
 
 
@@ -59,39 +61,79 @@ def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: floa
     return Arcs(sender, receiver, seconds)
 
 
-def after_step(ready_s: Floats, compute_s: Floats, arcs: Arcs, *, overlap: bool) -> Floats:
-    """Return T_i(k + 1), (N,).
+class StepEnd(NamedTuple):
+    """The end of a step.
+
+    Parameters
+    ----------
+    over_s : (N,) array of float
+        T_i(k + 1).
+    heard : (A,) array of bool
+        Messages that were sent and mixed.
+    missed : int
+        Messages between active nodes that came too late.
+    """
+
+    over_s: Floats
+    heard: Bools
+    missed: int
+
+
+def after_step(
+    ready_s: Floats, done_s: Floats, arcs: Arcs, *, overlap: bool, active: Bools | None = None,
+    patience_s: float = math.inf,
+) -> StepEnd:  # fmt: skip
+    """Return the end of a step.
 
     Parameters
     ----------
     ready_s : (N,) array of float
         T_i(k).
-    compute_s : (N,) array of float
-        c_i(k + 1).
+    done_s : (N,) array of float
+        F_i(k + 1). For nodes that sit the step out, the time at which their neighbours notice.
     arcs : Arcs
         Of the graph of the step.
     overlap : bool
         Whether messages leave before the step, at T_j(k), and travel while nodes compute; they
         leave at F_j if not.
+    active : (N,) array of bool, optional
+        Nodes that send and mix; all if None. The others wait as if they mixed.
+    patience_s : float
+        Seconds after F_i for which an active node waits at most. A message that comes at that
+        instant is in time.
 
     Examples
     --------
     Two linked nodes that compute 1 s and 3 s, with messages of half a second:
 
     >>> pair = Arcs(np.array([1, 0]), np.array([0, 1]), np.full(2, 0.5))
-    >>> after_step(np.zeros(2), np.array([1.0, 3.0]), pair, overlap=False).tolist()
+    >>> done_s = np.array([1.0, 3.0])
+    >>> after_step(np.zeros(2), done_s, pair, overlap=False).over_s.tolist()
     [3.5, 3.0]
-    >>> after_step(np.zeros(2), np.array([1.0, 3.0]), pair, overlap=True).tolist()
+    >>> after_step(np.zeros(2), done_s, pair, overlap=True).over_s.tolist()
     [1.0, 3.0]
+    >>> after_step(np.zeros(2), done_s, pair, overlap=False, patience_s=2.0).over_s.tolist()
+    [3.0, 3.0]
     """
-    done_s = ready_s + compute_s
+    active = np.ones(len(ready_s), np.bool_) if active is None else active
     sent_s = ready_s if overlap else done_s
-    after = done_s.copy()
-    np.maximum.at(after, arcs.receiver, sent_s[arcs.sender] + arcs.seconds)
-    if arcs.latency is not None and len(after) > 1:
-        notified_s = sent_s + arcs.latency
-        *_, second, last = np.argsort(notified_s)
-        others_s = np.full(len(after), notified_s[last])
-        others_s[last] = notified_s[second]
-        after = np.maximum(after, others_s + arcs.latency)
-    return after
+    arrival_s = sent_s[arcs.sender] + arcs.seconds
+    known_s = np.where(active[arcs.sender], arrival_s, done_s[arcs.sender])
+    over_s = done_s.copy()
+    np.maximum.at(over_s, arcs.receiver, known_s)
+    if arcs.latency is not None and len(over_s) > 1:
+        over_s = np.maximum(over_s, _notified(sent_s, done_s, active, arcs.latency))
+    over_s = np.where(active, np.minimum(over_s, done_s + patience_s), over_s)
+    both = active[arcs.sender] & active[arcs.receiver]
+    heard = both & (arrival_s <= over_s[arcs.receiver])
+    return StepEnd(over_s, heard, int(both.sum() - heard.sum()))
+
+
+def _notified(sent_s: Floats, done_s: Floats, active: Bools, latency: Floats) -> Floats:
+    """Return when nodes (N,) know of all others whether these send to them."""
+    notes_s = np.where(active, sent_s + latency, -np.inf)
+    *_, second, last = np.argsort(notes_s)
+    others_s = np.full(len(notes_s), notes_s[last])
+    others_s[last] = notes_s[second]
+    noticed_s = done_s[~active].max(initial=-np.inf)
+    return np.asarray(np.maximum(others_s + latency, noticed_s))

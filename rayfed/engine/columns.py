@@ -117,6 +117,12 @@ LEFT_OUT = (
         "memories.",
     ),
 )  # fmt: skip
+MISSED = (
+    Column(
+        "missed", "messages that came too late", better="lower",
+        about="Messages of the step that came when their receiver had stopped waiting.",
+    ),
+)  # fmt: skip
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,
@@ -124,6 +130,7 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "secure sums": SECURE,
     "evaluate.left_out, a memory in the uplink": LEFT_OUT,
+    "gossip, participation.patience_s": MISSED,
     "privacy": PRIVATE,
     "privacy, a clip whose norm is a mapping": ADAPTIVE,
     "more than 20 classes": TOP,

@@ -52,6 +52,7 @@ class RowMaker:
         self.columns = (
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
+            *(names(columns.MISSED) if run.misses else ()),
             *(names(columns.SECURE) if run.secure else ()),
             *(names(columns.LEFT_OUT) if run.left_out else ()),
             *(names(columns.PRIVATE) if self.private else ()),

@@ -270,6 +270,11 @@ class Run:
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
 
     @property
+    def misses(self) -> bool:
+        """Whether nodes without a server may miss messages that come too late."""
+        return self.training.algorithm.gossip and self.participation.patience_s is not None
+
+    @property
     def repeats(self) -> bool:
         """Whether a client may be drawn more than once for a round."""
         return self.participation.select.repeats and not self.training.algorithm.asynchronous

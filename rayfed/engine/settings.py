@@ -70,7 +70,8 @@ class Participation:
         without participants, and the next round tries again at the next change of availability.
     patience_s : float, optional
         Virtual seconds that a round waits for clients at most; then it passes without participants
-        and the next one waits again.
+        and the next one waits again. In gossip, how long a node waits for messages after its own
+        step; later ones are not mixed.
     correct : "known" or "intervals", optional
         Weighs replies by the inverse of the probability that their clients take part, so that the
         mean is right for all clients on average. "known": the availability and the selection say

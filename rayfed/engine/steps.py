@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -9,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rayfed.algorithms.gossip import Gossip
-from rayfed.core.arrays import Array, Floats
-from rayfed.engine.barriers import Arcs, after_step, arcs
+from rayfed.clients.request import uncharged
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.errors import RunFailed
+from rayfed.engine.barriers import Arcs, StepEnd, after_step, arcs
 from rayfed.engine.clock import Traffic
 from rayfed.engine.exchange import Exchange, SentAsk
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
+from rayfed.engine.timeline import fates
 from rayfed.executors.profile import Profile
-from rayfed.topology.mixing import mixing
+from rayfed.topology.mixing import mixing, of_heard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -64,17 +68,27 @@ class StepPolicy:
     def advance(
         self, before: RunState, stats: RoundStats
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
-        """Run a step of all nodes; see `RoundPolicy.advance`."""
+        """Run a step of all nodes; see `RoundPolicy.advance`.
+
+        Raises
+        ------
+        RunFailed
+            If all nodes are away for good.
+        """
         self.exchange.look_at(stats.round)
         w, links = self._of_epoch(self.graphs.epoch(stats.round, before.time_s))
-        tasks = self._tasks(before, stats, links)
-        x, losses = self._mixed(tasks, w, stats)
+        tasks, end = self._tasks(before, stats, links)
+        used, x, losses = tasks.status == USED, before.state["x"], np.full(len(tasks), np.nan)
+        if used.any():
+            x, losses[used] = self._mixed(tasks.part(used), w, end.heard, stats)
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
         stats.count(CountedTasks(tasks, losses, stats.round, stats.round - 1))
-        stats.time_s = float(tasks.over_s.max())
-        skew_s = stats.time_s - float(tasks.over_s.min())
-        state = {**before.state, "x": x, READY: tasks.over_s}
-        return {"state": state}, {"skew_s": skew_s}, True
+        stats.time_s = float(end.over_s.max())
+        values = {"skew_s": stats.time_s - float(end.over_s.min())}
+        if self.run.misses:
+            values["missed"] = float(end.missed)
+        state = {**before.state, "x": x, READY: end.over_s}
+        return {"state": state}, values, bool(used.any())
 
     def _made(self, epoch: int) -> tuple[csr_array[Any], Arcs]:
         """Return the mixing matrix of the graph of an epoch, and its messages."""
@@ -86,40 +100,102 @@ class StepPolicy:
             messages = messages._replace(latency=links[0])
         return w.astype(self.run.training.dtype), messages
 
-    def _tasks(self, before: RunState, stats: RoundStats, links: Arcs) -> Tasks:
-        """Return the tasks (N,) of a step, with their times."""
-        clock, ids, ready_s = self.exchange.clock, self.ids, before.state[READY]
-        pace = clock.pace(ids, stats.round)
-        none = np.zeros(len(ids), np.int64)
-        steps = none
+    def _tasks(self, before: RunState, stats: RoundStats, links: Arcs) -> tuple[Tasks, StepEnd]:
+        """Return the tasks of the nodes that begin a step, and the end of the step."""
+        clock, ready_s = self.exchange.clock, before.state[READY]
+        away_s = clock.leaving_at(self.ids, ready_s, stats.round)
+        begins = away_s > ready_s
+        ids, start_s = self.ids[begins], ready_s[begins]
+        pace, steps = clock.pace(ids, stats.round), np.zeros(len(ids), np.int64)
         if self.ask.local:
             steps = self.exchange.counter.steps(ids, pace, stats.round, before.step_state)
-        compute_s = clock.duration(self.ask, Traffic(0, 0), ids, pace, steps).compute_s
-        over_s = after_step(ready_s, compute_s, links, overlap=self.algorithm.overlap)
+        nothing = np.zeros(len(ids))  # messages take their time later
+        duration = clock.duration(self.ask, Traffic(0, 0), ids, pace, steps)
+        duration = duration._replace(down_s=nothing, up_s=nothing)
+        duration, lost = clock.crash_losses(ids, duration, stats.round)
+        times = clock.alone(ids, duration, start_s, away_s[begins], lost)
+        status, until_s = fates(times.end_s, times.gone_s, np.full(len(ids), np.inf))
+
+        done_s, active = ready_s.copy(), np.zeros(len(ready_s), np.bool_)
+        done_s[ids], active[ids] = until_s, status == USED
+        end = after_step(
+            ready_s, done_s, links, overlap=self.algorithm.overlap, active=active,
+            patience_s=self.run.participation.patience_s or math.inf,
+        )  # fmt: skip
+        end = end._replace(over_s=self._returned(end.over_s, active, links, stats))
+        if not len(ids) and (end.over_s == ready_s).all() and not clock.population.by_round:
+            text = f"round {stats.round}: at {end.over_s.max():.6g} s all nodes are away for good"
+            raise RunFailed(f"{text}; increase availability")
+
+        sent, received = self._bytes(links, active)
+        over_s, version = np.where(status == USED, end.over_s[ids], until_s), stats.round - 1
+        none = np.zeros(len(ids), np.int64)
+        tasks = Tasks(
+            over_s, ids, version * len(self.ids) + ids + 1, status, none + stats.round,
+            none + version, none, none, none + 1, steps, received[ids], sent[ids],
+            self.exchange.weights(ids), start_s, times.duration.compute_s, over_s, over_s,
+            times.gone_s, np.full(len(ids), np.inf),
+        )  # fmt: skip
+        return tasks, end
+
+    def _bytes(self, links: Arcs, active: Bools) -> tuple[Ints, Ints]:
+        """Return the bytes that nodes (N,) send and receive, between active ones."""
+        both = active[links.sender] & active[links.receiver]
         sent, received = (
-            self.message_bytes * np.bincount(ends, minlength=len(ids))
+            self.message_bytes * np.bincount(ends[both], minlength=len(self.ids))
             for ends in (links.sender, links.receiver)
         )
-        ever, version = np.full(len(ids), np.inf), none + stats.round - 1
-        serial = version * len(ids) + ids + 1
-        return Tasks(
-            over_s, ids, serial, none + USED, none + stats.round, version, none, none, none + 1,
-            steps, received, sent, self.exchange.weights(ids), ready_s, compute_s, over_s, over_s,
-            ever, ever,
-        )  # fmt: skip
+        return sent, received
 
-    def _mixed(self, tasks: Tasks, w: csr_array[Any], stats: RoundStats) -> tuple[Array, Floats]:
-        """Return the mean (p,) of the nodes' next models, and the losses (N,) of their steps."""
-        asked = self.exchange.sent(self.ask, "algorithm", stats)
+    def _returned(self, over_s: Floats, active: Bools, links: Arcs, stats: RoundStats) -> Floats:
+        """Return the end of a step (N,), later for those away that hear nobody who is active.
+
+        These wait for the time at which they are back, if it is known.
+        """
+        alone = ~active
+        if links.latency is None:
+            alone[links.receiver[active[links.sender]]] = False
+        elif active.any():
+            return over_s
+        population, later = self.run.federation.population, over_s.copy()
+        for i in np.flatnonzero(alone).tolist():
+            back_s = population.next_change([i], over_s[i])[0]
+            if math.isfinite(back_s) and not population.available([i], over_s[i], stats.round)[0]:
+                later[i] = back_s
+        return later
+
+    def _mixed(
+        self, tasks: Tasks, w: csr_array[Any], heard: Bools, stats: RoundStats
+    ) -> tuple[Array, Floats]:
+        """Return the mean (p,) of the nodes' next models, and the losses (K,) of these tasks."""
+        asked, size = self.exchange.sent(self.ask, "algorithm", stats), self.run.training.x0.size
         step = self.exchange.request(asked, tasks, stats.round, tasks.weight)
         sent = self.exchange.compute(
             replace(step, vectors=True, sums=False), self.ask.send, stats.when
         ).each
-        near = {name: w @ sent[name] for name in self.ask.up}
+        stats.add_metrics(sent, tasks.weight)
+        everyone = len(tasks) == len(self.ids)
+        if not (everyone and heard.all()):
+            w = of_heard(w, heard, self.algorithm.mixing)
+        near = {name: self._near(w, tasks.client, sent[name]) for name in self.ask.up}
         mix = replace(
-            step, owner="mixing", function="mix", up={"x": self.run.training.x0.size}, ask=1,
-            rows=self.ids, sleep_s=None,
+            step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,
+            sleep_s=None,
         )  # fmt: skip
         total = self.exchange.compute(mix, near, stats.when).sums["x"]
-        losses = sent.get("loss", np.full(len(self.ids), np.nan))
-        return total / total.dtype.type(tasks.weight.sum()), losses
+        mass = self.exchange.weights(self.ids)
+        if not everyone:
+            others = np.setdiff1d(self.ids, tasks.client)
+            stay = uncharged("mixing", "stay", {"x": size}, others, stats.round)
+            stay = replace(stay, weights=mass[others])
+            total = total + self.exchange.compute(stay, {}, stats.when).sums["x"]
+        losses = sent.get("loss", np.full(len(tasks), np.nan))
+        return total / total.dtype.type(mass.sum()), losses
+
+    def _near(self, w: csr_array[Any], ids: Ints, sent: Array) -> Array:
+        """Return the sums (N, ...) of what active nodes (K,) sent."""
+        if len(ids) == len(self.ids):
+            return w @ sent
+        every = np.zeros((len(self.ids), *sent.shape[1:]), sent.dtype)
+        every[ids] = sent
+        return w @ every

@@ -79,6 +79,7 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         scenario["participation"] |= {"over_select": 1.0, "deadline_s": None, "timeout_s": 30}
     if EVERYONE in cls.needs:
         scenario["clients"] |= {"availability": "always", "groups": []}
+    if EVERYONE in cls.needs or cls.gossip:
         scenario["participation"] = {"select": {"name": "uniform"}}
     if cls.gossip:
         every = None if FIXED_GRAPH in cls.needs else 2

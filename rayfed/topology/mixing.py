@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from rayfed.core.arrays import Floats
+from rayfed.core.arrays import Bools, Floats
 from rayfed.topology.graph import Graph
 
 if TYPE_CHECKING:
@@ -66,3 +66,33 @@ def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_ar
     order = np.lexsort((j, i))
     starts = np.searchsorted(i[order], np.arange(graph.count + 1))
     return csr_array((weights[order], j[order], starts), shape=(graph.count, graph.count))
+
+
+def of_heard(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array[Any]:
+    """Return a mixing matrix (N, N) for messages some of which did not come.
+
+    Under "symmetric" and "lazy" the weight of a missing message stays at home: it is added to that
+    of the node's own. If messages are missing in both directions of a link, the mean by mass stays
+    as it is. Under "uniform" the others share it, so that a node takes the mean of what came.
+
+    Parameters
+    ----------
+    w : csr_array (N, N)
+        The matrix of all messages, made by `mixing`.
+    heard : (A,) array of bool
+        Messages that came, by receiver, then by sender.
+    rule : "symmetric", "uniform" or "lazy"
+        The rule of `w`.
+    """
+    from scipy.sparse import csr_array
+
+    count, data = w.shape[0], w.data.copy()
+    rows = np.arange(count).repeat(np.diff(w.indptr))
+    came, own = np.ones(w.nnz, np.bool_), rows == w.indices
+    came[~own] = heard
+    if rule == "uniform":
+        data /= np.bincount(rows, data * came, count)[rows]
+    else:
+        data[own] = 1 - np.bincount(rows, data * (came & ~own), count)
+    starts = np.searchsorted(rows[came], np.arange(count + 1))
+    return csr_array((data[came], w.indices[came], starts), shape=w.shape)

@@ -27,7 +27,7 @@ def names():
     return [
         name
         for name, cls in found
-        if not (cls.centralised or cls.asynchronous or others & cls.needs)
+        if not (cls.centralised or cls.asynchronous or cls.gossip or others & cls.needs)
     ]
 
 

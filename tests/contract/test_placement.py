@@ -35,7 +35,7 @@ def study(tmp_path_factory):
     plain = [
         name
         for name, cls in classes
-        if not (cls.asynchronous or {LAYERS, EVERYONE} & cls.needs)  # a cohort is drawn
+        if not (cls.asynchronous or cls.gossip or {LAYERS, EVERYONE} & cls.needs)
     ]
     found = [{"name": name, "local": LOCAL} for name in plain]
     rule = {"name": "metropolis", "hop_s": 3}
@@ -230,20 +230,39 @@ def test_actors_give_the_bytes_of_no_actors_without_rounds(arrivals, tmp_path, a
     assert_same(tmp_path / "serial", tmp_path / "actors")
 
 
-CODED = ["d-psgd", "dfedavg", "choco-sgd"]
+GOSSIP = {
+    "changing": {
+        "algorithms": ["d-psgd", "dfedavg", "diging", "extra", "exact-diffusion"],
+        "topology": {"name": "random", "p": 0.3, "every": 2, "disconnected": "repair"},
+    },
+    "arcs": {
+        "algorithms": ["sgp", "epidemic"],
+        "topology": {"name": "out-degree", "number": 3, "every": 1},
+    },
+    "coded": {
+        "algorithms": ["d-psgd", "epidemic", "choco-sgd"],
+        "topology": "ring",
+        "uplink": [{"name": "qsgd", "levels": 4}],
+    },
+    "absent": {
+        "algorithms": ["d-psgd", "dfedavg", "epidemic"],
+        "topology": "ring",
+        "participation": {"select": "all", "patience_s": 2.0, "interrupted": "resume"},
+    },
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coded", [False, True])
-def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, assert_same, coded):
-    made = yaml.safe_load(study.read_text())
-    changing = [n for n, cls in find("algorithms").items() if cls.gossip and n != "choco-sgd"]
-    found = CODED if coded else changing
-    made |= {"rounds": 12, "algorithms": [{"name": name, "local": LOCAL} for name in found]}
-    made["topology"] |= {} if coded else {"every": 2}
-    made["uplink"] = [{"name": "qsgd", "levels": 4}] if coded else []
-    made["clients"]["availability"], made["participation"] = "always", {"select": "all"}
-    made["evaluate"] = {"every": 4, "clients": 6}
+@pytest.mark.parametrize("kind", GOSSIP)
+def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, assert_same, kind):
+    """All gossip methods are among them."""
+    known = {name for name, cls in find("algorithms").items() if cls.gossip}
+    assert known == {name for of in GOSSIP.values() for name in of["algorithms"]}
+    made = yaml.safe_load(study.read_text()) | {"participation": {"select": "all"}} | GOSSIP[kind]
+    made |= {"rounds": 12, "evaluate": {"every": 4, "clients": 6}}
+    made["algorithms"] = [{"name": name, "local": LOCAL} for name in made["algorithms"]]
+    markov = {"name": "markov", "mean_on_s": 30, "mean_off_s": 10}
+    made["clients"]["availability"] = markov if kind == "absent" else "always"
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
     for place in ({"name": "ray"}, {"clients_per_actor": 3}, {"name": "serial", "workers": 2}):
         run(made | {"executor": place}, out=tmp_path / "placed")

@@ -8,6 +8,7 @@ import pytest
 
 from rayfed.engine.barriers import Arcs, after_step, arcs
 from rayfed.topology import Directed, EdgeList, Graphs, Ring
+from rayfed.topology.mixing import mixing, of_heard
 
 COMPUTE = np.array([1, 2.5, 3, 1.5])
 LATENCY, UP = np.full(4, 0.125), np.array([16.0, 16, 8, 16])
@@ -18,10 +19,14 @@ def ring():
     return arcs(Graphs(Ring(), 4, 0).at(1), (LATENCY, DOWN, UP), 1e6)
 
 
+def step(now, compute, links, overlap):
+    return after_step(now, now + compute, links, overlap=overlap).over_s
+
+
 def ready(links, overlap, steps):
     times = [np.zeros(4)]
     for _ in range(steps):
-        times.append(after_step(times[-1], COMPUTE, links, overlap=overlap))
+        times.append(step(times[-1], COMPUTE, links, overlap))
     return np.array(times)
 
 
@@ -89,7 +94,7 @@ def test_against_events_one_by_one(overlap):
         times = by_events(compute, links, overlap, steps)
         now = np.zeros(n)
         for k in range(steps):
-            now = after_step(now, compute[k], links, overlap=overlap)
+            now = step(now, compute[k], links, overlap)
             np.testing.assert_array_equal(now, times[k + 1])
 
 
@@ -114,10 +119,86 @@ def test_arcs_against_events_one_by_one(overlap):
         compute = stream.lognormal(size=(steps, n))
         times, now = by_events(compute, told, overlap, steps), np.zeros(n)
         for k in range(steps):
-            now = after_step(now, compute[k], links, overlap=overlap)
+            now = step(now, compute[k], links, overlap)
             np.testing.assert_allclose(now, times[k + 1], rtol=1e-14)
+
+
+def by_events_with_absences(compute, spent, links, overlap, patience_s):
+    """Simulate messages, notices and timers one by one; at an instant timers come last.
+
+    `spent` (steps, n) is the share of its computing after which a node leaves; 0 if it is away.
+    """
+    n, steps = len(compute[0]), len(compute)
+    ways = list(enumerate(zip(*map(np.ndarray.tolist, links[:3]), strict=True)))
+    waits = np.tile(1 + np.bincount(links.receiver, minlength=n), (steps, 1))
+    times, heard, events = np.zeros((steps + 1, n)), np.zeros((steps, len(ways)), bool), []
+
+    def begin(j, k, now):
+        active, done = spent[k, j] == 1, now + compute[k, j] * spent[k, j]
+        sent = now if overlap else done
+        push(done, 0, j, k, -1)
+        push(done + patience_s if active else np.inf, 1, j, k, -1)
+        for a, (_, to, seconds) in (way for way in ways if way[1][0] == j):
+            push(sent + seconds if active else done, 0, to, k, a if active else -1)
+
+    def push(*event):
+        heapq.heappush(events, event)
+
+    for j in range(n):
+        begin(j, 0, 0.0)
+    while events and (event := heapq.heappop(events))[0] < np.inf:
+        now, timer, i, k, arc = event
+        if waits[k, i] <= 0:  # it has gone on
+            continue
+        waits[k, i] -= not timer
+        if arc >= 0:
+            heard[k, arc] = spent[k, i] == 1
+        if timer or not waits[k, i]:
+            waits[k, i], times[k + 1, i] = 0, now
+            if k + 1 < steps:
+                begin(i, k + 1, now)
+    return times, heard
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_absences_and_patience_against_events_one_by_one(overlap):
+    """All times are multiples of 1/4, so that many events share an instant."""
+    stream = np.random.default_rng(11)
+    for case in range(150):
+        n, steps = int(stream.integers(2, 7)), 6
+        graph = Directed(n, np.argwhere(stream.random((n, n)) < 0.5))
+        links = arcs(graph, (np.ones(n), np.full(n, np.inf), np.full(n, np.inf)), 1e6)
+        links = links._replace(seconds=stream.integers(0, 8, len(links.sender)) / 4)
+        compute = stream.integers(1, 9, (steps, n)) * 2.0
+        spent = stream.choice([0, 0.5, 1], size=(steps, n), p=[0.2, 0.2, 0.6])
+        patience_s = np.inf if case % 3 == 0 else float(stream.integers(1, 9))
+        times, heard = by_events_with_absences(compute, spent, links, overlap, patience_s)
+        now = np.zeros(n)
+        for k in range(steps):
+            done_s, active = now + compute[k] * spent[k], spent[k] == 1
+            end = after_step(
+                now, done_s, links, overlap=overlap, active=active, patience_s=patience_s
+            )
+            np.testing.assert_array_equal(end.over_s, times[k + 1])
+            np.testing.assert_array_equal(end.heard, heard[k])
+            both = active[links.sender] & active[links.receiver]
+            assert end.missed == both.sum() - heard[k].sum()
+            now = end.over_s
+
+
+def test_patience_can_leave_the_rows_of_one_node():
+    """With 1.5 s on the ring of four the fastest node hears nobody in the long run."""
+    links, now, weights = ring(), np.zeros(4), np.eye(4)
+    w = mixing(Graphs(Ring(), 4, 0).at(1), np.ones(4))
+    for _ in range(400):
+        end = after_step(now, now + COMPUTE, links, overlap=False, patience_s=1.5)
+        weights, now = of_heard(w, end.heard, "symmetric") @ weights, end.over_s
+    assert not end.heard[links.receiver == 0].any()
+    np.testing.assert_allclose(weights - weights[0], 0, atol=1e-12)
+    last = of_heard(w, end.heard, "symmetric").toarray()
+    np.testing.assert_allclose(np.linalg.matrix_power(last, 400)[:, 0], 1, atol=1e-12)
 
 
 def test_a_node_without_links_waits_for_nobody():
     none = Arcs(np.empty(0, int), np.empty(0, int), np.empty(0))
-    assert after_step(np.zeros(1), np.array([2.0]), none, overlap=False).tolist() == [2.0]
+    assert step(np.zeros(1), np.array([2.0]), none, False).tolist() == [2.0]

@@ -5,7 +5,8 @@ import pytest
 
 from rayfed import api
 from rayfed.cli.forecasts import server_sees
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RunFailed, ScenarioError
+from rayfed.engine.tasks import DROPPED, USED
 from rayfed.study.forecast.cost import _RunCost
 from rayfed.testing import loop
 
@@ -92,3 +93,108 @@ def test_labels_that_change_reach_the_nodes():
             models[-1].append(state.state["x"])
     np.testing.assert_array_equal(models[0][0], models[1][0])
     assert (models[0][1] != models[1][1]).any()
+
+
+def availability(tmp_path, *intervals):
+    """Return a trace of the intervals in which nodes are there; the others always are."""
+    file = tmp_path / "there.csv"
+    rows = ["client,start_s,end_s", *intervals]
+    away = {line.split(",")[0] for line in intervals}
+    rows += [f"{i},0,1000000" for i in range(4) if str(i) not in away]
+    file.write_text("\n".join(rows))
+    return {"name": "trace", "file": str(file)}
+
+
+def run_of(made, rows):
+    """Return the state, the rows and the tasks of the first steps of a scenario."""
+    engine = loop(made)
+    state, _ = engine.start()
+    found, tasks = [], []
+    for _ in range(rows):
+        state, row, (counted,) = engine.step(state)
+        found.append(row)
+        tasks.append(counted.tasks)
+    return state, found, tasks
+
+
+def absent(algorithm, there, **more):
+    made = scenario(algorithm, **more)
+    made["clients"]["availability"] = there
+    return made
+
+
+def test_who_is_away_sits_the_step_out_and_keeps_the_pace_of_its_neighbours(tmp_path):
+    made = absent({"name": "dfedavg"}, availability(tmp_path, "1,6,1000000"))
+    _, rows, tasks = run_of(made, 3)
+    assert [row["time_s"] for row in rows[:2]] == [5.25, 8.25]
+    assert rows[0]["skew_s"] == 2.5
+    assert [row["participants"] for row in rows] == [3, 3, 4]
+    assert tasks[0].client.tolist() == [0, 2, 3]
+    assert tasks[2].start_s.tolist() == [8, 8.25, 8, 8.25]
+    assert [row["bytes_up"] for row in rows] == [4 * MODEL, 4 * MODEL, 8 * MODEL]
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "status", "over_s", "dropped"),
+    [("drop", DROPPED, 1.0, 1), ("resume", USED, 5.5, 0)],
+)
+def test_interrupted_steps_are_lost_or_resumed(tmp_path, interrupted, status, over_s, dropped):
+    """Node 1 leaves after 1 of its 2.5 s and is back at 4; it would be done at 5.5."""
+    there = availability(tmp_path, "1,0,1", "1,4,1000000")
+    made = absent({"name": "dfedavg"}, there, participation={"interrupted": interrupted})
+    _, (row,), (tasks,) = run_of(made, 1)
+    assert row["participants"] == 4 - dropped
+    assert (tasks.status[1], tasks.over_s[1], row["dropped"]) == (status, over_s, dropped)
+
+
+def test_neighbours_notice_lost_work_at_once(tmp_path):
+    """Node 1 is lost at 2; its neighbour 0, done at 1, would have waited for its message to 3.75"""
+    there = availability(tmp_path, "1,0,2", "1,9,1000000")
+    state, _, _ = run_of(absent({"name": "dfedavg"}, there), 1)
+    assert state.state["ready_s"].tolist() == [2.75, 5.25, 3, 5.25]
+
+
+def test_late_messages_are_missed_and_counted():
+    made = scenario({"name": "dfedavg"}, participation={"patience_s": 1.5})
+    _, (row,), (tasks,) = run_of(made, 1)
+    assert tasks.over_s.tolist() == [2.5, 4, 3.75, 3]
+    assert row["missed"] == 5  # 0 and 3 hear nobody, 1 does not hear 2
+    assert row["bytes_up"] == 4 * 2 * MODEL
+
+
+def test_nodes_that_are_all_away_wait_until_one_is_back(tmp_path):
+    there = availability(tmp_path, "0,7,99", "1,9,99", "2,8,99", "3,7.5,99")
+    made = absent({"name": "dfedavg"}, there)
+    _, rows, tasks = run_of(made, 2)
+    assert (rows[0]["participants"], rows[0]["time_s"]) == (0, 9)
+    assert tasks[1].start_s.tolist() == [7, 9, 8, 7.5]
+
+
+def test_nodes_that_are_away_for_good_end_the_run(tmp_path):
+    there = availability(tmp_path, *(f"{i},0,0.5" for i in range(4)))
+    engine = loop(absent({"name": "dfedavg"}, there))
+    state, _, _ = engine.step(engine.start()[0])
+    with pytest.raises(RunFailed, match="all nodes are away for good; increase availability"):
+        engine.step(state)
+
+
+def test_rounds_pass_where_availability_goes_by_rounds():
+    there = {"name": "bernoulli", "p": 0.2}
+    data = {"name": "synthetic", "features": 3, "classes": 2, "samples": 8}
+    problem = {"name": "logistic-regression", "dataset": data}
+    _, rows, _ = run_of(absent({"name": "d-psgd"}, there, problem=problem), 9)
+    empty = [k for k, row in enumerate(rows) if not row["participants"]]
+    assert 0 < len(empty) < 9
+    assert all(rows[k]["time_s"] == (rows[k - 1]["time_s"] if k else 0) for k in empty)
+
+
+def test_one_node_trains_alone():
+    data = {"name": "synthetic", "features": 3, "classes": 2, "samples": 8}
+    made = scenario({"name": "dfedavg"}, problem={"name": "logistic-regression", "dataset": data})
+    made["clients"] = {"count": 1, "delay": {"name": "constant", "mean_s": 2.0}}
+    state, rows, _ = run_of(made, 2)
+    alone = made | {"algorithms": [{"name": "fedavg", "local": {"steps": 1}}]}
+    del alone["topology"]
+    expected, _, _ = run_of(alone, 2)
+    assert [(row["time_s"], row["bytes_up"]) for row in rows] == [(2, 0), (4, 0)]
+    np.testing.assert_allclose(state.state["x"], expected.state["x"], rtol=1e-14)

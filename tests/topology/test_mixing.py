@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rayfed.topology import Complete, Directed, EdgeList, Graphs, Random, Ring
-from rayfed.topology.mixing import mixing
+from rayfed.topology.mixing import mixing, of_heard
 
 MASS = np.array([2.0, 3, 4, 5, 6, 8])
 
@@ -59,6 +59,30 @@ def test_push_keeps_the_mean_by_mass_and_uniform_takes_the_mean_of_what_came():
     np.testing.assert_allclose(w[3], np.array([2 / 3, 0, 4 / 2, 5 / 2, 0, 0]) / 5, rtol=1e-15)
     w = mixing(graph, MASS, "uniform").toarray()
     np.testing.assert_allclose(w[3], np.array([2, 0, 4, 5, 0, 0]) / 11, rtol=1e-15)
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "lazy", "uniform"])
+def test_weights_of_missing_messages(rule):
+    """Node 1 hears 0 but not 2, and 2 hears nobody."""
+    graph = Graphs(Ring(), 4, 0).at(1)
+    w = mixing(graph, MASS[:4], rule)
+    arcs = [(0, 1), (0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]  # receiver, sender
+    heard = np.array([arc not in [(1, 2), (2, 1), (2, 3)] for arc in arcs])
+    found, full = of_heard(w, heard, rule).toarray(), w.toarray()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
+    np.testing.assert_array_equal(found[[0, 3]], full[[0, 3]])
+    assert found[2].tolist() == [0, 0, 1, 0]
+    own = full[1, 1] + full[1, 2]
+    expected = [full[1, 0], own, 0, 0] if rule != "uniform" else [2 / 5, 3 / 5, 0, 0]
+    np.testing.assert_allclose(found[1], expected, rtol=1e-15)
+    np.testing.assert_array_equal(w.toarray(), full)
+
+
+def test_links_that_miss_in_both_directions_keep_the_mean_by_mass():
+    w = mixing(Graphs(Ring(), 6, 0).at(1), MASS)
+    receiver = np.arange(6).repeat(2)
+    heard = ~np.isin(receiver, [2]) & ~np.isin(w.tocoo().col[w.tocoo().row != w.tocoo().col], [2])
+    np.testing.assert_allclose(MASS @ of_heard(w, heard, "symmetric").toarray(), MASS, rtol=1e-15)
 
 
 def test_a_node_without_links_keeps_its_own():

@@ -80,6 +80,8 @@ class Setting:
     needs, removes : iterable of Term
     instead : str
         Remedy.
+    server : bool
+        Whether it needs a server.
     """
 
     key: str
@@ -88,6 +90,7 @@ class Setting:
     needs: Iterable[Term]
     removes: Iterable[Term]
     instead: str = "leave it out"
+    server: bool = True
 
 
 def _few(run: Run) -> bool:
@@ -110,6 +113,14 @@ def _corrects(run: Run) -> bool:
     return run.participation.correct is not None
 
 
+def _waits(run: Run) -> bool:
+    return run.participation.patience_s is not None and not run.misses
+
+
+def _misses(run: Run) -> bool:
+    return run.misses
+
+
 def _is(key: str, value: str) -> Callable[[Run], object]:
     return lambda run: getattr(run.participation, key) == value
 
@@ -129,7 +140,8 @@ SETTINGS = (
         "over_select", "", _exceeds("over_select", 1), (ROUNDS,), (CHANCES, UNAFFECTED), "use 1"
     ),
     Setting("minimum", "", _exceeds("minimum", 1), (ROUNDS, COHORT), (CHANCES, UNAFFECTED)),
-    Setting("patience_s", "", _exceeds("patience_s", 0), (ROUNDS,), ()),
+    Setting("patience_s", "", _waits, (ROUNDS,), ()),
+    Setting("patience_s", "", _misses, (), (EVERYONE,), server=False),
     Setting("retries", "", _exceeds("retries", 0), (), (CHANCES, UNAFFECTED)),
     Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (SAME_CLIENTS,), "use same"),
     Setting(
@@ -137,7 +149,7 @@ SETTINGS = (
     ),
     Setting("late", "stale", _is("late", "stale"), _LATER, (FRESH,), _DROP),
     Setting("late", "stale, discounted", _discounts, (), (VECTORS_ALIKE,), _CONSTANT),
-    Setting("interrupted", "resume", _is("interrupted", "resume"), (IN_TURN,), (), _DROP),
+    Setting("interrupted", "resume", _is("interrupted", "resume"), (IN_TURN,), (), _DROP, False),
     Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
 )
@@ -219,7 +231,7 @@ def _participation(run: Run) -> Iterator[Part]:
     for each in SETTINGS:
         if each.holds(run):
             place, shown = f"participation.{each.key}", f"{each.key}: {getattr(rule, each.key)}"
-            needs = frozenset({*each.needs, SERVER})
+            needs = frozenset(each.needs) | where({SERVER: each.server})
             yield Part(place, shown, needs, frozenset(each.removes), each.instead)
 
 

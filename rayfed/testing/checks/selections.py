@@ -52,7 +52,7 @@ def check_algorithms(cls: type[Selection], folder: Path) -> None:
     names = [
         name
         for name, cls in found
-        if not (cls.centralised or cls.asynchronous or {LAYERS, EVERYONE} & cls.needs)
+        if not (cls.centralised or cls.asynchronous or cls.gossip or {LAYERS, EVERYONE} & cls.needs)
     ]
     for run, loop in loops(_plan(cls, algorithms=[{"name": name} for name in names])):
         now, _ = loop.start()
