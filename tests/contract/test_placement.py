@@ -264,7 +264,7 @@ def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, as
     markov = {"name": "markov", "mean_on_s": 30, "mean_off_s": 10}
     made["clients"]["availability"] = markov if kind == "absent" else "always"
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
-    for place in ({"name": "ray"}, {"clients_per_actor": 3}, {"name": "serial", "workers": 2}):
+    for place in ({"clients_per_actor": 3}, {"name": "serial", "workers": 2}):
         run(made | {"executor": place}, out=tmp_path / "placed")
         assert_same(tmp_path / "serial", tmp_path / "placed")
         shutil.rmtree(tmp_path / "placed")
