@@ -33,10 +33,9 @@ class Consensus(Measure):
         ),
     )  # fmt: skip
 
-    def apart(self, clients: Clients, x: Array) -> Upload:
-        """Return the squared distances (K,) of the nodes' models from x (p,)."""
-        apart = to_numpy(clients.state["x"]).astype(np.float64) - to_numpy(x)
-        return Upload({"apart": squares(apart)})
+    def functions(self, algorithm: Any) -> OwnModels:
+        """Return the client functions of the measure."""
+        return OwnModels(algorithm)
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the root of the mean."""
@@ -46,7 +45,7 @@ class Consensus(Measure):
 
 @dataclass(frozen=True)
 class OwnModels:
-    """Client functions of `Nodes`.
+    """Client functions of `Consensus` and `Nodes`.
 
     Parameters
     ----------
@@ -55,6 +54,11 @@ class OwnModels:
     """
 
     algorithm: Any
+
+    def apart(self, clients: Clients, x: Array) -> Upload:
+        """Return the squared distances (K,) of the nodes' models from x (p,)."""
+        models = to_numpy(self.algorithm.models(clients, x)).astype(np.float64)
+        return Upload({"apart": squares(models - to_numpy(x))})
 
     def own(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
         """Return the clients' own models (K, p)."""

@@ -342,8 +342,14 @@ class Mixing:
     rule: MixingRule
 
     def matrix(self, graph: Graph) -> csr_array[Any]:
-        """Return W (N, N)."""
-        return mixing(graph.listed(), self.mass, self.rule)
+        """Return W (N, N), whose rows add up to 1; under push the chain that it reverses.
+
+        That is D^-1 W' D with the masses as D, which has the eigenvalues of W.
+        """
+        w = mixing(graph.listed(), self.mass, self.rule)
+        if self.rule != "push":
+            return w
+        return w.T.multiply(1 / self.mass[:, None]).multiply(self.mass).tocsr()
 
 
 def write_graphs(run: Run, records: Records) -> None:

@@ -56,6 +56,11 @@ class Ended:
         return not self.run.training.algorithm.asynchronous
 
     @property
+    def gossip(self) -> bool:
+        """Whether clients are nodes without a server, with clocks of their own."""
+        return self.run.training.algorithm.gossip
+
+    @property
     def apart(self) -> bool:
         """Whether all work ends in the round in which it begins."""
         return not self.run.overlaps

@@ -86,6 +86,10 @@ def check_clock(ended: Ended) -> None:
     used = inside & (events["status"] == "used").to_numpy()
     if ended.ahead:
         require(end[inside] >= times[number[inside] - 1], "work lies before its round")
+    elif ended.gossip:
+        steps = events.sort_values(["client", "round"])
+        before = steps.groupby("client")["end_s"].shift()
+        require(~(steps["start_s"] < before), "a step begins before the last one of its node ends")
     elif ended.apart:
         require(start[inside] >= times[number[inside] - 1], "work lies before its round")
     elif not ended.by_rounds:  # a reply may wait in a buffer while rows close without an update
@@ -96,7 +100,7 @@ def check_clock(ended: Ended) -> None:
     require(events["compute_s"] >= 0, "computing takes negative time")
     require(end >= start, "work ends before it starts")
     require(end[used] <= times[number[used]], "a used reply arrives after its round")
-    if ended.apart and not ended.ahead:
+    if ended.apart and not (ended.ahead or ended.gossip):
         order = events.groupby("round")["start_s"]
         require(order.apply(lambda s: s.is_monotonic_increasing), "Asks start in another order")
 
@@ -171,6 +175,8 @@ def check_there(ended: Ended) -> None:
     population = ended.run.federation.population
     for event in ended.events.itertuples():
         one, length = [event.client], event.end_s - event.start_s
+        if ended.gossip and event.status == "used":
+            length = event.compute_s  # later it waits, wherever it is
         begun = event.round if ended.apart else event.version + 1
         if event.status in ("used", "unfinished") or (event.status == "late" and length > 0):
             for point in _POINTS if ended.stays else _POINTS[:1]:

@@ -364,6 +364,8 @@ class _Drawing:
         """Return the participation for a selection and some algorithms."""
         dice = self.dice
         given: dict[str, Any] = {"select": select}
+        if all(plugins.find("algorithms")[name].gossip for name in methods):
+            return self.without_server()
         cls = self._class_of(select)
         everyone = COHORT in cls.removes or issubclass(cls, All)
         if dice.chance(_UNFIT) if everyone else dice.chance(0.85):
@@ -382,6 +384,18 @@ class _Drawing:
             given |= self.settings.rest(model_of(Participation), known)
         if dice.chance(0.25):
             given |= self.asking_again(cls, by_rounds)
+        return given
+
+    def without_server(self) -> dict[str, Any]:
+        """Return the participation of nodes, most of the time as gossip allows it."""
+        dice = self.dice
+        given: dict[str, Any] = {"select": dice.one_of(["all", "uniform"])}
+        if dice.chance(0.3):
+            given["interrupted"] = dice.one_of(["drop", "resume"])
+        if dice.chance(0.4):
+            given["patience_s"] = dice.number(0.1, 10.0)
+        if dice.chance(_UNFIT):
+            given["deadline_s"] = 10.0
         return given
 
     def asking_again(self, select: type[Selection], by_rounds: bool) -> dict[str, Any]:

@@ -91,3 +91,17 @@ def test_at_least_one_node_is_drawn():
     measures = [{"name": "nodes", "count": 0}]
     with pytest.raises(ScenarioError, match=r"evaluate\.measures\.0\.count"):
         api.read(SCENARIO | {"evaluate": {"measures": measures}})
+
+
+def test_consensus_is_about_the_ratios_of_two_sums():
+    arcs = {"topology": {"name": "out-degree", "number": 2, "disconnected": "redraw"}}
+    sgp = {"name": "sgp", "local": {"steps": 3, "batch": 8, "lr": 0.5}}
+    engine = loop(SCENARIO | arcs | {"algorithms": [sgp]})
+    state, _ = engine.start()
+    for _ in range(3):
+        state, row, _ = engine.step(state)
+    (rows,) = engine.exchange.executor.snapshot(engine.run.folder)
+    assert np.ptp(rows["w"]) > 0.1
+    apart = rows["x"] / rows["w"] - state.state["x"]
+    expected = np.sqrt((apart**2).sum(axis=1).mean())
+    assert row["consensus"] == pytest.approx(expected, rel=1e-12)

@@ -15,8 +15,19 @@ from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
 from rayfed.runs.outputs import MOST_INTERVALS, MOST_STEPS, WALK, WalkPath, away
 from rayfed.testing.toy import tiny_run, toy_scenario
-from rayfed.topology import Complete, Geometric, Graphs, Metropolis, Random, Ring, Star, UniformWalk
+from rayfed.topology import (
+    Complete,
+    Directed,
+    Geometric,
+    Graphs,
+    Metropolis,
+    Random,
+    Ring,
+    Star,
+    UniformWalk,
+)
 from rayfed.topology.connect import components_of
+from rayfed.topology.mixing import mixing
 
 
 def said(tmp_path, *algorithms, **changes):
@@ -293,3 +304,11 @@ def test_a_walk_that_cannot_be_recorded_is_a_line_in_the_log(plan, tmp_path, mon
     assert drive(plan, tmp_path).execute() == "finished"
     log = (tmp_path / plan.runs[0].folder / "log.txt").read_text()
     assert "the graphs could not be recorded: ValueError: no such graph" in log
+
+
+def test_mixing_by_push_is_recorded_as_the_chain_that_it_reverses():
+    mass, graph = np.array([2.0, 3, 4, 5]), Directed(4, [[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])
+    found = outputs.Mixing(mass, "push").matrix(graph).toarray()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
+    w = mixing(graph, mass, "push").toarray()
+    np.testing.assert_allclose(np.poly(found), np.poly(w), atol=1e-14)
