@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.topology.base import Routes
 from rayfed.topology.graph import Graph
 
 
@@ -35,7 +36,12 @@ class Arcs(NamedTuple):
     latency: Floats | None = None
 
 
-def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: float) -> Arcs:
+def arcs(
+    graph: Graph,
+    links: tuple[Floats, Floats, Floats],
+    message_bytes: float,
+    routes: Routes | None = None,
+) -> Arcs:
     """Return the arcs of a graph with the times of messages.
 
     The sender's upload is shared evenly by all that it sends, the receiver's download by all that
@@ -51,13 +57,19 @@ def arcs(graph: Graph, links: tuple[Floats, Floats, Floats], message_bytes: floa
         Latency in seconds, and Mbit/s down and up; inf if unlimited.
     message_bytes : float
         Bytes of a message.
+    routes : Routes, optional
+        Latency of the links, which is added, and their bandwidth, which limits the rate too.
     """
     latency, down, up = links
     ends = graph.arcs
     sender, receiver = ends[np.lexsort(ends.T)].T
     sent, received = np.bincount(sender), np.bincount(receiver)
     rate = np.minimum(up[sender] / sent[sender], down[receiver] / received[receiver])
-    seconds = latency[sender] + latency[receiver] + message_bytes * 8e-6 / rate
+    seconds = latency[sender] + latency[receiver]
+    if routes is not None:
+        on_the_way, bandwidth = routes.of(sender, receiver)
+        seconds, rate = seconds + on_the_way, np.minimum(rate, bandwidth)
+    seconds = seconds + message_bytes * 8e-6 / rate
     return Arcs(sender, receiver, seconds)
 
 

@@ -95,7 +95,7 @@ class StepPolicy:
         graph = self.graphs.of(epoch).listed()
         w = mixing(graph, self.exchange.weights(self.ids), self.algorithm.mixing)
         links = self.run.federation.population.links(self.ids)
-        messages = arcs(graph, links, self.message_bytes)
+        messages = arcs(graph, links, self.message_bytes, self.graphs.routes(epoch))
         if graph.directed and not self.algorithm.knows_senders:
             messages = messages._replace(latency=links[0])
         return w.astype(self.run.training.dtype), messages

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
+import numpy as np
 from annotated_types import Ge, Lt
 
-from rayfed.core.arrays import Bools, Ints
+from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.topology.connect import Components, components_of, connected
@@ -29,6 +30,37 @@ MOST_CHECKED = 10_000
 _TRIES = 1000
 _LATE_S = 1e15  # beyond the end of every simulation
 _CACHED = 2  # graphs that are cached: the current one and the one before
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Latency and bandwidth of links, in addition to those of the clients at their ends.
+
+    Parameters
+    ----------
+    count : int
+        Number N of clients.
+    codes : (E,) array of int
+        ``sender * N + receiver`` of each direction, ascending.
+    latency_s : (E,) array of float
+        Seconds.
+    mbps : (E,) array of float
+        Mbit/s; inf if unlimited.
+    """
+
+    count: int
+    codes: Ints
+    latency_s: Floats
+    mbps: Floats
+
+    def of(self, sender: Ints, receiver: Ints) -> tuple[Floats, Floats]:
+        """Return seconds and Mbit/s (A,) from senders to receivers; 0 and inf of other links."""
+        codes = sender * self.count + receiver
+        place = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        known = self.codes[place] == codes
+        return np.where(known, self.latency_s[place], 0.0), np.where(
+            known, self.mbps[place], np.inf
+        )
 
 
 class Series:
@@ -49,6 +81,10 @@ class Series:
     def draw(self, epoch: int, attempt: int) -> Graph:
         """Return the graph of an epoch; each attempt is an independent draw."""
         raise NotImplementedError
+
+    def routes(self, epoch: int) -> Routes | None:
+        """Return the latency and bandwidth of the links of an epoch, if they have any."""
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +176,10 @@ class Graphs:
     def lasts(self, round: int, time_s: float) -> bool:
         """Whether the graph that holds in a round at a virtual second stays while it lasts."""
         return self.epoch(round, time_s) == self.epoch(round, max(time_s, _LATE_S))
+
+    def routes(self, epoch: int) -> Routes | None:
+        """Return the latency and bandwidth of the links of an epoch, if they have any."""
+        return self._series.routes(epoch)
 
     def check(self) -> None:
         """Build the first graph, and all of them if their number is limited.

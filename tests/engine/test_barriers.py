@@ -8,6 +8,7 @@ import pytest
 
 from rayfed.engine.barriers import Arcs, after_step, arcs
 from rayfed.topology import Directed, EdgeList, Graphs, Ring
+from rayfed.topology.base import Routes
 from rayfed.topology.mixing import mixing, of_heard
 
 COMPUTE = np.array([1, 2.5, 3, 1.5])
@@ -202,3 +203,13 @@ def test_patience_can_leave_the_rows_of_one_node():
 def test_a_node_without_links_waits_for_nobody():
     none = Arcs(np.empty(0, int), np.empty(0, int), np.empty(0))
     assert step(np.zeros(1), np.array([2.0]), none, False).tolist() == [2.0]
+
+
+def test_routes_add_their_latency_and_limit_the_rate():
+    """A megabyte at 4 Mbit/s of the link takes 2 s, at 16 Mbit/s of the sender 0.5 s."""
+    graph = EdgeList(3, [[0, 1], [1, 2]])
+    links = np.zeros(3), np.full(3, np.inf), np.full(3, 32.0)
+    routes = Routes(3, np.array([1, 3]), np.array([0.25, 0.0]), np.array([4.0, np.inf]))
+    found = arcs(graph, links, 1e6, routes)
+    seconds = dict(zip(zip(found.sender, found.receiver, strict=True), found.seconds, strict=True))
+    assert seconds == {(0, 1): 2.25, (1, 0): 0.5, (1, 2): 0.5, (2, 1): 0.25}

@@ -1,5 +1,7 @@
 """Links from a file: each graph holds from its time on, and a bad row is one line."""
 
+import networkx as nx
+import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
@@ -74,8 +76,8 @@ def test_a_bad_row_is_named(trace, row, line):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give time \(or round\), u and v"),
-        ("time,u,v\n", "has no rows"),
+        ("t,u,v\n0,0,1\n", r"has the columns t, u, v; give u and v, with time or round"),
+        ("time,u,v\n", "has no links"),
         ("", "cannot be read as CSV"),
         (
             "time,u,v\n1700000000,0,1\n",
@@ -100,3 +102,54 @@ def test_names_keep_their_zeros(tmp_path):
     path.write_text("time,u,v\n0,01001,1001\n0,1001,NA\n")
     trace = TopologyTrace(path=str(path)).named(("01001", "1001", "NA"))
     assert Graphs(trace, 3, 0).at(1, 0.0).links.tolist() == [[0, 1], [1, 2]]
+
+
+def test_without_a_clock_the_graph_never_changes(trace):
+    graphs = trace("u,v\n0,1\n1,2\n")
+    assert graphs.fixed
+    assert graphs.at(7).links.tolist() == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("kind", ["graphml", "gml"])
+@pytest.mark.parametrize("names", [range(5), ["d", "b", "a", "c", "e"]])
+def test_graphs_of_other_programs(tmp_path, kind, names):
+    """Clients are nodes in the order of the file, unless their names are ids."""
+    graph = nx.Graph()
+    nx.add_path(graph, names, latency_s=0.25)
+    path = tmp_path / f"links.{kind}"
+    getattr(nx, f"write_{kind}")(graph, path)
+    graphs = Graphs(TopologyTrace(path=str(path)), 5, 0)
+    assert graphs.at(1).links.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
+    latency_s, mbps = graphs.routes(0).of(np.array([1, 0]), np.array([0, 4]))
+    assert latency_s.tolist() == [0.25, 0.0]
+    assert mbps.tolist() == [np.inf, np.inf]
+
+
+def test_a_damaged_graph_is_one_line(tmp_path):
+    path = tmp_path / "links.graphml"
+    path.write_text("<graphml")
+    with pytest.raises(
+        ScenarioError, match=r"links\.graphml: cannot be read as a graph"
+    ) as refused:
+        Graphs(TopologyTrace(path=str(path)), 5, 0).at(1)
+    assert "\n" not in str(refused.value)
+
+
+def test_routes_are_those_of_each_direction(tmp_path):
+    (tmp_path / "links.csv").write_text("round,u,v,mbps\n1,0,1,2\n1,1,0,8\n5,0,1,4\n5,1,0,4\n")
+    graphs = Graphs(TopologyTrace(path=str(tmp_path / "links.csv"), directed=True), 2, 0)
+    both = np.array([0, 1]), np.array([1, 0])
+    assert [graphs.routes(k).of(*both)[1].tolist() for k in (0, 1)] == [[2, 8], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("head", "cell", "line"),
+    [
+        ("latency_s", "-1", "row 1: latency_s is '-1'; give a number of at least 0"),
+        ("mbps", "0", "row 1: mbps is '0'; give a number above 0"),
+    ],
+)
+def test_ways_have_seconds_and_bandwidths(tmp_path, head, cell, line):
+    (tmp_path / "links.csv").write_text(f"u,v,{head}\n0,1,{cell}\n")
+    with pytest.raises(ScenarioError, match=line):
+        Graphs(TopologyTrace(path=str(tmp_path / "links.csv")), 2, 0).at(1)
