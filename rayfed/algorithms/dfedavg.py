@@ -1,7 +1,7 @@
 """DFedAvg: local steps, then the mean over neighbours.
 
 T. Sun, D. Li, B. Wang, "Decentralized Federated Averaging", IEEE TPAMI 2023,
-https://arxiv.org/abs/2104.11375, Algorithms 1 and 2.
+https://arxiv.org/abs/2104.11375.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DFedAvg(Gossip):
-    """Decentralised FedAvg: x_i <- near(x after local steps)_i (Sun et al. 2023, Algorithm 1).
+    """Decentralised FedAvg: x_i <- near(x after local steps)_i (Sun et al. 2023).
 
-    With ``local: {momentum: 0.9}`` it is DFedAvgM (Algorithm 2), whose momentum begins at zero in
+    With ``local: {momentum: 0.9}`` it is the paper's DFedAvgM, with momentum that begins at zero in
     every step; with one local step it is D-PSGD in its step-first form, also called diffusion. On
     the complete graph it equals FedAvg with all clients.
 
