@@ -1,4 +1,4 @@
-"""The Python interface: run a scenario, resume one, load what it recorded."""
+"""The Python interface: run and resume scenarios, load their records."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def run(
     log: Sequence[str] = (),
     **study: Unpack[StudyKeywords],
 ) -> Result:
-    """Run a scenario and return what it recorded.
+    """Run a scenario and return its results.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def sweep(
     log: Sequence[str] = (),
     **study: Unpack[StudyKeywords],
 ) -> Result:
-    """Try settings of a scenario with `search`, and return what they reached.
+    """Try settings of a scenario with `search`, and return their results.
 
     Whole runs go to worker processes, one per CPU, unless the scenario sets another executor. The
     result does not depend on how many there are. `resume` continues it.
@@ -574,7 +574,7 @@ def _scenario_of(folder: Path) -> Path:
 def check_unchanged(
     plan: Plan, folder: Path, *, failed: bool = False, accept_changes: bool = False
 ) -> list[str]:
-    """Return what a user should know before a result folder is resumed.
+    """Return the warnings before a result folder is resumed.
 
     Parameters
     ----------
@@ -737,7 +737,7 @@ def execute(
 
 
 def completed(plan: Plan, folder: Path, outcome: Mapping[str, str]) -> None:
-    """Write what follows from the final models of the runs that finished."""
+    """Write the outputs computed from the final models of the finished runs."""
     with one_thread():  # pictures of models have the same numbers on every machine
         for run in plan.runs:
             if outcome.get(run.folder) == "finished":
@@ -764,7 +764,7 @@ def logged(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]
 
 @contextmanager
 def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> Iterator[Backend]:
-    """Start what executes the runs of a plan."""
+    """Start the backend that executes the runs of a plan."""
     with watch:
         backend = _backend(plan, folder, debug, watch)
         try:
@@ -778,7 +778,7 @@ def _started(plan: Plan, folder: Path, watch: ProgressDisplay, debug: bool) -> I
 
 
 def _backend(plan: Plan, folder: Path, debug: bool, watch: ProgressDisplay) -> Backend:
-    """Return what the scenario's executor names; Ray is imported only here."""
+    """Return the backend of the scenario's executor; Ray is imported only here."""
     executor = plan.executor
     if executor.name == "serial" or debug:
         from rayfed.executors.serial import SerialExecutor

@@ -81,7 +81,7 @@ class Iteration(Iterator[Row]):
 
     @property
     def result(self) -> api.Result:
-        """What has been recorded so far."""
+        """The records so far."""
         return api.load(self.folder)
 
 
@@ -130,7 +130,7 @@ def iterate(
 
 
 def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
-    """Yield the rows of all runs, then write what is known at the end."""
+    """Yield the rows of all runs, then write the outputs at their end."""
     outcome: dict[str, str] = {}
     silent = ProgressDisplay()
     with locked(folder, silent.note), api.uploaded(folder, silent):

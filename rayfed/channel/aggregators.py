@@ -49,14 +49,14 @@ class Aggregator:
 
     @property
     def needs(self) -> Terms:
-        """What others must leave to it; buckets are of one cohort, whose replies come together."""
+        """Terms that other parts must not remove; buckets need the replies of one cohort."""
         seen = {VECTORS} if self.before is None else self.before.needs
         alike = () if self.weighs and self.before is None else {VECTORS_ALIKE}
         return frozenset({ONE_MEAN, COUNT_ONCE, THIS_ROUND, *seen, *alike})
 
     @property
     def removes(self) -> Terms:
-        """What it does not leave to others."""
+        """Terms that other parts cannot have."""
         return frozenset({MEAN, REPLIED, SUMS})
 
     def least(self) -> int:

@@ -84,7 +84,7 @@ class Privacy:
 
     @property
     def needs(self) -> Terms:
-        """Needs of the accountant: what it counts is what a run spends."""
+        """Assumptions of the accountant, so that its epsilon is that of the run."""
         drawn = {COINS} if self.sampled else {KNOWN_SIZE, FIXED_NORM}
         return COUNTED | drawn | where({HONEST: self.at == "clients"})
 

@@ -173,7 +173,7 @@ def main() -> None:
         _fail(f"needs more memory than there is ({why}); use less data or a smaller model", 1)
     except Exception as error:
         if not users_frames(error):
-            raise  # a bug of rayfed: show the whole trace
+            raise  # a bug of rayfed: show the full trace
         _fail(clipped(f"a plug-in failed: {raised(error)}"), 2)
     sys.exit(status or 0)
 

@@ -37,17 +37,17 @@ _END_S = 120.0  # for the last rows; the study then ends without
 
 
 @contextmanager
-def logged(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def logged(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
     """Send rows to the trackers of a study, if it has any, until it ends.
 
     Parameters
     ----------
     folder : Path
         The result folder.
-    tell : callable
+    notify : callable
         Receives one line for each tracker that fails; the study goes on.
     """
-    logs = [LiveLog(folder, name, tell) for name in _noted(folder)]
+    logs = [LiveLog(folder, name, notify) for name in _noted(folder)]
     try:
         yield
     finally:
@@ -74,15 +74,15 @@ class LiveLog:
         The result folder.
     name : str
         Of `TRACKERS`.
-    tell : callable
+    notify : callable
         Receives a line at the first failure.
     """
 
     lock = threading.Lock()
     """Of the note, which several trackers write."""
 
-    def __init__(self, folder: Path, name: str, tell: Callable[[str], None]) -> None:
-        self.folder, self.name, self.tell = folder, name, tell
+    def __init__(self, folder: Path, name: str, notify: Callable[[str], None]) -> None:
+        self.folder, self.name, self.notify = folder, name, notify
         self.sent: dict[str, dict[str, Any]] = _noted(folder)[name]
         self.tracker: Tracker | None = None
         self.ended = threading.Event()
@@ -115,7 +115,7 @@ class LiveLog:
     def _warn(self, reason: str) -> None:
         if not self.failing:
             text = f"rows that are missing there are sent later, or by rayfed resume {self.folder}"
-            self.tell(f"warning: {self.name} fails ({reason}); the study goes on; {text}")
+            self.notify(f"warning: {self.name} fails ({reason}); the study goes on; {text}")
         self.failing = True
 
     def _look(self) -> None:
@@ -169,7 +169,7 @@ class LiveLog:
 
 
 def _end(held: Mapping[str, Any]) -> list[Any]:
-    """Return what tells two ends of a run apart, also within a second: its rounds change."""
+    """Return an identifier of the end of a run; rounds separate two ends within a second."""
     return [held.get("ended"), held.get("rounds"), held.get("wall_s")]
 
 

@@ -1,4 +1,4 @@
-"""Mixing matrices: the weights with which nodes of a graph average what their neighbours send."""
+"""Mixing matrices: weights of the messages of neighbours on a graph."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_ar
     rule : "symmetric", "uniform", "lazy" or "push"
         With S_i the sum of the masses of i and its neighbours, w_ij = m_j / max(S_i, S_j) and the
         rest at i ("symmetric"): m'W = m', so that mixing keeps the mean by mass. With equal masses
-        these are the weights of L. Xiao, S. Boyd, S.-J. Kim, "Distributed Average Consensus with
-        Least-Mean-Square Deviation", 2007, section 3.1; on the complete graph it is the mean by
-        mass. "uniform" is w_ij = m_j / S_i, which keeps the mean by m_i S_i in place of m_i; "lazy"
-        is (I + W) / 2 of the symmetric one. All their rows add up to 1.
+        these are the Metropolis weights of L. Xiao, S. Boyd, S. Lall, "A Scheme for Robust
+        Distributed Sensor Fusion Based on Average Consensus", IPSN 2005; on the complete graph it
+        is the mean by mass. "uniform" is w_ij = m_j / S_i, which keeps the mean by m_i S_i in place
+        of m_i; "lazy" is (I + W) / 2 of the symmetric one. All their rows add up to 1.
         With arcs, S_i is a sum over the senders to i, and "symmetric" and "lazy" do not apply.
         "push" is w_ij = m_j / (m_i (1 + d_j)) with d_j the number of receivers of j, which j knows
         alone: m'W = m', but rows do not add up to 1. With equal masses columns do: these are the

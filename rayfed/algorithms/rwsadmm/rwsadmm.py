@@ -230,7 +230,7 @@ class RWSADMM(Algorithm):
 
     @property
     def setting_needs(self) -> Terms:
-        """A server that visits clients, who must know the neighbourhoods that they are in."""
+        """A walking server, if there is a token for each neighbourhood."""
         return where({WALK: self.tokens == "neighbourhood"})
 
     def client_state(self, x0: Array) -> State:

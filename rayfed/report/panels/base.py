@@ -574,8 +574,8 @@ def short_columns(
     """Return columns of rounds as short lists; of many rows evaluated ones are kept first."""
     if len(frame) > most and "loss" in frame and (known := np.isfinite(frame["loss"])).any():
         frame = frame[known]
-    kept = frame.iloc[thin(np.arange(len(frame)), most)]
-    return {column: short(kept[column]) for column in columns if column in kept}
+    thinned = frame.iloc[thin(np.arange(len(frame)), most)]
+    return {column: short(thinned[column]) for column in columns if column in thinned}
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def personal(results: Results, name: str, seed: int) -> go.Figure:
     """
     run = _run_with_models(results, name, seed)
     clients, measure = own_models.ends(run), own_models.measure(run)
-    level = own_models.whole(run)
+    level = own_models.global_value(run)
     values = clients[["own", "shared"]].to_numpy(float).ravel()
     values = np.append(values[np.isfinite(values)], [] if level is None else level)
     figure = canvas(_HEIGHT, hovermode="closest")
@@ -189,7 +189,7 @@ def personal_how(run: RunRecord) -> str:
     text = f"{own} the {measure} of the clients' own models"
     none = own_models.distances(run) is None
     text += "; there is no shared model." if none else f", {shared} that of the shared model."
-    level = own_models.whole(run)
+    level = own_models.global_value(run)
     on_server = measure == "accuracy" and run.info.get("scored") == "server"
     text += " Accuracies are on the clients' training rows." * on_server
     if level is not None:

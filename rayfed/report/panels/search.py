@@ -63,9 +63,9 @@ def trials(results: Results | Searched) -> go.Figure:
         The result folder of a search, or its trials.
     """
     searched = _searched(results)
-    whole, column = searched.results, searched.best.aim.column
-    x = "time_s" if whole.rounds["time_s"].max() > 0 else "round"
-    worth = x_scales(whole)[x]
+    recorded, column = searched.results, searched.best.aim.column
+    x = "time_s" if recorded.rounds["time_s"].max() > 0 else "round"
+    worth = x_scales(recorded)[x]
     styles, figure = algorithm_styles(searched.winners), canvas(HEIGHT, hovermode="closest")
     best, rest, end = [], [], 0.0
     for label in searched.labels:
@@ -82,7 +82,7 @@ def trials(results: Results | Searched) -> go.Figure:
         marks.lines(figure, "mean", x_of, chosen.mean, outline, hover, **as_)
     known = _without_outliers(best, rest)
     figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
-    return figure.update_yaxes(column_axis(whole.column(column), known))
+    return figure.update_yaxes(column_axis(recorded.column(column), known))
 
 
 def _curve(trial: Candidate, x: str, y: str) -> Curve:
@@ -209,17 +209,17 @@ def _add_axis(
     )  # fmt: skip
     for place, text in ticks.items():
         _write(figure, x, bottom + place, text, "middle right")
-    beside = {0.0: "middle right", 1.0: "middle left"}.get(x, "middle center")
+    position = {0.0: "middle right", 1.0: "middle left"}.get(x, "middle center")
     above = x == 1.0  # where there is room for a long one
-    _write(figure, x, bottom + (1.26 if above else -0.18), title, beside, LIGHT["ink"])
+    _write(figure, x, bottom + (1.26 if above else -0.18), title, position, LIGHT["ink"])
 
 
 def _write(
-    figure: go.Figure, x: float, y: float, text: str, beside: str, colour: str = LIGHT["muted"]
+    figure: go.Figure, x: float, y: float, text: str, position: str, colour: str = LIGHT["muted"]
 ) -> None:
-    """Write a text beside a point; the page drops annotations where it is narrow."""
+    """Write a text next to a point; the page drops annotations where it is narrow."""
     font = {"size": FONT_SIZE, "color": colour}
-    marks.texts(figure, "label", [x], [y], [text], font, textposition=beside)
+    marks.texts(figure, "label", [x], [y], [text], font, textposition=position)
 
 
 def importance(results: Results | Searched) -> go.Figure:

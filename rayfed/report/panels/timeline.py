@@ -220,11 +220,11 @@ def density(run: RunRecord, clients: pd.DataFrame, colour: str) -> go.Figure:
         customdata=np.dstack([shares["late"], shares["dropped"], away.round(3)]),
         hovertemplate=_density_hover(run, clock.unit),
     )  # fmt: skip
-    title, whole = "clients, fastest at the top (%)", clock.end / clock.worth
+    title, end = "clients, fastest at the top (%)", clock.end / clock.worth
     figure.layout.yaxis.update(title_text=title, range=[100, 0], showgrid=False)
     note = f"{len(clients):,} clients are drawn as a density, in {bands} bands of equal speed rank."
-    figure.update_layout(meta={"note": note, "whole": whole})
-    return figure.update_xaxes(range=[0, whole])
+    figure.update_layout(meta={"note": note, "whole": end})
+    return figure.update_xaxes(range=[0, end])
 
 
 def _density_hover(run: RunRecord, unit: str) -> str:

@@ -256,21 +256,21 @@ def energy(results: Results) -> go.Figure:
         raise marks.NothingToDraw("no power of clients is known; give a delay trace with watts")
     styles, names = algorithm_styles(results), list(map(str, joules.index))
     figure = charts.rows(names, _ENERGY_ROW)
-    whole, failed = joules.sum(axis=1), joules[list(FAILED)].sum(axis=1)
-    unit, worth = _ENERGY.unit(float(whole.max()))
+    total, failed = joules.sum(axis=1), joules[list(FAILED)].sum(axis=1)
+    unit, worth = _ENERGY.unit(float(total.max()))
     fills = {"used": [styles[name].light for name in names], **_fills(FAILED)}
     y, amounts = np.arange(len(joules)), joules.map(units.energy)
     hover = "{part}: %{customdata}"
     charts.parts(figure, y, joules / worth, fills, hover, about=amounts, width=0.6)
-    shares = (failed / whole.replace(0.0, np.nan)).fillna(0.0).map(units.share)
-    texts = whole.map(units.energy) + ", " + shares + " in vain"
-    charts.ends(figure, y, whole / worth, texts.tolist())
-    top = float(whole.max()) / worth or 1.0
+    shares = (failed / total.replace(0.0, np.nan)).fillna(0.0).map(units.share)
+    texts = total.map(units.energy) + ", " + shares + " in vain"
+    charts.ends(figure, y, total / worth, texts.tolist())
+    top = float(total.max()) / worth or 1.0
     return figure.update_xaxes(title_text=f"energy of computing ({unit})", range=[0, _ROOM * top])
 
 
 def _fills(failed: Iterable[str]) -> dict[str, str]:
-    """Return the colours of tasks whose replies were not used."""
+    """Return the colours of tasks without a used reply."""
     return {status: LIGHT.get(status, LIGHT["strip"]) for status in failed}
 
 

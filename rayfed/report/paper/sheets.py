@@ -189,7 +189,7 @@ def _legend_traces(figure: go.Figure, labelled: bool) -> list[Any]:
 
 
 def _text_width(text: str) -> float:
-    """Return about how many pixels of the page a text is wide."""
+    """Return the approximate width of a text in pixels of the page."""
     return sum(_WIDE if letter.isupper() or letter in "mw" else _LETTER for letter in text)
 
 

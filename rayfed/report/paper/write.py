@@ -276,8 +276,8 @@ def _sheets(
         for letter, item in zip(ascii_lowercase, items, strict=False)
     ]
     panels = dict(zip(heads, drawn, strict=True))
-    whole = side_by_side(panels) if len(drawn) > 1 else drawn[0]
-    made = {size: laid_out(whole, size, font) for size in WIDTHS_IN}
+    joined = side_by_side(panels) if len(drawn) > 1 else drawn[0]
+    made = {size: laid_out(joined, size, font) for size in WIDTHS_IN}
     stem = "+".join(item.stem for item in items)
     return [
         (sheet, folder / f"{stem}-{size}.{suffix}")

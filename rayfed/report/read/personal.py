@@ -71,8 +71,8 @@ def ends(run: RunRecord) -> pd.DataFrame:
     return frame.sort_values("own", ascending=kind == "accuracy", kind="stable")
 
 
-def whole(run: RunRecord) -> float | None:
-    """Return the last `measure` of the global model as a whole, None if there is none."""
+def global_value(run: RunRecord) -> float | None:
+    """Return the last `measure` of the global model, None if there is none."""
     column = measure(run)
     if distances(run) is None or column not in run.rounds:
         return None

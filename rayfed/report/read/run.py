@@ -356,7 +356,7 @@ class RunRecord(Caching):
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Return the content of ``run.json`` with a label, a status and a seed, whatever it lacks."""
+    """Return the content of ``run.json``, with defaults for label, status and seed."""
     held = read_record(folder)
     if held.get("damaged"):
         label, _, seed = folder.name.rpartition("-seed")

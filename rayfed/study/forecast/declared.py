@@ -1,4 +1,4 @@
-"""Refusals by declarations alone: parts of a study that do not go together, whatever the numbers.
+"""Refusals by declarations alone: combinations of parts that are refused for all numbers.
 
 They come before data are read, and once more when the problem has met its rows.
 """
@@ -79,7 +79,7 @@ def of_problem(problem: Problem) -> Part:
 
 
 def _data(study: Study, problem: Problem, classes: int | None) -> Iterator[Part]:
-    """Yield the problem, its data, and what changes or assigns them."""
+    """Yield the problem, its data, and the parts that change or assign rows."""
     yield of_problem(problem)
     if study.data is not None:
         removes = BY_DATA - study.data.gives | where({LABELS: classes == 0})
@@ -99,7 +99,7 @@ def _data(study: Study, problem: Problem, classes: int | None) -> Iterator[Part]
 
 
 def _evaluation(study: Study) -> Iterator[Part]:
-    """Yield what is evaluated."""
+    """Yield the parts of the evaluation."""
     evaluate, gap = study.evaluate, frozenset({OPTIMUM, FIXED_ROWS, ALL_ROWS})
     if evaluate.gap:
         yield Part("evaluate.gap", "gap: true", gap, NOTHING, _OUT)
