@@ -128,6 +128,27 @@ def test_late_and_dropped_tasks_leave_no_state(result):
     assert (tasks < 8).all()
 
 
+def test_own_code_trains_without_a_server(result):
+    """Nodes that are away leave no state; metrics weigh the nodes that took the step."""
+    local = {"name": "own-train", "steps": 4, **STATE}
+    there = {"count": 3, "availability": {"name": "bernoulli", "p": 0.6}}
+    gossip = {"topology": "ring", "algorithms": [{"name": "dfedavg", "local": local}]}
+    found = result(COUNTED, clients=there, rounds=8, **gossip)
+    tasks = np.zeros(3)
+    for round, events in found.events.groupby("round"):
+        used = events["client"].to_numpy()
+        tasks[used] += 1
+        mean = np.average(tasks[used], weights=used + 1)
+        assert found.rounds["train_seen"][round] == pytest.approx(mean)
+    assert 0 < tasks.sum() < 24
+
+
+def test_own_code_on_the_complete_graph_is_that_of_fedavg(result):
+    local = {"name": "own-train", "steps": 4}
+    gossip = {"topology": "complete", "algorithms": [{"name": "dfedavg", "local": local}]}
+    np.testing.assert_allclose(result(**gossip).model(), [8 / 3, 8], rtol=1e-6)
+
+
 def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     code = MOVED.replace('"accuracy": data / 10', '"f1": data / 10 + float(model["w"][0]) / 10')
     code = code.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')

@@ -139,7 +139,9 @@ BOTH_WAYS = Term(
     "has arcs",
     "use mixing: uniform, sgp or epidemic, or a topology of links",
 )
-FIXED_GRAPH = Term("a graph that stays the same", "changes over time", "give one without `every`")
+FIXED_GRAPH = Term(
+    "a graph that stays the same", "changes over time", "give one that never changes"
+)
 BLIND = Term(
     "cohorts that depend on no data",
     "depends on the clients' data or draws clients twice",

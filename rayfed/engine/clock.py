@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -210,14 +209,14 @@ class Clock:
         return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
 
     def leaving(
-        self, ids: Ints, time_s: float, round: int, *, known_available: bool = False
+        self, ids: Ints, time_s: float | Floats, round: int, *, known_available: bool = False
     ) -> Floats:
         """Return when clients (K,) drop out: at once, if they are unavailable.
 
         Parameters
         ----------
         ids : (K,) array of int
-        time_s : float
+        time_s : float or (K,) array of float
             The virtual time at which their tasks start.
         round : int
             The round, by which some availabilities go.
@@ -231,23 +230,14 @@ class Clock:
 
     def leaving_at(self, ids: Ints, times_s: Floats, round: int) -> Floats:
         """Return what `leaving` does, for clients (K,) that begin at times (K,) of their own."""
-        if self._always:
-            return np.full(len(ids), np.inf)
+        if self.population.own_times:
+            return self.leaving(ids, times_s, round)
         out, order = np.empty(len(ids)), np.argsort(times_s)
         distinct, starts = np.unique(times_s[order], return_index=True)
         parts = np.split(order, starts[1:])
         for time_s, at in zip(distinct.tolist(), parts, strict=True):
             out[at] = self.leaving(ids[at], time_s, round)
         return out
-
-    @cached_property
-    def _always(self) -> bool:
-        """Whether all clients are always available."""
-        if self.population.by_round:
-            return False
-        ids = np.arange(self.population.count)
-        gone_s = self.population.next_change(ids, 0.0)
-        return bool(np.isinf(gone_s).all() and self.population.available(ids, 0.0, 1).all())
 
     def begun(
         self, ask: Ask, traffic: Traffic, ids: Ints, now_s: float, *, round: int, number: int = 0,

@@ -21,7 +21,7 @@ from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
 from rayfed.engine.timeline import fates
 from rayfed.executors.profile import Profile
-from rayfed.topology.mixing import mixing, of_heard
+from rayfed.topology.mixing import mixing, with_missing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -176,7 +176,7 @@ class StepPolicy:
         stats.add_metrics(sent, tasks.weight)
         everyone = len(tasks) == len(self.ids)
         if not (everyone and heard.all()):
-            w = of_heard(w, heard, self.algorithm.mixing)
+            w = with_missing(w, heard, self.algorithm.mixing)
         near = {name: self._near(w, tasks.client, sent[name]) for name in self.ask.up}
         mix = replace(
             step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,

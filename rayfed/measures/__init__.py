@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.measures.fairness import Honest as Honest
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity
     from rayfed.measures.layers import Layers as Layers
-    from rayfed.measures.nodes import Consensus as Consensus
     from rayfed.measures.nodes import Nodes as Nodes
     from rayfed.measures.optimality import Distance as Distance
     from rayfed.measures.optimality import Gradient as Gradient

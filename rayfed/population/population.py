@@ -355,12 +355,18 @@ class Population:
             u, np.array([c.probability for c in each])[groups], np.array(restarts)[groups]
         )
 
-    def available(self, ids: npt.ArrayLike, t: float, round: int) -> Bools:
-        """Return which clients (K,) are available at virtual second t of a round (from 1)."""
+    def available(self, ids: npt.ArrayLike, t: Times, round: int) -> Bools:
+        """Return which clients (K,) are available at virtual second t of a round (from 1).
+
+        With `own_times`, `t` may be an array (K,).
+        """
         ids = np.asarray(ids, dtype=np.int64)
-        return self._by_group(
-            ids, self._availabilities, lambda a, at: a.available(ids[at], t, round, self.info)
-        )
+
+        def there(availability: Availability, at: Which) -> Bools:
+            times = t[at] if isinstance(t, np.ndarray) else t
+            return availability.available(ids[at], times, round, self.info)
+
+        return self._by_group(ids, self._availabilities, there)
 
     def chance(self, ids: npt.ArrayLike, t: float, round: int) -> Floats | None:
         """Return the probability of availability (K,) at virtual second t of a round (from 1).
@@ -381,7 +387,7 @@ class Population:
 
     @property
     def own_times(self) -> bool:
-        """Whether `next_change` takes a time for each client."""
+        """Whether `available` and `next_change` take a time for each client."""
         return all(part.own_times for part in self._availabilities)
 
     @property

@@ -68,7 +68,7 @@ def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_ar
     return csr_array((weights[order], j[order], starts), shape=(graph.count, graph.count))
 
 
-def of_heard(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array[Any]:
+def with_missing(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array[Any]:
     """Return a mixing matrix (N, N) for messages some of which did not come.
 
     Under "symmetric" and "lazy" the weight of a missing message stays at home: it is added to that

@@ -262,7 +262,7 @@ class Regular(Drawn):
         from networkx import random_regular_graph
 
         graph = random_regular_graph(self.degree, count, seed=stream)
-        return np.array(sorted(graph.edges), dtype=np.int64)
+        return np.array(graph.edges, dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import pytest
 from rayfed.engine.barriers import Arcs, after_step, arcs
 from rayfed.topology import Directed, EdgeList, Graphs, Ring
 from rayfed.topology.base import Routes
-from rayfed.topology.mixing import mixing, of_heard
+from rayfed.topology.mixing import mixing, with_missing
 
 COMPUTE = np.array([1, 2.5, 3, 1.5])
 LATENCY, UP = np.full(4, 0.125), np.array([16.0, 16, 8, 16])
@@ -193,10 +193,10 @@ def test_patience_can_leave_the_rows_of_one_node():
     w = mixing(Graphs(Ring(), 4, 0).at(1), np.ones(4))
     for _ in range(400):
         end = after_step(now, now + COMPUTE, links, overlap=False, patience_s=1.5)
-        weights, now = of_heard(w, end.heard, "symmetric") @ weights, end.over_s
+        weights, now = with_missing(w, end.heard, "symmetric") @ weights, end.over_s
     assert not end.heard[links.receiver == 0].any()
     np.testing.assert_allclose(weights - weights[0], 0, atol=1e-12)
-    last = of_heard(w, end.heard, "symmetric").toarray()
+    last = with_missing(w, end.heard, "symmetric").toarray()
     np.testing.assert_allclose(np.linalg.matrix_power(last, 400)[:, 0], 1, atol=1e-12)
 
 

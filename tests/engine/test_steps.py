@@ -198,3 +198,14 @@ def test_one_node_trains_alone():
     expected, _, _ = run_of(alone, 2)
     assert [(row["time_s"], row["bytes_up"]) for row in rows] == [(2, 0), (4, 0)]
     np.testing.assert_allclose(state.state["x"], expected.state["x"], rtol=1e-14)
+
+
+def test_wrong_labels_train_the_faulty_node_alone_in_the_first_step():
+    problem, nodes = {"name": "logistic-regression", "dataset": "mushroom"}, []
+    for faults in ([], [{"name": "label-flip", "ids": [2]}]):
+        made = scenario({"name": "d-psgd"}, problem=problem)
+        made["clients"]["faults"] = faults
+        engine = loop(made)
+        engine.step(engine.start()[0])
+        nodes.append(next(engine.exchange.executor.snapshot(engine.run.folder))["x"])
+    assert (nodes[0] != nodes[1]).any(axis=1).tolist() == [False, False, True, False]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rayfed.topology import Complete, Directed, EdgeList, Graphs, Random, Ring
-from rayfed.topology.mixing import mixing, of_heard
+from rayfed.topology.mixing import mixing, with_missing
 
 MASS = np.array([2.0, 3, 4, 5, 6, 8])
 
@@ -68,7 +68,7 @@ def test_weights_of_missing_messages(rule):
     w = mixing(graph, MASS[:4], rule)
     arcs = [(0, 1), (0, 3), (1, 0), (1, 2), (2, 1), (2, 3), (3, 0), (3, 2)]  # receiver, sender
     heard = np.array([arc not in [(1, 2), (2, 1), (2, 3)] for arc in arcs])
-    found, full = of_heard(w, heard, rule).toarray(), w.toarray()
+    found, full = with_missing(w, heard, rule).toarray(), w.toarray()
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
     np.testing.assert_array_equal(found[[0, 3]], full[[0, 3]])
     assert found[2].tolist() == [0, 0, 1, 0]
@@ -82,7 +82,9 @@ def test_links_that_miss_in_both_directions_keep_the_mean_by_mass():
     w = mixing(Graphs(Ring(), 6, 0).at(1), MASS)
     receiver = np.arange(6).repeat(2)
     heard = ~np.isin(receiver, [2]) & ~np.isin(w.tocoo().col[w.tocoo().row != w.tocoo().col], [2])
-    np.testing.assert_allclose(MASS @ of_heard(w, heard, "symmetric").toarray(), MASS, rtol=1e-15)
+    np.testing.assert_allclose(
+        MASS @ with_missing(w, heard, "symmetric").toarray(), MASS, rtol=1e-15
+    )
 
 
 def test_a_node_without_links_keeps_its_own():

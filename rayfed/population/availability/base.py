@@ -75,7 +75,8 @@ class Availability:
 
     name: ClassVar[str]
     own_times: ClassVar[bool] = False
-    """Whether `next_change` also takes a time for each client (K,), and each is a change."""
+    """Whether `available` and `next_change` also take a time for each client (K,), and each time
+    that the latter returns is a change."""
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -106,7 +107,7 @@ class Availability:
         """Raise a `ScenarioError` if the settings do not fit the population."""
         return
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return which clients (K,) can be reached at virtual second t of a round (from 1)."""
         raise NotImplementedError
 
@@ -130,7 +131,7 @@ class Always(Availability):
     name: ClassVar[str] = "always"
     own_times: ClassVar[bool] = True
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return True for every client."""
         return np.ones(len(ids), dtype=np.bool_)
 

@@ -178,13 +178,13 @@ class Bernoulli(Availability):
         """Needed properties for the probabilities."""
         return self.p.needs if isinstance(self.p, Chance) else frozenset()
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return the draw (K,) of this round, or of this period."""
         if self.period_s is None:
             p = self._table(ids, population)
             u = Key(population.seed, "availability").uniforms(ids, round=round)
             return u < p[:, (round - 1) % p.shape[1]]
-        block, index = divmod(period(t, self.period_s), _BLOCK)
+        block, index = divmod(period(float(t), self.period_s), _BLOCK)
         return self._block(ids, block, self._table(ids, population), population)[:, index]
 
     def next_change(self, ids: Ints, t: Times, population: PopulationInfo) -> Floats:

@@ -69,11 +69,11 @@ class Cyclic(Availability):
             text = f"found {self.groups} cyclic groups of {population.count} clients"
             raise ScenarioError("clients.availability.groups", f"{text}; give fewer groups")
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return a mask of the clients in the current group."""
         turn = (round - 1) // (self.rounds or 1)
         if self.period_s is not None:
-            turn = period(t, self.period_s)
+            turn = period(float(t), self.period_s)
         return np.asarray(self.group(ids, population) == turn % self.groups)
 
     def next_change(self, ids: Ints, t: Times, population: PopulationInfo) -> Floats:

@@ -107,7 +107,7 @@ class Diurnal(Availability):
             text = f"found {len(self.zones)} numbers for {population.count} clients"
             raise ScenarioError("clients.availability.zones", f"{text}; give one for each")
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return a mask (K,) of clients with open windows."""
         _, closes, _ = self._window(ids, t, population)
         return np.asarray(t < closes)

@@ -43,7 +43,7 @@ class Markov(Availability):
         """True: each client has a chain of its own."""
         return True
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return a mask (K,) of clients with chains that are on."""
         return self._chains(population).on(np.asarray(ids), t)
 
@@ -89,8 +89,10 @@ class Outages(Availability):
             text = f"found {self.regions} regions of {population.count} clients"
             raise ScenarioError("clients.availability.regions", f"{text}; give fewer")
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return a mask (K,) of clients in regions that are up."""
+        if isinstance(t, np.ndarray):
+            return self._chains(population).on(self.region(ids, population), t)
         regions, of = np.unique(self.region(ids, population), return_inverse=True)
         return self._chains(population).on(regions, t)[of]
 

@@ -261,7 +261,7 @@ class AvailabilityTrace(Availability):
             text = f"found client {ids[-1]}"
             raise ScenarioError(_FILE, f"{text}; ids go from 0 to {population.count - 1}")
 
-    def available(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Bools:
+    def available(self, ids: Ints, t: Times, round: int, population: PopulationInfo) -> Bools:
         """Return a mask (K,) of clients within an interval."""
         device, shift = self._dealt(np.asarray(ids), population)
         at = self._intervals.changes_until(device, shift, t)

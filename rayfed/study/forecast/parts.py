@@ -297,7 +297,7 @@ def _channel(run: Run) -> Iterator[Part]:
         yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
-        needs = fault.needs | where({SERVER: True, ROUNDS: fault.silent})
+        needs = fault.needs | where({SERVER: not fault.rows, ROUNDS: fault.silent})
         removes = fault.removes | where({HONEST: True, BOUNDED: isinstance(fault, UploadFault)})
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:

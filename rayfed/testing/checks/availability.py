@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -59,12 +60,13 @@ def check_own_times(availability: Availability) -> None:
         return
     times = np.array([time_s for time_s, _ in QUESTIONS[:-1]])
     ids = IDS[: len(times)]
-    together = availability.next_change(ids, times, POPULATION)
-    alone = [
-        availability.next_change(ids[k : k + 1], time_s, POPULATION)[0]
-        for k, time_s in enumerate(times.tolist())
-    ]
-    require_equal(together, np.array(alone), f"{availability}: the others' times matter")
+    changes = partial(availability.next_change, population=POPULATION)
+    there = partial(availability.available, round=1, population=POPULATION)
+    for asked in (changes, there):
+        alone = [asked(ids[k : k + 1], time_s)[0] for k, time_s in enumerate(times.tolist())]
+        require_equal(
+            asked(ids, times), np.array(alone), f"{availability}: the others' times matter"
+        )
 
 
 def check_chance(availability: Availability) -> None:
