@@ -33,7 +33,7 @@ from rayfed.core.needs import (
 )
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
-from rayfed.messages import Ask, Diagnostics, Reply, State
+from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.selection.base import Selection
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -49,7 +49,7 @@ Weights: TypeAlias = Literal["size", "uniform"]
 Aim: TypeAlias = Literal["mean", "plain", "own"]
 Coded: TypeAlias = Mapping[str, Literal["any", "contractive"]]
 Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
-Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
+Round: TypeAlias = Generator[Ask | Wait, Reply, tuple[State, Diagnostics]]
 OLD_FLAGS: Mapping[str, str] = {
     "sees_vectors": "needs = Algorithm.needs | {VECTORS}",
     "personal": "gives = Algorithm.gives | {OWN_MODELS}",
