@@ -118,7 +118,7 @@ class Algorithm:
     asynchronous : bool
         It has no rounds; see `rayfed.algorithms.asynchronous.Asynchronous`.
     gossip : bool
-        It has no server; see `rayfed.algorithms.gossip.Gossip`.
+        It has no server; see `rayfed.algorithms.gossip.Gossip` and ``MultiWalk``.
     aim : "mean", "plain" or "own"
         Whose minimum it heads for: that of a mean of the F_i, weighted as the mean over
         participants or plain; or of F, or of a function of its own. See `power`.
@@ -246,7 +246,7 @@ class Algorithm:
         return 0 if self.aim == "plain" else None
 
     def on_graphs(self, graphs: Graphs, selection: Selection) -> Algorithm:
-        """Return the algorithm for the graphs that its server walks on, if it needs a `WALK`.
+        """Return the algorithm for its graphs, if it needs them or a server that walks on them.
 
         Raises
         ------
