@@ -18,10 +18,10 @@ from rayfed.executors.profile import Profile
 from rayfed.topology.walks.metropolis import Walker
 
 _BITS = 8e-6  # megabits in a byte
-PLACES = ("at", "came", "visits", "arrived_s", "compute_s", "steps", "over_s")
+PLACES = ("at", "came", "visits", "arrived_s", "start_s", "compute_s", "steps", "over_s")
 """Arrays (R,) of the state of a run: the node of each walk, whether it came over a link, the number
-of its visit, from 0, when it arrived or will, what the visit takes, and when it is over; inf if it
-has not begun."""
+of its visit, from 0, when it arrived or will, when the visit began, what it takes, and when it is
+over; inf if it has not begun."""
 
 
 class WalkPolicy:
@@ -70,8 +70,8 @@ class WalkPolicy:
         walk = self._next(places)
         node, over_s = int(places["at"][walk]), float(places["over_s"][walk])
         visit, draw = int(places["visits"][walk]), self._draw(places, walk)
-        came, compute_s = places["came"][walk], float(places["compute_s"][walk])
-        steps, start_s = int(places["steps"][walk]), over_s - compute_s
+        start_s, compute_s = float(places["start_s"][walk]), float(places["compute_s"][walk])
+        came, steps = places["came"][walk], int(places["steps"][walk])
         self._move(places, walk, stats.round, before)
         down, up = (int(moved) * self.message_bytes for moved in (came, places["came"][walk]))
         task = Task(
@@ -103,7 +103,8 @@ class WalkPolicy:
             if waiting_s[first] > over_s[last]:
                 return last
             free_s = over_s[begun & (at == at[first])].max(initial=0.0)
-            over_s[first] = max(waiting_s[first], free_s) + places["compute_s"][first]
+            places["start_s"][first] = max(waiting_s[first], free_s)
+            over_s[first] = places["start_s"][first] + places["compute_s"][first]
 
     def _move(self, places: dict[str, Array], walk: int, row: int, before: RunState) -> None:
         """Send a walk whose visit is over to its next node.
