@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Aim, Algorithm, Round, Weights
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import EVERYONE, FIXED_ROWS, GRAPHS, MODEL, ONE_ASK, SOLVER, Terms
+from rayfed.core.needs import (
+    BOTH_WAYS,
+    EVERYONE,
+    FIXED_ROWS,
+    GRAPHS,
+    MODEL,
+    ONE_ASK,
+    SOLVER,
+    Terms,
+)
 from rayfed.messages import Ask, State, Upload
 from rayfed.topology.walks.metropolis import Metropolis, Walk
 
@@ -74,7 +83,7 @@ class MultiWalk(Algorithm):
     """
 
     name: ClassVar[str] = "multi-walk"
-    needs: ClassVar[Terms] = frozenset({EVERYONE, FIXED_ROWS, GRAPHS, SOLVER})
+    needs: ClassVar[Terms] = frozenset({BOTH_WAYS, EVERYONE, FIXED_ROWS, GRAPHS, SOLVER})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK})
     aim: ClassVar[Aim] = "plain"
     diagnostics: ClassVar[tuple[Column, ...]] = (
@@ -82,6 +91,7 @@ class MultiWalk(Algorithm):
         Column("node", about="Id of the node that it has visited."),
     )
     gossip: ClassVar[bool] = True
+    coded: ClassVar[Coded] = {}
 
     walks: Annotated[int, Ge(1)] = 4
     rule: Walk = field(default_factory=Metropolis)

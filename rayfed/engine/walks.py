@@ -115,8 +115,12 @@ class WalkPolicy:
         target = self.walker.step(source, row + 1, now_s, ask=walk)
         seconds = self.walker.seconds(source, target, row + 1, now_s)
         if target != source:
-            latency, down, up = self.population.links(np.array([source, target]))
-            rate = min(float(up[0]), float(down[1]))
+            ends = np.array([source, target])
+            latency, down, up = self.population.links(ends)
+            graphs, rate = self.walker.graphs, min(float(up[0]), float(down[1]))
+            if (routes := graphs.routes(graphs.epoch(row + 1, now_s))) is not None:
+                on_the_way, bandwidth = routes.of(ends[:1], ends[1:])
+                seconds, rate = seconds + float(on_the_way[0]), min(rate, float(bandwidth[0]))
             seconds += float(latency.sum()) + _BITS * self.message_bytes / rate
         places["at"][walk], places["came"][walk] = target, target != source
         places["visits"][walk] += 1

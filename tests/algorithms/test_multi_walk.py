@@ -21,7 +21,7 @@ MODEL = 8 * 3  # bytes
 class Case:
     """Random walks on six nodes with unequal rows, speeds, steps, rates and links."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, folder):
         rng = np.random.default_rng(seed)
         self.walks, self.home = int(rng.integers(1, 7)), int(rng.integers(0, 6))
         # multiples of 1/8, so that walks meet at one instant
@@ -29,7 +29,15 @@ class Case:
         self.rate, self.latency = rng.uniform(0.1, 0.5, 6), rng.integers(0, 3, 6) / 8
         self.mbps = 8e-6 * MODEL / (rng.integers(1, 4, (2, 6)) / 8)  # down and up
         self.hop = float(rng.integers(0, 2)) / 4
-        self.topology = [{"name": "ring"}, {"name": "complete"}, {"name": "star"}][seed % 3]
+        # a ring of links with their own latency and bandwidth, too
+        self.way = {frozenset((i, (i + 1) % 6)): (i / 8, MODEL * 8e-6 / 2) for i in range(6)}
+        rows = [f"1,{min(k)},{max(k)},{late},{mbps}" for k, (late, mbps) in self.way.items()]
+        file = folder / "links.csv"
+        file.write_text("\n".join(["round,u,v,latency_s,mbps", *rows]))
+        known = {"name": "trace", "path": str(file)}
+        self.topology = [{"name": "ring"}, {"name": "complete"}, {"name": "star"}, known][seed % 4]
+        if self.topology is not known:
+            self.way = {}
         numbers = np.array(ROWS.split(), float).reshape(-1, 5)
         self.rows = [numbers[numbers[:, 0] == i, 1:] / 8 for i in range(6)]
 
@@ -58,8 +66,9 @@ class Case:
     def move_s(self, i, j):
         if i == j:
             return 0.0
-        rate = min(self.mbps[1, i], self.mbps[0, j])
-        return self.hop + self.latency[i] + self.latency[j] + 8e-6 * MODEL / rate
+        late, mbps = self.way.get(frozenset((i, j)), (0.0, np.inf))
+        rate = min(self.mbps[1, i], self.mbps[0, j], mbps)
+        return self.hop + late + self.latency[i] + self.latency[j] + 8e-6 * MODEL / rate
 
     def visits(self, walker):
         """Yield time, walk, node, the mean model, and the bytes of each visit.
@@ -98,8 +107,8 @@ class Case:
         heapq.heappush(events, (over, LEAVES, queues[node][0], node))
 
 
-def check(data, seed, rows):
-    case = Case(seed)
+def check(data, folder, seed, rows):
+    case = Case(seed, folder)
     engine = case.engine(data)
     method = engine.run.training.algorithm
     walker = Walker(engine.run.federation.graphs, method.rule)
@@ -112,14 +121,14 @@ def check(data, seed, rows):
         assert row["local_steps"] == case.steps[node]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_visits_are_those_of_a_plain_program(data, seed):
-    check(data, seed, 60)
+@pytest.mark.parametrize("seed", range(4))
+def test_visits_are_those_of_a_plain_program(data, tmp_path, seed):
+    check(data, tmp_path, seed, 60)
 
 
-def test_visits_of_a_hundred_cases(data):
-    for seed in range(3, 103):
-        check(data, seed, 40)
+def test_visits_of_a_hundred_cases(data, tmp_path):
+    for seed in range(4, 104):
+        check(data, tmp_path, seed, 40)
 
 
 def test_one_walk_is_that_of_a_walking_server(data):
@@ -154,7 +163,9 @@ def test_a_node_alone_and_walks_that_cannot_move(data, tmp_path):
     [
         ("participation.cohort", "all clients", {"participation": {"cohort": 3}}),
         ("participation.select", "all clients", {"participation": {"select": "weighted"}}),
-        ("uplink", "server", {"uplink": [{"name": "top-k", "k": 1}]}),
+        ("uplink", "uploads as they are", {"uplink": [{"name": "top-k", "k": 1}]}),
+        ("participation.patience_s", "all clients", {"participation": {"patience_s": 1.0}}),
+        ("topology", "both directions", {"topology": {"name": "exponential"}}),
         ("aggregate", "server", {"aggregate": "median"}),
         ("clients", "all clients", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}}),
         ("drift", "rows that stay", {"drift": {"name": "arriving", "at": 2}}),
