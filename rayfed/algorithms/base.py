@@ -49,7 +49,8 @@ Weights: TypeAlias = Literal["size", "uniform"]
 Aim: TypeAlias = Literal["mean", "plain", "own"]
 Coded: TypeAlias = Mapping[str, Literal["any", "contractive"]]
 Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
-Round: TypeAlias = Generator[Ask | Wait, Reply, tuple[State, Diagnostics]]
+Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
+TimedRound: TypeAlias = Generator[Ask | Wait, Reply, tuple[State, Diagnostics]]
 OLD_FLAGS: Mapping[str, str] = {
     "sees_vectors": "needs = Algorithm.needs | {VECTORS}",
     "personal": "gives = Algorithm.gives | {OWN_MODELS}",
@@ -264,8 +265,8 @@ class Algorithm:
         """Return the first row of each array that every client keeps between rounds."""
         return {}
 
-    def round(self, state: State) -> Round:
-        """Run one round: yield Asks, return the new state and the diagnostics."""
+    def round(self, state: State) -> TimedRound:
+        """Run one round: yield Asks, and seconds to wait; return the new state and diagnostics."""
         raise NotImplementedError
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge, Gt, MinLen
 
-from rayfed.algorithms.base import Algorithm, Round
+from rayfed.algorithms.base import Algorithm, TimedRound
 from rayfed.algorithms.parts import parts
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
@@ -133,7 +133,7 @@ class HierFAVG(Algorithm):
         local = clients.solve(x)
         return Upload({"delta": x - local.x}, loss=local.loss)
 
-    def round(self, state: State) -> Round:
+    def round(self, state: State) -> TimedRound:
         """Cloud and edge servers: edge rounds, then x <- mean of x_l."""
         x = state["x"]
         count = int(self._table.max()) + 1
