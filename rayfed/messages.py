@@ -58,6 +58,11 @@ class Ask:
         download travel. Only the first Ask of a round, to its cohort.
     bits : mapping of str to int
         What vectors of `up` take on their way, where the method itself codes them.
+    edge_of : callable, optional
+        Edge server (K,) of clients with these ids (K,), where the cohort has several. Arrays of
+        `send` then have a row for each edge server, of which a client downloads its own, and the
+        reply has means by edge server (`Reply.groups`). An edge server waits for its own clients
+        alone, and begins the next such Ask of the round at once, with its whole cohort.
     """
 
     function: str
@@ -71,11 +76,13 @@ class Ask:
     vectors: bool = False
     overlap: bool = False
     bits: Mapping[str, int] = field(default_factory=dict)
+    edge_of: Callable[[Ints], Ints] | None = None
 
     @property
     def bytes_down(self) -> int:
         """Bytes that each client downloads."""
-        return sum(int(np.asarray(values).nbytes) for values in self.send.values())
+        sent = (values if self.edge_of is None else values[0] for values in self.send.values())
+        return sum(int(np.asarray(values).nbytes) for values in sent)
 
     def bytes_up(self, itemsize: int) -> int:
         """Return the bytes that each client uploads, in numbers of so many bytes."""
@@ -129,7 +136,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Groups:
-    """Sums by group, from clients that uploaded their group.
+    """Sums by group, from clients that uploaded their group, or by edge server.
 
     Parameters
     ----------
@@ -177,7 +184,7 @@ class Reply:
     population : int
         Number N of clients, of which K answered.
     groups : Groups
-        The means by group, if the clients uploaded their group.
+        The means by group, if the clients uploaded their group, or by edge server.
     round : int
         The round, from 1, which the local learning rate may depend on.
     staleness : (K,) array of int
@@ -208,6 +215,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Wait:
-    """Yielded by a selection to advance the virtual clock; no reply is sent."""
+    """Yielded by a selection or a method to advance the virtual clock; no reply is sent."""
 
     seconds: float

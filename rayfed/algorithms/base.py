@@ -33,7 +33,7 @@ from rayfed.core.needs import (
 )
 from rayfed.core.plugins import SomeOf
 from rayfed.measures.base import Measure
-from rayfed.messages import Ask, Diagnostics, Reply, State
+from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.selection.base import Selection
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -50,6 +50,7 @@ Aim: TypeAlias = Literal["mean", "plain", "own"]
 Coded: TypeAlias = Mapping[str, Literal["any", "contractive"]]
 Stages: TypeAlias = tuple[Stage, ...] | Literal["study"] | None
 Round: TypeAlias = Generator[Ask, Reply, tuple[State, Diagnostics]]
+TimedRound: TypeAlias = Generator[Ask | Wait, Reply, tuple[State, Diagnostics]]
 OLD_FLAGS: Mapping[str, str] = {
     "sees_vectors": "needs = Algorithm.needs | {VECTORS}",
     "personal": "gives = Algorithm.gives | {OWN_MODELS}",
@@ -118,7 +119,7 @@ class Algorithm:
     asynchronous : bool
         It has no rounds; see `rayfed.algorithms.asynchronous.Asynchronous`.
     gossip : bool
-        It has no server; see `rayfed.algorithms.gossip.Gossip`.
+        It has no server; see `rayfed.algorithms.gossip.Gossip` and ``MultiWalk``.
     aim : "mean", "plain" or "own"
         Whose minimum it heads for: that of a mean of the F_i, weighted as the mean over
         participants or plain; or of F, or of a function of its own. See `power`.
@@ -246,7 +247,7 @@ class Algorithm:
         return 0 if self.aim == "plain" else None
 
     def on_graphs(self, graphs: Graphs, selection: Selection) -> Algorithm:
-        """Return the algorithm for the graphs that its server walks on, if it needs a `WALK`.
+        """Return the algorithm for its graphs, if it needs them or a server that walks on them.
 
         Raises
         ------
@@ -264,8 +265,8 @@ class Algorithm:
         """Return the first row of each array that every client keeps between rounds."""
         return {}
 
-    def round(self, state: State) -> Round:
-        """Run one round: yield Asks, return the new state and the diagnostics."""
+    def round(self, state: State) -> TimedRound:
+        """Run one round: yield Asks, and seconds to wait; return the new state and diagnostics."""
         raise NotImplementedError
 
     @property

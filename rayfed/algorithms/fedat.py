@@ -7,7 +7,6 @@ update is as our notes of the paper have it; no published code was compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -16,9 +15,9 @@ import numpy as np
 from annotated_types import Ge, MinLen
 
 from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.algorithms.parts import parts
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
-from rayfed.core.errors import ScenarioError
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -88,20 +87,8 @@ class FedAT(Asynchronous):
         ScenarioError
             If tiers are listed, but not one for each client, or one of them is empty.
         """
-        count = population.count
-        if isinstance(self.tiers, int):
-            pace = population.mean_seconds_per_step(np.arange(count))
-            order = np.argsort(pace, kind="stable")
-            return replace(self, tiers=_in_parts(order, min(self.tiers, count)))
-        if len(self.tiers) != count:
-            text = f"found {len(self.tiers)} tiers for {count} clients; list one for each"
-            raise ScenarioError("tiers", text)
-        known = np.unique(self.tiers)
-        if known[-1] >= len(known):
-            empty = int(np.flatnonzero(known != np.arange(len(known)))[0])
-            text = f"tier {empty} is empty; count them from 0 without gaps"
-            raise ScenarioError("tiers", text)
-        return self
+        pace = population.mean_seconds_per_step(np.arange(population.count))
+        return replace(self, tiers=parts(self.tiers, np.argsort(pace, kind="stable"), "tier"))
 
     @cached_property
     def _table(self) -> Ints:
@@ -149,11 +136,3 @@ def mixed(models: Array, shares: Floats) -> Array:
     """Return the sum (p,) of models (M, p) times shares (M,), in the order of the tiers."""
     total: Array = (models * shares.astype(models.dtype)[:, None]).sum(axis=0)
     return total
-
-
-def _in_parts(order: Sequence[int] | Ints, count: int) -> tuple[int, ...]:
-    """Return the part (N,) of each id, where ids in this order are divided into equal parts."""
-    part = np.empty(len(order), dtype=np.int64)
-    for k, ids in enumerate(np.array_split(np.asarray(order), count)):
-        part[ids] = k
-    return tuple(part.tolist())

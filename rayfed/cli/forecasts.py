@@ -159,6 +159,8 @@ def server_sees(run: Run) -> str:
         return f"{count} {sums} of {size} clients, one more for every {size}, and {rest}"
     if run.secure:
         return f"{sums}, and {rest}"
+    if ask is not None and ask.edge_of is not None:
+        return f"means by edge server, which gets {rest}"
     if ask is not None and GROUP in ask.up:
         return "means by group, and the scalars, weights and group of each client"
     if isinstance(algorithm, Asynchronous) and algorithm.takes < FEWEST:

@@ -273,7 +273,8 @@ class Clock:
             steps = steps_in_time(steps, pace * ask.each_step, end_s, fit_s)
         duration = self.duration(ask, traffic, ids, pace, steps)
         # Some may have left since the last Ask; the visited one may be unavailable.
-        away_s = self.leaving(ids, now_s, round, known_available=not (number or ask.visited))
+        known = not (number or ask.visited or ask.edge_of)
+        away_s = self.leaving(ids, now_s, round, known_available=known)
         duration, lost = self.crash_losses(ids, duration, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:

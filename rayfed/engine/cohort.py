@@ -226,7 +226,10 @@ class Cohorts:
         asked = self.exchange.sent(ask, owner, stats)
         stays = stats.timeline is not None and owner == "algorithm" and ask.local
         cohort = Cohort(asked, ids, often, stats, first, others)
-        known, status, close_s, ongoing = self._waited(cohort, stays)
+        if ask.edge_of is None:
+            known, status, close_s, ongoing = self._waited(cohort, stays)
+        else:
+            known, status, close_s, ongoing = self._waited_at_edges(cohort, ask.edge_of(ids))
         asked = self.exchange.grouped(asked, known.client, stats)
         tasks, numbers = self._opened(asked, ids, known, status), stats.ask + known.attempt
         number = int(numbers.max()) + 1
@@ -318,6 +321,27 @@ class Cohorts:
         status, close_s = settled(tasks, stats.time_s, cohort.first, deadline_s)
         ongoing = continuing(tasks, status, close_s) if stays else np.zeros(len(tasks), np.bool_)
         return tasks, status, close_s, ongoing
+
+    def _waited_at_edges(self, cohort: Cohort, edges: Ints) -> tuple[Tasks, Ints, float, Bools]:
+        """Return the same where each edge server (K,) waits for its own clients.
+
+        It begins when its last Ask of the round is over. Its share of the replies after which a
+        cohort is complete is that of its clients, rounded up.
+        """
+        stats, found = cohort.stats, []
+        clocks = stats.edges_s
+        for edge in np.unique(edges).tolist():
+            own, now_s = edges == edge, clocks.get(edge, stats.time_s)
+            first, count = cohort.first, int(np.count_nonzero(own))
+            part = Cohort(
+                cohort.asked, cohort.ids[own], cohort.drawn[own],
+                replace(stats, time_s=now_s, start_s=now_s),
+                None if first is None else -(-first * count // len(edges)),
+            )  # fmt: skip
+            tasks, status, clocks[edge], _ = self._waited(part, stays=False)
+            found.append(tasks.with_status(status))
+        tasks = Tasks.joined(found)
+        return tasks, tasks.status, max(clocks.values()), np.zeros(len(tasks), np.bool_)
 
     def _deadline_s(self, stats: RoundStats) -> float:
         """Return until when the server waits in a round; inf if it has no deadline."""

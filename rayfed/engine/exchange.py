@@ -59,7 +59,7 @@ class SentAsk(NamedTuple):
     owner : "algorithm" or "selection"
     groups : pair of (K,) arrays of int, optional
         The clients that are asked, ascending, and the group of each, where the server wants sums
-        by group.
+        by group or the clients have edge servers.
     """
 
     ask: Ask
@@ -184,6 +184,7 @@ class Exchange:
         weights : (K,) array of float
         """
         ask, groups = asked.ask, self.run.federation.population.group_of(tasks.client)
+        labels = asked.labels(tasks.client)
         up_bytes = tasks.up_bytes - 8 * self.listened(ask, asked.owner)
         return Request(
             asked.owner, ask.function, ask.up, tasks.client, weights, tasks.steps, groups,
@@ -191,7 +192,7 @@ class Exchange:
             sleep_s=self.sleep_s(tasks), plain=ask.plain, draw=draw,
             shares=self.channel.shares(tasks.client) if asked.coded else None,
             first=self.channel.first(ask, up_bytes) if asked.coded else None,
-            labels=asked.labels(tasks.client),
+            labels=labels, rows=None if ask.edge_of is None else labels,
         )  # fmt: skip
 
     def compute(self, request: Request, send: Mapping[str, Array], when: str) -> Gathered:
@@ -251,7 +252,8 @@ class Exchange:
             stats.add_metrics(answer.gathered.each, answer.raw)
         extra = {} if self.channel.uplink is None else self.channel.uplink.extra
         count = self.run.federation.population.count
-        sizes = MeanInputs({**ask.up, **extra}, count, ask.plain, total, self.mean_weight)
+        up, by_edge = {**ask.up, **extra}, ask.edge_of is not None
+        sizes = MeanInputs(up, count, ask.plain, total, self.mean_weight, by_edge)
         if not asked.coded:
             return reply_of(answers, sizes, newest + 1, sent, stale=stale)
         for answer in answers if self.run.left_out else ():
@@ -278,7 +280,10 @@ class Exchange:
 
     def grouped(self, asked: SentAsk, clients: Ints, stats: RoundStats) -> SentAsk:
         """Return the request with the groups of its clients."""
-        rule = self.channel.rule
+        rule, edge_of = self.channel.rule, asked.ask.edge_of
+        if edge_of is not None:
+            ids = np.unique(clients)
+            return asked._replace(groups=(ids, edge_of(ids)))
         groups = rule.groups(clients, stats.round, stats.ask) if asked.coded else None
         return asked if groups is None else asked._replace(groups=groups)
 

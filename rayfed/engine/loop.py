@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
@@ -26,6 +27,7 @@ from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
 from rayfed.engine.steps import StepPolicy
 from rayfed.engine.stopping import LastEvaluation, distance
 from rayfed.engine.tasks import CountedTasks
+from rayfed.engine.walks import WalkPolicy
 from rayfed.executors.base import Executor
 from rayfed.executors.profile import Profile
 from rayfed.measures.evaluation import SCORES
@@ -123,7 +125,7 @@ def _finite(x: Array) -> bool:
 
 
 class Loop:
-    """Runs one run, row by row: by rounds, arrivals (asynchronous), or steps (gossip).
+    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps (gossip) or walks.
 
     Parameters
     ----------
@@ -138,9 +140,11 @@ class Loop:
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
-        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy
+        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | WalkPolicy
         if run.training.algorithm.asynchronous:
             self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
+        elif isinstance(run.training.algorithm, MultiWalk):
+            self.policy = WalkPolicy(run, self.exchange)
         elif run.training.algorithm.gossip:
             self.policy = StepPolicy(run, self.exchange)
         else:

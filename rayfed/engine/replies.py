@@ -84,6 +84,8 @@ class MeanInputs(NamedTuple):
         What weighted sums are divided by; the sum of the raw weights if None.
     mean_weight : float
         See `Reply`.
+    by_edge : bool
+        Whether the reply has means by edge server.
     """
 
     up: Mapping[str, int]
@@ -91,6 +93,7 @@ class MeanInputs(NamedTuple):
     plain: tuple[str, ...] = ()
     total: float | None = None
     mean_weight: float = 1.0
+    by_edge: bool = False
 
 
 def reply_of(
@@ -138,7 +141,8 @@ def reply_of(
         for name in ("ids", "steps", "seconds")
     )
     late = _together([answer.staleness for answer in answers]) if stale else _NONE
-    groups = _groups(answers[0], sizes) if GROUP in sizes.up else Groups.empty()
+    grouped = GROUP in sizes.up or sizes.by_edge
+    groups = _groups(answers[0], sizes) if grouped else Groups.empty()
     return Reply(
         ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
         sent or {}, sizes.mean_weight,
@@ -161,7 +165,8 @@ def _sums(answer: TaskAnswer, up: Mapping[str, int]) -> dict[str, Array]:
 
 def _groups(answer: TaskAnswer, sizes: MeanInputs) -> Groups:
     """Return the means of the vectors, group by group; late replies have none."""
-    labels, place = np.unique(answer.gathered.each[GROUP], return_inverse=True)
+    own = answer.gathered.each.get(GROUP, answer.labels)
+    labels, place = np.unique(np.asarray(own), return_inverse=True)
     counts, sums = np.bincount(place), answer.gathered.sums
     weights = np.bincount(place, answer.weights).astype(np.float64)
     mean = {

@@ -293,7 +293,8 @@ class RoundPolicy:
     ) -> Result:
         """Answer the Asks of a generator until it returns, and return its result.
 
-        Asks to the cohort after the first go to those of it who answered.
+        Asks to the cohort after the first go to those of it who answered; edge servers ask their
+        whole cohorts each time.
         """
         reply: Reply | None = None
         first_ask = True  # no client of the cohort has been asked yet
@@ -310,7 +311,7 @@ class RoundPolicy:
                 first = self._wanted if to_cohort and first_ask else None
                 others = self._others(before, stats) if to_cohort and first_ask else None
                 reply = self.cohorts.answer(ask, owner, ids, stats, first, others)
-                if to_cohort:
+                if to_cohort and ask.edge_of is None:
                     first_ask, cohort = False, stats.answered
         except StopIteration as end:
             result: Result = end.value

@@ -29,7 +29,7 @@ from rayfed.engine.stopping import Pace
 from rayfed.measures import Optimum, Use
 from rayfed.measures.base import Measure
 from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
-from rayfed.messages import Ask
+from rayfed.messages import Ask, Wait
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
@@ -309,13 +309,12 @@ class Run:
         Returns
         -------
         Ask or None
-            None if it asks nothing, waits first, or raises: the run reports that with its round and
-            its trace.
+            None if it asks nothing or raises: the run reports that with its round and its trace.
         """
         algorithm = self.training.algorithm
         try:
             asks = algorithm.round(algorithm.init(self.training.x0))
-            ask = next(asks, None)
+            ask = next((each for each in asks if not isinstance(each, Wait)), None)
             asks.close()
         except Exception:
             return None

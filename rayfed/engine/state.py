@@ -141,6 +141,8 @@ class RoundStats:
         Squared norms of what memories have left out, added up, and of how many replies.
     metrics : mapping of str to (2,) array of float
         Weighted sums of the metrics of local steps, and of the weights.
+    edges_s : dict of int to float
+        Virtual clock of each edge server that has asked in the round.
     """
 
     round: int
@@ -161,6 +163,7 @@ class RoundStats:
     wrapped: int = 0
     squares: Floats = field(default_factory=lambda: np.zeros(2))
     metrics: dict[str, Floats] = field(default_factory=dict)
+    edges_s: dict[int, float] = field(default_factory=dict)
 
     def add_metrics(self, each: Mapping[str, Array], weights: Floats) -> None:
         """Add the metrics (K,) of local steps in a reply."""

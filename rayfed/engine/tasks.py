@@ -123,6 +123,12 @@ class Tasks:
         columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(_NAMES)
         return cls(*map(np.array, columns, _TYPES))
 
+    @classmethod
+    def joined(cls, parts: Sequence[Tasks]) -> Tasks:
+        """Return tables as one, by client and then by start."""
+        tasks = cls(*columns_of(parts, *_NAMES))
+        return tasks.part(np.lexsort((tasks.start_s, tasks.client)))
+
     def rows(self) -> list[Task]:
         """Return the table as rows."""
         columns = (getattr(self, name).tolist() for name in _NAMES)

@@ -51,6 +51,8 @@ def table(clients: int, folder: Path) -> Mapping[str, Any]:
         "clusters": lambda dice: _clusters(dice, clients),
         "d": (1, clients),
         "fedat.tiers": lambda dice: _tiers(dice, clients),
+        "hierfavg.edges": lambda dice: dice.one_of([_tiers(dice, clients), "groups"]),
+        "multi-walk.home": (0, clients - 1),
         "newton": lambda dice: _newton(dice, clients),
         "minimum": (1, clients),
         "number": (1, clients),
@@ -116,6 +118,9 @@ _LEARNING: Mapping[str, Any] = {
 }
 _POPULATION = {
     "cyclic.rounds": (1, 3),
+    "cloud_down_mbps": (1e-4, 1.0),
+    "cloud_latency_s": (0.0, 3.0),
+    "cloud_up_mbps": (1e-4, 1.0),
     "down_mbps": (1e-4, 1.0),
     "downloads_mbps": (1e-4, 1.0),
     "every_s": (0.5, 100.0),

@@ -213,7 +213,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
     removes |= where(
         {
             LOCAL: not ask.local,
-            ONE_MEAN: GROUP in ask.up,
+            ONE_MEAN: GROUP in ask.up or ask.edge_of is not None,
             WEIGHTED: ask.plain,
             NO_SCALARS: any(n == 1 for n in ask.up.values()),
             IN_TURN: ask.overlap,

@@ -411,7 +411,7 @@ class _Seed:
         with under("algorithm"):
             bound = algorithm.bound(table, self.clients, self.data.objective)
             bound = bound.weighed(weights, selection.size_weighted, table, self.seed)
-            if WALK in needs_of(bound) and self.graphs is not None:
+            if {WALK, GRAPHS} & needs_of(bound) and self.graphs is not None:
                 bound = bound.on_graphs(self.graphs, selection)
             return bound
 

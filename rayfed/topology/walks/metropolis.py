@@ -191,9 +191,9 @@ class Walker:
         """The walk, resolved on the graphs; raises as `Walk.resolved` does."""
         return self.walk.resolved(self.graphs)
 
-    def first(self) -> int:
-        """Return the first position, uniform over the clients."""
-        return int(self._key.sub("first").integers([0], [self.graphs.count], 1)[0, 0])
+    def first(self, walk: int = 0) -> int:
+        """Return the first position of one of several walks, uniform over the clients."""
+        return int(self._key.sub("first").integers([walk], [self.graphs.count], 1)[0, 0])
 
     def neighbours(self, position: int, round: int, time_s: float = 0.0) -> Ints:
         """Return a client and its neighbours (n,), ascending."""
@@ -209,7 +209,7 @@ class Walker:
         round : int
             Round, from 1, which with virtual second `time_s` determines the graph.
         ask : int
-            Distinguishes several moves in one round.
+            Distinguishes several moves in one round, or several walks.
         """
         ids, chances = self.rule.moves(self.graphs.at(round, time_s), position)
         u = self._key.uniforms([0], round=round, ask=ask)[0]

@@ -662,6 +662,26 @@ class FedDrift(Method, name="feddrift", delta=0.6, most=4):
 # -- methods without rounds ------------------------------------------------------------------------
 
 
+class HierFAVG(Method, name="hierfavg", edges=[1, 0, 0, 1, 0], edge_rounds=3):
+    """Edge means after every Ask; their mean, by what each has used, after three."""
+
+    def train(self, i, steps, x):
+        mine = x[self.edges[i]]
+        yield {"delta": mine - self.local(i, mine, steps)}
+
+    def round(self, t):
+        models, mass = np.stack([self.x, self.x]), np.zeros(2)
+        for _ in range(self.edge_rounds):
+            _, replies = yield "train", {"x": models.copy()}
+            for edge in (0, 1):
+                own = [r for r in replies if self.edges[r.client] == edge]
+                total = sum(r.weight for r in own)
+                for r in own:
+                    models[edge] -= r.weight / total * r.got["delta"]
+                mass[edge] += total
+        self.x = np.average(models, axis=0, weights=mass)
+
+
 class Asynchronous(Method):
     by_size = False
 
@@ -818,6 +838,7 @@ METHODS = {
     "fedhybrid": FedHybrid, "rwsadmm": Walkman, "feddrift": FedDrift, "fedbuff": FedBuff,
     "fedasync": FedAsync, "async-sgd": AsyncSGD, "ca2fl": CA2FL, "fedat": FedAT,
     "overlap-sgd": OverlapSGD, "marina": Marina, "dasha": Dasha, "proxskip": ProxSkip,
+    "hierfavg": HierFAVG,
 }  # fmt: skip
 """The references by name. `disco`, whose steps of conjugate gradients end by a tolerance, and
 `fedbn`, whose layers normalise, have none: they are run, and must not fail."""

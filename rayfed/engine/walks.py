@@ -1,0 +1,143 @@
+"""The policy of walks: models go from node to node; there is no server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rayfed.algorithms.multi_walk import MultiWalk
+from rayfed.core.arrays import Array
+from rayfed.engine.clock import Traffic
+from rayfed.engine.exchange import Exchange
+from rayfed.engine.run import Run
+from rayfed.engine.state import RoundStats, RunState
+from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
+from rayfed.executors.profile import Profile
+from rayfed.topology.walks.metropolis import Walker
+
+_BITS = 8e-6  # megabits in a byte
+PLACES = ("at", "came", "visits", "arrived_s", "start_s", "compute_s", "steps", "over_s")
+"""Arrays (R,) of the state of a run: the node of each walk, whether it came over a link, the number
+of its visit, from 0, when it arrived or will, when the visit began, what it takes, and when it is
+over; inf if it has not begun."""
+
+
+class WalkPolicy:
+    """Advances one run of walks, visit by visit.
+
+    A row is a visit; its time is that at which it is over. A node serves one walk at a time, in the
+    order of their arrival, then of their numbers.
+
+    Parameters
+    ----------
+    run : Run
+        What is run.
+    exchange : Exchange
+        Asks its clients.
+    """
+
+    def __init__(self, run: Run, exchange: Exchange) -> None:
+        algorithm, graphs = run.training.algorithm, run.federation.graphs
+        assert isinstance(algorithm, MultiWalk)  # the plan has checked this, and the graphs
+        assert graphs is not None
+        self.run, self.exchange, self.algorithm = run, exchange, algorithm
+        self.walker, self.population = Walker(graphs, algorithm.rule), run.federation.population
+        self.message_bytes = algorithm.ask(run.training.x0).bytes_up(run.training.dtype.itemsize)
+
+    def profile(self, profile: Profile) -> None:
+        """Measure the steps of rows from now on."""
+        for method in ("_next", "_move", "_begin"):
+            profile.watch(self, method, "clock")
+
+    def first(self, first: RunState) -> RunState:
+        """Return the state before the first visit: all walks have arrived at their first nodes."""
+        count = self.algorithm.walks
+        places: dict[str, Array] = {name: np.zeros(count) for name in PLACES}
+        for name in ("at", "came", "visits", "steps"):
+            places[name] = np.zeros(count, np.int64)
+        for walk in range(count):
+            places["at"][walk] = self.walker.first(walk)
+            self._begin(places, walk, first)
+        return replace(first, state={**first.state, **places})
+
+    def advance(
+        self, before: RunState, stats: RoundStats
+    ) -> tuple[dict[str, Any], dict[str, float], bool]:
+        """Run on to the end of the next visit; see `RoundPolicy.advance`."""
+        places = {name: before.state[name].copy() for name in PLACES}
+        walk = self._next(places)
+        node, over_s = int(places["at"][walk]), float(places["over_s"][walk])
+        visit, draw = int(places["visits"][walk]), self._draw(places, walk)
+        start_s, compute_s = float(places["start_s"][walk]), float(places["compute_s"][walk])
+        came, steps = places["came"][walk], int(places["steps"][walk])
+        self._move(places, walk, stats.round, before)
+        down, up = (int(moved) * self.message_bytes for moved in (came, places["came"][walk]))
+        task = Task(
+            over_s, node, stats.round, USED, draw, visit, 0, 0, 1, steps, down, up, 1.0, start_s,
+            compute_s, over_s, over_s, np.inf, np.inf,
+        )  # fmt: skip
+        ask = self.algorithm.ask(before.state["walks"][walk])
+        asked = self.exchange.sent(ask, "algorithm", stats)
+        tasks = Tasks.of([task])
+        request = self.exchange.request(asked, tasks, draw, tasks.weight)
+        stats.time_s = over_s
+        found = self.exchange.compute(request, ask.send, stats.when)
+        state = self.algorithm.visited(before.state, walk, node, found.sums["x"])
+        stats.counts["bytes_down"] += down
+        losses = found.each.get("loss", np.full(1, np.nan))
+        stats.count(CountedTasks([task], losses, stats.round, visit))
+        return {"state": {**state, **places}}, {"walk": walk, "node": node}, True
+
+    def _next(self, places: dict[str, Array]) -> int:
+        """Let walks begin their visits, up to the one that is over next; return its walk.
+
+        At one instant, arrivals come first.
+        """
+        at, over_s = places["at"], places["over_s"]
+        while True:
+            begun = np.isfinite(over_s)
+            waiting_s = np.where(begun, np.inf, places["arrived_s"])
+            first, last = int(waiting_s.argmin()), int(over_s.argmin())
+            if waiting_s[first] > over_s[last]:
+                return last
+            free_s = over_s[begun & (at == at[first])].max(initial=0.0)
+            places["start_s"][first] = max(waiting_s[first], free_s)
+            over_s[first] = places["start_s"][first] + places["compute_s"][first]
+
+    def _move(self, places: dict[str, Array], walk: int, row: int, before: RunState) -> None:
+        """Send a walk whose visit is over to its next node.
+
+        The draw is that of a server that walks, before the next round.
+        """
+        source, now_s = int(places["at"][walk]), float(places["over_s"][walk])
+        target = self.walker.step(source, row + 1, now_s, ask=walk)
+        seconds = self.walker.seconds(source, target, row + 1, now_s)
+        if target != source:
+            ends = np.array([source, target])
+            latency, down, up = self.population.links(ends)
+            graphs, rate = self.walker.graphs, min(float(up[0]), float(down[1]))
+            if (routes := graphs.routes(graphs.epoch(row + 1, now_s))) is not None:
+                on_the_way, bandwidth = routes.of(ends[:1], ends[1:])
+                seconds, rate = seconds + float(on_the_way[0]), min(rate, float(bandwidth[0]))
+            seconds += float(latency.sum()) + _BITS * self.message_bytes / rate
+        places["at"][walk], places["came"][walk] = target, target != source
+        places["visits"][walk] += 1
+        places["arrived_s"][walk] = now_s + seconds
+        self._begin(places, walk, before)
+
+    def _begin(self, places: dict[str, Array], walk: int, before: RunState) -> None:
+        """Draw what the visit of a walk takes; it has not begun."""
+        clock, ids = self.exchange.clock, places["at"][walk : walk + 1]
+        draw = self._draw(places, walk)
+        pace = clock.pace(ids, draw)
+        steps = self.exchange.counter.steps(ids, pace, draw, before.step_state)
+        ask = self.algorithm.ask(self.run.training.x0)
+        duration = clock.duration(ask, Traffic(0, 0), ids, pace, steps)
+        places["steps"][walk], places["compute_s"][walk] = steps[0], duration.compute_s[0]
+        places["over_s"][walk] = np.inf
+
+    def _draw(self, places: dict[str, Array], walk: int) -> int:
+        """Return the coordinate of keyed draws of a visit, from 1."""
+        return int(places["visits"][walk]) * self.algorithm.walks + walk + 1
