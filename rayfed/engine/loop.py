@@ -20,6 +20,7 @@ from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
+from rayfed.engine.meetings import MeetingPolicy
 from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
@@ -123,7 +124,7 @@ def _finite(x: Array) -> bool:
 
 
 class Loop:
-    """Runs one run, row by row: by rounds, arrivals (asynchronous), or steps (gossip).
+    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps (gossip), or meetings (both).
 
     Parameters
     ----------
@@ -138,11 +139,13 @@ class Loop:
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
-        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy
-        if run.training.algorithm.asynchronous:
+        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | MeetingPolicy
+        algorithm = run.training.algorithm
+        if algorithm.gossip:
+            policy = MeetingPolicy if algorithm.asynchronous else StepPolicy
+            self.policy = policy(run, self.exchange)
+        elif algorithm.asynchronous:
             self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
-        elif run.training.algorithm.gossip:
-            self.policy = StepPolicy(run, self.exchange)
         else:
             self.policy = RoundPolicy(run, self.exchange, self.server_function, self.measures)
 
