@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.meeting import Meeting
 from rayfed.core.arrays import Array
-from rayfed.messages import Upload
+from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
@@ -33,16 +33,15 @@ class ADPSGD(Meeting):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> ADPSGD().merge(np.array([[1.0]]), np.array([[4.0]])).tolist()
-    [[2.5]]
+    >>> ADPSGD().merge({"x": 1.0}, {"x": 4.0})
+    {'x': 2.5}
     """
 
     name: ClassVar[str] = "ad-psgd"
 
-    def merge(self, mine: Array, yours: Array) -> Array:
-        """Return the mean (K, p) of the models of each pair."""
-        return 0.5 * (mine + yours)
+    def merge(self, mine: State, yours: State) -> State:
+        """Return the mean (K, p) of both models."""
+        return {"x": 0.5 * (mine["x"] + yours["x"])}
 
     def step(self, clients: Clients, x: Array, read: Array) -> Upload:
         """Client function: add the change of the local steps from `read` (K, p) to x (K, p)."""

@@ -1,15 +1,14 @@
-"""Base of methods without a server and without rounds: nodes meet in pairs, each at its own pace."""
+"""Base of methods without a server and without rounds: nodes meet in pairs at their own pace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+import numpy as np
 from annotated_types import Ge
 
 from rayfed.algorithms.base import Algorithm, Round
-from rayfed.clients import Clients
 from rayfed.core.arrays import Array
 from rayfed.core.needs import (
     COUNT_ONCE,
@@ -25,72 +24,91 @@ from rayfed.measures.base import Measure
 from rayfed.measures.nodes import Consensus
 from rayfed.messages import Ask, State, Upload
 
+if TYPE_CHECKING:
+    from rayfed.clients import Clients
+
+BEGUN = "begun_"
+"""Prefix of a node's state as it was when its task began."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Meeting(Algorithm):
-    """Base of methods in which pairs of nodes meet at random.
+    """Base of methods in which pairs of nodes meet at random, at their own pace.
 
-    A node computes, and then exchanges models with a neighbour that is drawn uniformly. At the
-    instant at which the exchange ends, both get what `merge` makes of their models; the node takes
-    its step (`step`) and begins its next task in the same instant. So a meeting is atomic: nodes do
-    not wait for each other, and there is no deadlock. The model of a row is the mean of the nodes'
-    models; every node has a model of its own.
+    Node i begins a task, and then meets a neighbour j that is drawn uniformly. A meeting happens at
+    one instant: `merge` makes new models of both or of j, and `step` those of local steps. So nodes
+    do not wait for each other, and there is no deadlock. The model of a row is the mean of the
+    nodes' models; every node has a model of its own.
 
     Parameters
     ----------
     meetings : int, optional
         Meetings in a row; as many as there are nodes if None.
+
+    Subclasses have a client function ``step(clients, **merged)``, which returns the state (K, ...)
+    of the nodes that compute after a meeting. It gets what `merge` returned, and with answers also
+    ``read`` (K, p), the models of these nodes when they began to compute.
+
+    Attributes
+    ----------
+    answers : bool
+        Whether j answers. If so, i computes, then both exchange their models, both get the merged
+        one, and i adds its step and begins its next task in the same instant. If not, i sends its
+        model, which j merges with its own when it has computed its step; i begins its next task
+        no earlier than that, and a period after its last one.
     """
 
     needs: ClassVar[Terms] = frozenset({EVERYONE, GRAPHS, SOLVER, COUNT_ONCE})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     gossip: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = True
+    answers: ClassVar[bool] = True
 
     meetings: Annotated[int, Ge(1)] | None = None
+
+    @property
+    def period(self) -> float:
+        """Seconds between the tasks of a node, at least; 0 if there is no such period."""
+        return 0.0
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """The consensus distance."""
         return (Consensus(),)
 
+    def node_state(self, x0: Array) -> State:
+        """Return the first values of what nodes exchange: the model x0 (p,), for example."""
+        return {"x": x0}
+
     def client_state(self, x0: Array) -> State:
-        """Return the first model x_i = x0 (p,) of every node, also as its first task reads it."""
-        return {"x": x0, "read": x0}
+        """Return the first state of a node: what it exchanges, now and when its task began."""
+        first = self.node_state(x0)
+        return {**first, **{f"{BEGUN}{name}": value for name, value in first.items()}}
 
-    def message(self, size: int) -> Mapping[str, int]:
-        """Return the names and lengths of the vectors of a message, for a model of p = size."""
-        return {"x": size}
-
-    def ask(self, size: int) -> Ask:
-        """Return the request of a task, for a model of p = size."""
-        return Ask("step", send={}, up=self.message(size))
+    def ask(self, x0: Array) -> Ask:
+        """Return the request of a task, whose upload is a message."""
+        up = {name: int(np.size(value)) for name, value in self.node_state(x0).items()}
+        return Ask("step", send={}, up=up)
 
     def round(self, state: State) -> Round:
         """Yield the request of a task; nodes meet without the server."""
-        yield self.ask(state["x"].size)
+        yield self.ask(state["x"])
         return state, {}
 
-    def merge(self, mine: Array, yours: Array) -> Array:
-        """Return the model (K, p) of both nodes of each of K pairs after they have met."""
-        raise NotImplementedError
-
-    def step(self, clients: Clients, x: Array, read: Array) -> Upload:
-        """Client function: return the model of nodes at the end of their meeting.
+    def merge(self, mine: State, yours: State) -> State:
+        """Return the state (K, ...) of nodes after they have met.
 
         Parameters
         ----------
-        clients : Clients
-        x : (K, p) array
-            Their merged models.
-        read : (K, p) array
-            Their models when they began to compute.
+        mine, yours : mapping of str to (K, ...) array
+            The state of i and of j; if nodes do not answer that of j, and that which i has sent.
         """
         raise NotImplementedError
 
     def load(self, clients: Clients) -> Upload:
-        """Client function: return the state of nodes."""
-        return Upload(clients.state)
+        """Client function: return the state of nodes, without that of solvers."""
+        names = self.client_state(clients.state["x"][0])
+        return Upload({name: clients.state[name] for name in names})
 
     def store(self, clients: Clients, **state: Array) -> Upload:
         """Client function: keep the state of nodes, and return their models (K, p)."""

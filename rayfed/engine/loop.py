@@ -124,7 +124,7 @@ def _finite(x: Array) -> bool:
 
 
 class Loop:
-    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps (gossip), or meetings (both).
+    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps (gossip) or meetings.
 
     Parameters
     ----------

@@ -1,19 +1,21 @@
 """The policy of meetings: pairs of nodes exchange models, each node at its own pace.
 
 Virtual time depends on nothing that a node computes, so the meetings of a row are known before
-anything is computed. Those that share no node with an earlier one of the same level are computed
-together.
+anything of it is computed. Meetings that share no node are then computed together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rayfed.algorithms.meeting import Meeting
+from rayfed.algorithms.meeting import BEGUN, Meeting
 from rayfed.clients.request import uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key
@@ -26,15 +28,39 @@ from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.profile import Profile
 
-PEER = "peer"
-"""The peer (N,) of each node's current task, in the state of a run."""
+PEER, BUSY = "peer", "busy_s"
+"""In the state of a run: the peer (N,) of each node's task, and the time (N,) at which a node has
+taken all steps for messages that it has got."""
+WAITS, TRAVELS, MEETS = range(3)
+"""Stages of a task, in `Task.ask`."""
+
+
+class Event(NamedTuple):
+    """A meeting of two nodes, or the beginning of a task.
+
+    Parameters
+    ----------
+    node, peer : int
+        The node whose task it is, and its peer; itself where its task begins.
+    task : Task, optional
+        The task that the meeting ends; None where one begins.
+    """
+
+    node: int
+    peer: int
+    task: Task | None = None
 
 
 class MeetingPolicy:
     """Advances one run of a method of meetings, some meetings at a time.
 
     A row is a number of meetings, in the order of their times, then of the ids of the nodes that
-    have computed. Models go through the driver, which holds those of all nodes during a row.
+    began them. Models go through the driver, which holds those of all nodes during a row.
+
+    Every node always has one task on the timeline. With answers a task is over when the node has
+    computed and exchanged models with its peer. Without answers it has three stages (`Task.ask`):
+    the node waits for the end of its period, its message travels, and its peer takes a step, which
+    begins when the message is there and the peer's steps for earlier messages are over.
 
     Parameters
     ----------
@@ -46,14 +72,14 @@ class MeetingPolicy:
 
     def __init__(self, run: Run, exchange: Exchange) -> None:
         algorithm, graphs = run.training.algorithm, run.federation.graphs
-        assert isinstance(algorithm, Meeting)  # the plan has checked this, and that there are graphs
+        assert isinstance(algorithm, Meeting)  # the plan has checked this, and the graphs
         assert graphs is not None
         self.run, self.exchange, self.algorithm, self.graphs = run, exchange, algorithm, graphs
         self.ids = np.arange(run.federation.population.count)
-        self.ask = algorithm.ask(run.training.x0.size)
+        self.ask = algorithm.ask(run.training.x0)
         self.message_bytes = self.ask.bytes_up(run.training.dtype.itemsize)
-        self.durations = Durations(exchange, self.ask)
         self.links = run.federation.population.links(self.ids)
+        self.durations = Durations(exchange, self.ask)
         self.key = Key(run.seed, "meetings")
 
     def profile(self, profile: Profile) -> None:
@@ -62,11 +88,13 @@ class MeetingPolicy:
         profile.watch(self, "_computed", "adding up")
 
     def first(self, first: RunState) -> RunState:
-        """Return the state before the first meeting: all nodes begin to compute at time 0."""
+        """Return the state before the first meeting: all nodes begin at time 0."""
         line, peers = Timeline(), self.ids.copy()
-        for node in self.ids.tolist():
-            self._begin(node, line, peers)
-        return replace(first, state={**first.state, PEER: peers}, timeline=line)
+        phases = self.key.sub("phase").uniforms(self.ids) * self.algorithm.period
+        for node, phase_s in zip(self.ids.tolist(), phases.tolist(), strict=True):
+            self._begin(node, line, peers, phase_s)
+        state = {**first.state, PEER: peers, BUSY: np.zeros(len(self.ids))}
+        return replace(first, state=state, timeline=line)
 
     def advance(
         self, before: RunState, stats: RoundStats
@@ -75,104 +103,195 @@ class MeetingPolicy:
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         self.exchange.look_at(stats.round)
-        rows, met, peers = self._schedule(line, before.state[PEER].copy())
-        tasks = Tasks.of(rows)
-        x, losses = self._computed(tasks, met, stats)
+        peers, busy_s = before.state[PEER].copy(), before.state[BUSY].copy()
+        events = self._schedule(line, peers, busy_s)
+        x, tasks, losses = self._computed(events, stats)
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
         stats.count(CountedTasks(tasks, losses, stats.round, line.version))
         stats.staleness = line.version - tasks.version
         line.version = stats.round
         stats.time_s, stats.timeline = line.now_s, line
-        state = {**before.state, "x": x, PEER: peers}
+        state = {**before.state, "x": x, PEER: peers, BUSY: busy_s}
         return {"state": state}, stats.lateness(len(line.open)), True
 
     # -- the schedule ----------------------------------------------------------------------
 
-    def _schedule(self, line: Timeline, peers: Ints) -> tuple[list[Task], Ints, Ints]:
-        """Return the finished tasks (M,) of a row, their peers (M,), and the next peers (N,)."""
-        tasks, met = [], []
-        for _ in range(self.algorithm.meetings or len(self.ids)):
+    def _schedule(self, line: Timeline, peers: Ints, busy_s: Floats) -> list[Event]:
+        """Return the events of a row; `peers` and `busy_s` become those after them."""
+        events, left = [], self.algorithm.meetings or len(self.ids)
+        while left:
             line.advance(line.next_s)
             task = line.over()
             assert task is not None  # every node always has one
-            tasks.append(task)
-            met.append(peers[task.client])
-            self._begin(task.client, line, peers)
-        line.forget(tasks)
+            line.forget([task])
+            node, peer = task.client, int(peers[task.client])
+            if task.ask == WAITS:
+                events.append(Event(node, node))
+                self._send(task, line, peers)
+            elif task.ask == TRAVELS:
+                self._receive(task, peer, line, busy_s)
+            else:
+                left -= 1
+                events.append(Event(node, peer, task))
+                begin_s = max(line.now_s, task.free_s + self.algorithm.period)
+                self._begin(node, line, peers, begin_s)
         line.freed.clear()
-        return tasks, np.array(met), peers
+        return events
 
-    def _begin(self, node: int, line: Timeline, peers: Ints) -> None:
-        """Let a node begin its next task now: it computes, then meets a peer, which is drawn.
+    def _begin(self, node: int, line: Timeline, peers: Ints, begin_s: float) -> None:
+        """Let a node compute from now on and then exchange models, or wait until `begin_s`."""
+        if not self.algorithm.answers:
+            self._put(line, Task(
+                begin_s, node, 0, USED, 0, line.version, WAITS, 0, 1, 0, 0, 0, 1.0, line.now_s, 0.0,
+                begin_s, math.inf, math.inf, math.inf,
+            ))  # fmt: skip
+            return
+        number, steps, compute_s = self._work(node, line)
+        over_s = line.now_s + compute_s
+        peer, there_s, moved = self._drawn(node, line, over_s)
+        peers[node], over_s = peer, over_s + there_s + self._seconds(peer, node)
+        self._put(line, Task(
+            over_s, node, 0, USED, number, line.version, MEETS, 0, 1, steps, 2 * moved, 2 * moved,
+            1.0, line.now_s, compute_s, begin_s, over_s, math.inf, math.inf,
+        ))  # fmt: skip
 
-        A node without neighbours meets itself, which takes no time.
+    def _send(self, task: Task, line: Timeline, peers: Ints) -> None:
+        """Let a node send its model to a peer now."""
+        peers[task.client], there_s, moved = self._drawn(task.client, line, line.now_s)
+        self._put(line, task._replace(
+            ask=TRAVELS, over_s=line.now_s + there_s, down_bytes=moved, up_bytes=moved,
+        ))  # fmt: skip
+
+    def _receive(self, task: Task, peer: int, line: Timeline, busy_s: Floats) -> None:
+        """Let a step of the peer follow a message that is there now."""
+        number, steps, compute_s = self._work(peer, line)
+        busy_s[peer] = end_s = max(line.now_s, float(busy_s[peer])) + compute_s
+        self._put(line, task._replace(
+            ask=MEETS, over_s=end_s, end_s=end_s, draw=number, steps=steps, compute_s=compute_s,
+        ))  # fmt: skip
+
+    def _put(self, line: Timeline, task: Task) -> None:
+        """Put a task, or the next stage of one, on the timeline."""
+        line.begin([task._replace(serial=line.serial + 1)])
+
+    def _drawn(self, node: int, line: Timeline, now_s: float) -> tuple[int, float, int]:
+        """Return the peer of a node, and the seconds and bytes of a message to it.
+
+        A node without neighbours is its own peer: it trains alone.
         """
+        around = self.graphs.at(line.version + 1, now_s).neighbours(node)
+        if not len(around):
+            return node, 0.0, 0
+        drawn = self.key.integers([node], [len(around)], 1, round=line.serial)
+        peer = int(around[drawn.item()])
+        return peer, self._seconds(node, peer), self.message_bytes
+
+    def _work(self, node: int, line: Timeline) -> tuple[int, int, float]:
+        """Return the number of a node's next computation, its local steps, and its seconds."""
         number = line.numbers[node] = line.numbers.get(node, 0) + 1
-        ((steps, _, compute_s, _, _),) = self.durations.rows(
-            np.array([node]), np.array([number]), Traffic(0, 0)
-        )
-        computed_s = line.now_s + float(compute_s)
-        around = self.graphs.at(line.version + 1, computed_s).neighbours(node)
-        peer, moved, over_s = node, 0, computed_s
-        if len(around):
-            drawn = self.key.integers([node], [len(around)], 1, round=number)
-            peer, moved = int(around[drawn[0, 0]]), 2 * self.message_bytes
-            over_s += self._seconds(node, peer) + self._seconds(peer, node)
-        peers[node] = peer
-        never = float("inf")
-        line.begin([Task(
-            over_s, node, line.serial + 1, USED, number, line.version, 0, 0, 1, int(steps), moved,
-            moved, 1.0, line.now_s, float(compute_s), over_s, over_s, never, never,
-        )])  # fmt: skip
+        (row,) = self.durations.rows(np.array([node]), np.array([number]), Traffic(0, 0))
+        steps, _, compute_s, *_ = row.tolist()
+        return number, int(steps), compute_s
 
     def _seconds(self, sender: int, receiver: int) -> float:
-        """Return the time of a message, which has both connections to itself."""
+        """Return the time of a message, which has both connections to itself; 0 to oneself."""
+        if sender == receiver:
+            return 0.0
         latency, down, up = self.links
         rate = min(up[sender], down[receiver])
         return float(latency[sender] + latency[receiver] + self.message_bytes * 8e-6 / rate)
 
     # -- computing -------------------------------------------------------------------------
 
-    def _computed(self, tasks: Tasks, peers: Ints, stats: RoundStats) -> tuple[Array, Floats]:
-        """Return the mean (p,) of the nodes' next models, and the losses (M,) of the tasks."""
-        asked = self.exchange.sent(self.ask, "algorithm", stats)
-        size = self.run.training.x0.size
-        load = uncharged("algorithm", "load", {"x": size, "read": size}, self.ids, stats.round)
-        state = self.exchange.compute(replace(load, vectors=True, sums=False), {}, stats.when).each
-        x, read, losses = state["x"], state["read"], np.full(len(tasks), np.nan)
-        for places in levels(tasks.client, peers):
-            part = tasks.part(places)
-            i, j = part.client, peers[places]
-            x[j] = merged = self.algorithm.merge(x[i], x[j])
-            step = replace(
+    def _computed(self, events: Sequence[Event], stats: RoundStats) -> tuple[Array, Tasks, Floats]:
+        """Return the mean (p,) of the nodes' next models, and tasks and losses (M,) of a row."""
+        algorithm, asked = self.algorithm, self.exchange.sent(self.ask, "algorithm", stats)
+        i, j = np.array([event[:2] for event in events if event.task is not None]).T
+        tasks = Tasks.of(event.task for event in events if event.task is not None)
+        tasks = replace(tasks, client=i if algorithm.answers else j)
+        (now, then), losses = self._loaded(stats), np.full(len(tasks), np.nan)
+        for begins, places in levels(events):
+            _put(then, begins, _rows(now, begins))
+            if not len(places):
+                continue
+            at = places[np.argsort(tasks.client[places])]
+            part, one, other = tasks.part(at), i[at], j[at]
+            if algorithm.answers:
+                merged = algorithm.merge(_rows(now, one), _rows(now, other))
+                _put(now, other, merged)
+                merged = {**merged, "read": then["x"][one]}
+            else:
+                merged = algorithm.merge(_rows(now, other), _rows(then, one))
+            request = replace(
                 self.exchange.request(asked, part, part.draw, part.weight),
                 round=stats.round, vectors=True, sums=False, rows=np.arange(len(part)),
             )  # fmt: skip
-            each = self.exchange.compute(step, {"x": merged, "read": read[i]}, stats.when).each
+            each = self.exchange.compute(request, merged, stats.when).each
             stats.add_metrics(each, part.weight)
-            x[i] = read[i] = each["x"]
-            losses[places] = each.get("loss", np.nan)
-        store = uncharged("algorithm", "store", {"x": size}, self.ids, stats.round)
-        send = {"x": x, "read": read}
-        total = self.exchange.compute(replace(store, rows=self.ids), send, stats.when).sums["x"]
-        return total / total.dtype.type(len(self.ids)), losses
+            losses[at] = each.get("loss", np.nan)
+            for state in (now, then) if algorithm.answers else (now,):
+                _put(state, part.client, each)
+        return self._stored(now, then, stats), tasks, losses
+
+    def _loaded(self, stats: RoundStats) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the state (N, ...) of all nodes: as it is, and as it was when tasks began."""
+        first = self.algorithm.client_state(self.run.training.x0)
+        up = {name: int(np.size(value)) for name, value in first.items()}
+        load = uncharged("algorithm", "load", up, self.ids, stats.round)
+        each = self.exchange.compute(replace(load, vectors=True, sums=False), {}, stats.when).each
+        now, then = (
+            {name: each[f"{prefix}{name}"].copy() for name in self.ask.up} for prefix in ("", BEGUN)
+        )
+        return now, then
+
+    def _stored(
+        self, now: Mapping[str, Array], then: Mapping[str, Array], stats: RoundStats
+    ) -> Array:
+        """Let nodes keep their state (N, ...), and return the mean (p,) of their models."""
+        up = {"x": self.run.training.x0.size}
+        store = uncharged("algorithm", "store", up, self.ids, stats.round)
+        send = {**now, **{f"{BEGUN}{name}": rows for name, rows in then.items()}}
+        store = replace(store, rows=self.ids)
+        total = self.exchange.compute(store, send, stats.when).sums["x"]
+        mean: Array = total / total.dtype.type(len(self.ids))
+        return mean
 
 
-def levels(nodes: Ints, peers: Ints) -> Sequence[Ints]:
-    """Return the levels of meetings (M,): meetings of one level share no node.
+def levels(events: Iterable[Event]) -> Iterator[tuple[Ints, Ints]]:
+    """Yield levels of events, which in turn give what single events in turn give.
 
-    A level holds places of meetings, by the node. A meeting is on the level after the last earlier
-    one of its two nodes, so that levels in turn give what meetings in turn give.
+    A meeting is on the level after the last earlier one of its two nodes, so meetings of a level
+    share no node. A task begins on the level of the next meeting of its node, before it.
 
-    Examples
-    --------
-    >>> [level.tolist() for level in levels(np.array([3, 0, 1, 2]), np.array([2, 1, 2, 3]))]
-    [[1, 0], [2], [3]]
+    Yields
+    ------
+    begins : array of int
+        Nodes whose tasks begin.
+    places : array of int
+        The places of meetings among all meetings.
     """
-    after: dict[int, int] = {}
-    level = np.empty(len(nodes), np.int64)
-    for k, (i, j) in enumerate(zip(nodes.tolist(), peers.tolist(), strict=True)):
-        level[k] = max(after.get(i, 0), after.get(j, 0))
-        after[i] = after[j] = int(level[k]) + 1
-    order = np.lexsort((nodes, level))
-    return np.split(order, np.flatnonzero(np.diff(level[order])) + 1)
+    after: Counter[int] = Counter()
+    found: list[tuple[list[int], list[int]]] = [([], [])]
+    meetings = count()
+    for node, peer, task in events:
+        level = max(after[node], after[peer])
+        if task is None:
+            found[level][0].append(node)
+            continue
+        found[level][1].append(next(meetings))
+        after[node] = after[peer] = level + 1
+        if level + 1 == len(found):
+            found.append(([], []))
+    for begins, places in found:
+        yield np.array(begins, np.int64), np.array(places, np.int64)
+
+
+def _rows(state: Mapping[str, Array], nodes: Ints) -> dict[str, Array]:
+    """Return the state (K, ...) of some nodes."""
+    return {name: values[nodes] for name, values in state.items()}
+
+
+def _put(state: Mapping[str, Array], nodes: Ints, rows: Mapping[str, Array]) -> None:
+    """Change the state (N, ...) of some nodes."""
+    for name, values in state.items():
+        values[nodes] = rows[name]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.algorithms.meeting import Meeting
 from rayfed.clients.host import state_bytes
 from rayfed.clients.stacks import GRAMS_BYTES, STACKS_BYTES
 from rayfed.clients.store import PIECE
@@ -291,7 +292,10 @@ class _RunCost:
         down, up = _travels(run, ask)
         self.down, self.up = down * per_round, up * per_round
         self.nodes = count if algorithm.gossip else 0
-        if (graphs := run.federation.graphs) is not None and algorithm.gossip:
+        if isinstance(algorithm, Meeting):
+            most = algorithm.meetings or count
+            self.down = self.up = self.uploads * (1 + algorithm.answers) * most * rounds
+        elif (graphs := run.federation.graphs) is not None and algorithm.gossip:
             self.down = self.up = up * len(graphs.of(0).arcs) * rounds
         self.rows = rounds * (_ROW + _EVENT * most)
 
