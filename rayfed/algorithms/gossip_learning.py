@@ -15,7 +15,7 @@ import numpy as np
 from annotated_types import Gt
 
 from rayfed.algorithms.meeting import Meeting
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, like
 from rayfed.messages import State, Upload
 
 if TYPE_CHECKING:
@@ -75,4 +75,4 @@ class GossipLearning(Meeting):
     def step(self, clients: Clients, x: Array, age: Array) -> Upload:
         """Client function: take local steps from x (K, p), each of which adds 1 to age (K,)."""
         local = clients.solve(x)
-        return Upload({"x": local.x, "age": age + clients.steps}, loss=local.loss)
+        return Upload({"x": local.x, "age": age + like(clients.steps, age)}, loss=local.loss)

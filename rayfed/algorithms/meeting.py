@@ -86,9 +86,10 @@ class Meeting(Algorithm):
         return {**first, **{f"{BEGUN}{name}": value for name, value in first.items()}}
 
     def ask(self, x0: Array) -> Ask:
-        """Return the request of a task, whose upload is a message."""
-        up = {name: int(np.size(value)) for name, value in self.node_state(x0).items()}
-        return Ask("step", send={}, up=up)
+        """Return the request of the task of a node that meets one like it; it sends `up`."""
+        merged = self.node_state(x0)
+        up = {name: int(np.size(value)) for name, value in merged.items()}
+        return Ask("step", send={**merged, "read": x0} if self.answers else merged, up=up)
 
     def round(self, state: State) -> Round:
         """Yield the request of a task; nodes meet without the server."""
