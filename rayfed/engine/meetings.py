@@ -28,11 +28,24 @@ from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
 from rayfed.engine.timeline import Timeline
 from rayfed.executors.profile import Profile
 
-PEER, BUSY = "peer", "busy_s"
-"""In the state of a run: the peer (N,) of each node's task, and the time (N,) at which a node has
-taken all steps for messages that it has got."""
 WAITS, TRAVELS, MEETS = range(3)
 """Stages of a task, in `Task.ask`."""
+
+
+class Nodes(NamedTuple):
+    """What is known of nodes (N,), in the state of a run.
+
+    Parameters
+    ----------
+    peer, serial : (N,) array of int
+        The peer and the serial number of the current task of each.
+    busy_s : (N,) array of float
+        When each has taken all steps for the messages that it has got.
+    """
+
+    peer: Ints
+    serial: Ints
+    busy_s: Floats
 
 
 class Event(NamedTuple):
@@ -55,12 +68,13 @@ class MeetingPolicy:
     """Advances one run of a method of meetings, some meetings at a time.
 
     A row is a number of meetings, in the order of their times, then of the ids of the nodes that
-    began them. Models go through the driver, which holds those of all nodes during a row.
+    compute. Models go through the driver, which holds those of all nodes during a row.
 
     Every node always has one task on the timeline. With answers a task is over when the node has
     computed and exchanged models with its peer. Without answers it has three stages (`Task.ask`):
-    the node waits for the end of its period, its message travels, and its peer takes a step, which
-    begins when the message is there and the peer's steps for earlier messages are over.
+    the node waits for the end of its period, its message travels, and then it is a task of its
+    peer, which takes a step when the message is there and its earlier steps are over. The first two
+    stages are no work of a node: they start at infinity.
 
     Parameters
     ----------
@@ -89,12 +103,12 @@ class MeetingPolicy:
 
     def first(self, first: RunState) -> RunState:
         """Return the state before the first meeting: all nodes begin at time 0."""
-        line, peers = Timeline(), self.ids.copy()
+        line, count = Timeline(), len(self.ids)
+        nodes = Nodes(self.ids.copy(), np.zeros(count, np.int64), np.zeros(count))
         phases = self.key.sub("phase").uniforms(self.ids) * self.algorithm.period
         for node, phase_s in zip(self.ids.tolist(), phases.tolist(), strict=True):
-            self._begin(node, line, peers, phase_s)
-        state = {**first.state, PEER: peers, BUSY: np.zeros(len(self.ids))}
-        return replace(first, state=state, timeline=line)
+            self._begin(node, line, nodes, phase_s)
+        return replace(first, state={**first.state, **nodes._asdict()}, timeline=line)
 
     def advance(
         self, before: RunState, stats: RoundStats
@@ -103,88 +117,92 @@ class MeetingPolicy:
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         self.exchange.look_at(stats.round)
-        peers, busy_s = before.state[PEER].copy(), before.state[BUSY].copy()
-        events = self._schedule(line, peers, busy_s)
+        nodes = Nodes(*(before.state[name].copy() for name in Nodes._fields))
+        events = self._schedule(line, nodes)
         x, tasks, losses = self._computed(events, stats)
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
         stats.count(CountedTasks(tasks, losses, stats.round, line.version))
         stats.staleness = line.version - tasks.version
         line.version = stats.round
         stats.time_s, stats.timeline = line.now_s, line
-        state = {**before.state, "x": x, PEER: peers, BUSY: busy_s}
+        state = {**before.state, "x": x, **nodes._asdict()}
         return {"state": state}, stats.lateness(len(line.open)), True
 
     # -- the schedule ----------------------------------------------------------------------
 
-    def _schedule(self, line: Timeline, peers: Ints, busy_s: Floats) -> list[Event]:
-        """Return the events of a row; `peers` and `busy_s` become those after them."""
+    def _schedule(self, line: Timeline, nodes: Nodes) -> list[Event]:
+        """Return the events of a row; `line` and `nodes` become those after them."""
         events, left = [], self.algorithm.meetings or len(self.ids)
         while left:
             line.advance(line.next_s)
             task = line.over()
             assert task is not None  # every node always has one
             line.forget([task])
-            node, peer = task.client, int(peers[task.client])
             if task.ask == WAITS:
-                events.append(Event(node, node))
-                self._send(task, line, peers)
+                events.append(Event(task.client, task.client))
+                self._send(task, line, nodes)
             elif task.ask == TRAVELS:
-                self._receive(task, peer, line, busy_s)
+                self._receive(task, line, nodes)
             else:
                 left -= 1
-                events.append(Event(node, peer, task))
-                begin_s = max(line.now_s, task.free_s + self.algorithm.period)
-                self._begin(node, line, peers, begin_s)
+                node = int(np.flatnonzero(nodes.serial == task.serial)[0])
+                events.append(Event(node, int(nodes.peer[node]), task))
+                self._begin(node, line, nodes, max(line.now_s, task.free_s))
         line.freed.clear()
         return events
 
-    def _begin(self, node: int, line: Timeline, peers: Ints, begin_s: float) -> None:
+    def _begin(self, node: int, line: Timeline, nodes: Nodes, begin_s: float) -> None:
         """Let a node compute from now on and then exchange models, or wait until `begin_s`."""
         if not self.algorithm.answers:
-            self._put(line, Task(
-                begin_s, node, 0, USED, 0, line.version, WAITS, 0, 1, 0, 0, 0, 1.0, line.now_s, 0.0,
-                begin_s, math.inf, math.inf, math.inf,
+            self._put(node, line, nodes, Task(
+                begin_s, node, 0, USED, 0, line.version, WAITS, 0, 1, 0, 0, 0, 1.0, math.inf, 0.0,
+                begin_s + self.algorithm.period, math.inf, math.inf, math.inf,
             ))  # fmt: skip
             return
         number, steps, compute_s = self._work(node, line)
         over_s = line.now_s + compute_s
-        peer, there_s, moved = self._drawn(node, line, over_s)
-        peers[node], over_s = peer, over_s + there_s + self._seconds(peer, node)
-        self._put(line, Task(
+        there_s, moved = self._drawn(node, line, nodes, over_s)
+        over_s += there_s + self._seconds(int(nodes.peer[node]), node)
+        self._put(node, line, nodes, Task(
             over_s, node, 0, USED, number, line.version, MEETS, 0, 1, steps, 2 * moved, 2 * moved,
-            1.0, line.now_s, compute_s, begin_s, over_s, math.inf, math.inf,
+            1.0, line.now_s, compute_s, over_s, over_s, math.inf, math.inf,
         ))  # fmt: skip
 
-    def _send(self, task: Task, line: Timeline, peers: Ints) -> None:
+    def _send(self, task: Task, line: Timeline, nodes: Nodes) -> None:
         """Let a node send its model to a peer now."""
-        peers[task.client], there_s, moved = self._drawn(task.client, line, line.now_s)
-        self._put(line, task._replace(
+        there_s, moved = self._drawn(task.client, line, nodes, line.now_s)
+        self._put(task.client, line, nodes, task._replace(
             ask=TRAVELS, over_s=line.now_s + there_s, down_bytes=moved, up_bytes=moved,
         ))  # fmt: skip
 
-    def _receive(self, task: Task, peer: int, line: Timeline, busy_s: Floats) -> None:
+    def _receive(self, task: Task, line: Timeline, nodes: Nodes) -> None:
         """Let a step of the peer follow a message that is there now."""
+        peer = int(nodes.peer[task.client])
         number, steps, compute_s = self._work(peer, line)
-        busy_s[peer] = end_s = max(line.now_s, float(busy_s[peer])) + compute_s
-        self._put(line, task._replace(
-            ask=MEETS, over_s=end_s, end_s=end_s, draw=number, steps=steps, compute_s=compute_s,
+        start_s = max(line.now_s, float(nodes.busy_s[peer]))
+        nodes.busy_s[peer] = end_s = start_s + compute_s
+        self._put(task.client, line, nodes, task._replace(
+            ask=MEETS, client=peer, over_s=end_s, end_s=end_s, start_s=start_s,
+            compute_s=compute_s, draw=number, steps=steps,
         ))  # fmt: skip
 
-    def _put(self, line: Timeline, task: Task) -> None:
-        """Put a task, or the next stage of one, on the timeline."""
+    def _put(self, node: int, line: Timeline, nodes: Nodes, task: Task) -> None:
+        """Put the task of a node, or the next stage of it, on the timeline."""
+        nodes.serial[node] = line.serial + 1
         line.begin([task._replace(serial=line.serial + 1)])
 
-    def _drawn(self, node: int, line: Timeline, now_s: float) -> tuple[int, float, int]:
-        """Return the peer of a node, and the seconds and bytes of a message to it.
+    def _drawn(self, node: int, line: Timeline, nodes: Nodes, now_s: float) -> tuple[float, int]:
+        """Draw the peer of a node; return the seconds and the bytes of a message to it.
 
         A node without neighbours is its own peer: it trains alone.
         """
         around = self.graphs.at(line.version + 1, now_s).neighbours(node)
+        nodes.peer[node] = node
         if not len(around):
-            return node, 0.0, 0
+            return 0.0, 0
         drawn = self.key.integers([node], [len(around)], 1, round=line.serial)
-        peer = int(around[drawn.item()])
-        return peer, self._seconds(node, peer), self.message_bytes
+        nodes.peer[node] = peer = int(around[drawn.item()])
+        return self._seconds(node, peer), self.message_bytes
 
     def _work(self, node: int, line: Timeline) -> tuple[int, int, float]:
         """Return the number of a node's next computation, its local steps, and its seconds."""
@@ -208,7 +226,6 @@ class MeetingPolicy:
         algorithm, asked = self.algorithm, self.exchange.sent(self.ask, "algorithm", stats)
         i, j = np.array([event[:2] for event in events if event.task is not None]).T
         tasks = Tasks.of(event.task for event in events if event.task is not None)
-        tasks = replace(tasks, client=i if algorithm.answers else j)
         (now, then), losses = self._loaded(stats), np.full(len(tasks), np.nan)
         for begins, places in levels(events):
             _put(then, begins, _rows(now, begins))
