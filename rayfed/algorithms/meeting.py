@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Algorithm, Coded, Round
+from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
 from rayfed.core.arrays import Array
 from rayfed.core.needs import (
     COUNT_ONCE,
@@ -62,6 +62,7 @@ class Meeting(Algorithm):
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     gossip: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = True
+    aim: ClassVar[Aim] = "own"  # the mean of the F_i weighted by how often nodes take steps
     coded: ClassVar[Coded | None] = {}  # nodes load and store more than messages
     answers: ClassVar[bool] = True
 
