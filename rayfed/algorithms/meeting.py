@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from rayfed.algorithms.base import Aim, Algorithm, Coded, Round
+from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.core.arrays import Array
 from rayfed.core.needs import (
     COUNT_ONCE,
     EVERYONE,
+    EXACT_UPLOADS,
     GRAPHS,
     MODEL,
     ONE_ASK,
@@ -58,12 +59,11 @@ class Meeting(Algorithm):
         no earlier than that, and a period after its last one.
     """
 
-    needs: ClassVar[Terms] = frozenset({EVERYONE, GRAPHS, SOLVER, COUNT_ONCE})
+    needs: ClassVar[Terms] = frozenset({EVERYONE, EXACT_UPLOADS, GRAPHS, SOLVER, COUNT_ONCE})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     gossip: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = True
     aim: ClassVar[Aim] = "own"  # the mean of the F_i weighted by how often nodes take steps
-    coded: ClassVar[Coded | None] = {}  # nodes load and store more than messages
     answers: ClassVar[bool] = True
 
     meetings: Annotated[int, Ge(1)] | None = None

@@ -249,6 +249,10 @@ GOSSIP = {
         "topology": "ring",
         "participation": {"select": "all", "patience_s": 2.0, "interrupted": "resume"},
     },
+    "meetings": {
+        "algorithms": ["ad-psgd", "gossip-learning"],
+        "topology": {"name": "random", "p": 0.3, "every": 2, "disconnected": "repair"},
+    },
 }
 
 

@@ -230,13 +230,12 @@ def test_a_hundred_random_cases_event_by_event(name, tmp_path):
         ("participation.late", {"participation": {"late": "stale"}}),
         ("participation.timeout_s", {"participation": {"timeout_s": 9}}),
         ("participation.retries", {"participation": {"retries": 2}}),
-        ("participation.interrupted", {"participation": {"interrupted": "resume"}}),
+        ("participation.patience_s", {"participation": {"patience_s": 2.0}}),
         ("participation.select", {"participation": {"select": "poisson", "cohort": 3}}),
         ("uplink", {"uplink": [{"name": "top-k", "k": 1}]}),
         ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
         ("downlink", {"downlink": ["natural"]}),
         ("aggregate", {"aggregate": "median"}),
-        ("server", {"server": {"uploads_mbps": 3}}),
         ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
         ("clients", {"clients": {"availability": {"name": "markov", "mean_on_s": 9,
                                                   "mean_off_s": 9}}}),
@@ -248,7 +247,7 @@ def test_a_hundred_random_cases_event_by_event(name, tmp_path):
 def test_parts_of_a_server_are_refused(tmp_path, name, place, more):
     made = ring(tmp_path, name=name)
     clients = made["clients"] | more.get("clients", {})
-    refused = r"needs a server|leaves clients out|needs rounds"
+    refused = r"needs a server|leaves clients out|needs rounds|needs its uploads as they are"
     with pytest.raises(ScenarioError, match=refused) as error:
         loop(made | more | {"clients": clients})
     assert error.value.place.startswith(place)
