@@ -213,7 +213,9 @@ def test_actors_give_the_bytes_of_no_actors_where_clients_are_faulty(
 @pytest.fixture(scope="module")
 def arrivals(study):
     """Return the same for algorithms without rounds, whose clients go away in between."""
-    found = [name for name, cls in find("algorithms").items() if cls.asynchronous and not cls.gossip]
+    found = [
+        name for name, cls in find("algorithms").items() if cls.asynchronous and not cls.gossip
+    ]
     made = without_walk(study)
     made["rounds"] = 40
     made["algorithms"] = [{"name": name, "local": LOCAL} for name in found]

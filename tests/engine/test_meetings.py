@@ -8,6 +8,8 @@ import pytest
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
+from rayfed.engine.meetings import Event, levels
+from rayfed.engine.tasks import Task
 from rayfed.study.forecast.cost import _RunCost
 from rayfed.testing import loop
 
@@ -67,6 +69,13 @@ def test_the_trace_of_twelve_meetings(tmp_path, meetings):
     assert models(engine).ravel().tolist() == expected
     assert state.state["x"].item() == sum(expected) / 4
     assert row["bytes_up"] == row["bytes_down"] == meetings * 2 * 8
+
+
+def test_meetings_that_share_no_node_are_on_one_level():
+    task = Task(*[0] * len(Task._fields))
+    met = [Event(0, 1, task), Event(2, 2), Event(3, 2, task), Event(1, 1), Event(1, 2, task)]
+    found = [(begins.tolist(), places.tolist()) for begins, places in levels(met)]
+    assert found == [([2], [0, 1]), ([1], [2]), ([], [])]
 
 
 # -- random cases against programs that go from event to event ---------------------------------
