@@ -11,6 +11,7 @@ from annotated_types import Ge
 from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.core.arrays import Array
 from rayfed.core.needs import (
+    BOTH_WAYS,
     COUNT_ONCE,
     EVERYONE,
     EXACT_UPLOADS,
@@ -59,7 +60,9 @@ class Meeting(Algorithm):
         no earlier than that, and a period after its last one.
     """
 
-    needs: ClassVar[Terms] = frozenset({EVERYONE, EXACT_UPLOADS, GRAPHS, SOLVER, COUNT_ONCE})
+    needs: ClassVar[Terms] = frozenset(
+        {BOTH_WAYS, COUNT_ONCE, EVERYONE, EXACT_UPLOADS, GRAPHS, SOLVER}
+    )
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     gossip: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = True

@@ -249,14 +249,16 @@ def test_a_hundred_random_cases_event_by_event(name, tmp_path):
         ("clients", {"clients": {"availability": {"name": "markov", "mean_on_s": 9,
                                                   "mean_off_s": 9}}}),
         ("clients", {"clients": {"network": {"loss": 0.5}}}),
+        ("topology", {"topology": {"name": "out-degree", "number": 2}}),
         ("drift", {"drift": {"name": "labels-swap", "at": 2, "pairs": [[0, 1]]}}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
-def test_parts_of_a_server_are_refused(tmp_path, name, place, more):
+def test_parts_that_do_not_fit_are_refused(tmp_path, name, place, more):
     made = ring(tmp_path, name=name)
     clients = made["clients"] | more.get("clients", {})
-    refused = r"needs a server|leaves clients out|needs rounds|needs its uploads as they are"
+    refused = r"needs a server|leaves clients out|needs rounds"
+    refused += r"|needs its uploads as they are|links in both directions"
     with pytest.raises(ScenarioError, match=refused) as error:
         loop(made | more | {"clients": clients})
     assert error.value.place.startswith(place)
@@ -271,8 +273,18 @@ def test_weights_by_size_are_refused(tmp_path):
 def test_nodes_that_take_no_time_are_refused(tmp_path):
     made = ring(tmp_path)
     made["clients"]["groups"][2] |= {"network": {}, "delay": {"name": "constant", "mean_s": 0}}
-    with pytest.raises(ScenarioError, match="client 2 neither computes nor sends in any time"):
+    with pytest.raises(
+        ScenarioError, match="client 2 takes no time to compute or send, so the clock"
+    ):
         loop(made)
+
+
+def test_nodes_that_may_be_alone_need_time_to_compute(tmp_path):
+    made = ring(tmp_path)
+    made["clients"]["groups"][2]["delay"] = {"name": "constant", "mean_s": 0}
+    loop(made)
+    with pytest.raises(ScenarioError, match="client 2 takes no time"):
+        loop(made | {"topology": {"name": "ring", "disconnected": "allow"}})
 
 
 def test_a_graph_is_needed(tmp_path):

@@ -203,14 +203,16 @@ def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
 
 
 def _meetings(run: Run) -> Refusals:
-    """Refuse nodes that would meet again and again at one instant."""
+    """Refuse nodes that would meet, or train alone, again and again at one instant."""
     algorithm, population = run.training.algorithm, run.federation.population
     if not isinstance(algorithm, Meeting) or not algorithm.answers:
         return
     ids = np.arange(population.count)
-    latency, down, up = population.links(ids)
-    timed = population.mean_seconds_per_step(ids) + latency + 1 / down + 1 / up
-    if not timed.all():
-        node = called(ids[timed == 0][:1], run.federation.clients.names)
-        found = f"{node} neither computes nor sends in any time, so '{run.label}' stands still"
-        yield "clients.delay", f"{found}; give a delay or a network"
+    seconds = population.mean_seconds_per_step(ids)
+    if run.federation.graphs is None or run.federation.graphs.topology.disconnected != "allow":
+        latency, down, up = population.links(ids)
+        seconds = seconds + latency + 1 / down + 1 / up
+    if not seconds.all():
+        node = called(ids[seconds == 0][:1], run.federation.clients.names)
+        found = f"{node} takes no time to compute or send, so the clock of '{run.label}' stands"
+        yield "clients.delay", f"{found} still; give a delay"
