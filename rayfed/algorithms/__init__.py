@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rayfed.core.plugins import lazy
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
+    from rayfed.algorithms.adpsgd import ADPSGD as ADPSGD
     from rayfed.algorithms.apfl import APFL as APFL
     from rayfed.algorithms.asyncsgd import AsyncSGD as AsyncSGD
     from rayfed.algorithms.base import Algorithm as Algorithm
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.fedvarp import FedVARP as FedVARP
     from rayfed.algorithms.finetuned import FineTuned as FineTuned
     from rayfed.algorithms.giant import GIANT as GIANT
+    from rayfed.algorithms.gossip_learning import GossipLearning as GossipLearning
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
     from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL

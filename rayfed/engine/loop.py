@@ -21,6 +21,7 @@ from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
+from rayfed.engine.meetings import MeetingPolicy
 from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
@@ -125,7 +126,7 @@ def _finite(x: Array) -> bool:
 
 
 class Loop:
-    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps (gossip) or walks.
+    """Runs one run, row by row: by rounds, arrivals (asynchronous), steps, meetings or walks.
 
     Parameters
     ----------
@@ -140,13 +141,15 @@ class Loop:
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
-        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | WalkPolicy
-        if run.training.algorithm.asynchronous:
-            self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
-        elif isinstance(run.training.algorithm, MultiWalk):
+        algorithm = run.training.algorithm
+        self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | MeetingPolicy | WalkPolicy
+        if isinstance(algorithm, MultiWalk):
             self.policy = WalkPolicy(run, self.exchange)
-        elif run.training.algorithm.gossip:
-            self.policy = StepPolicy(run, self.exchange)
+        elif algorithm.gossip:
+            policy = MeetingPolicy if algorithm.asynchronous else StepPolicy
+            self.policy = policy(run, self.exchange)
+        elif algorithm.asynchronous:
+            self.policy = ArrivalPolicy(run, self.exchange, self.server_function)
         else:
             self.policy = RoundPolicy(run, self.exchange, self.server_function, self.measures)
 

@@ -295,8 +295,8 @@ class Timeline:
         return next((task.over_s for task in self.copy().all_over(math.inf)), math.inf)
 
     def unfinished(self, *, in_time: bool) -> Tasks:
-        """Return the unfinished tasks at the end of a run, by start or by end."""
-        rows = [*self.open.values(), *self.waiting]
+        """Return the unfinished tasks that have begun at the end of a run, by start or by end."""
+        rows = [task for task in [*self.open.values(), *self.waiting] if task.start_s <= self.now_s]
         tasks = Tasks.of(sorted(rows) if in_time else sorted(rows, key=lambda task: task.serial))
         return replace(
             tasks, status=np.full(len(tasks), UNFINISHED),

@@ -93,7 +93,7 @@ def check_clock(ended: Ended) -> None:
     if ended.ahead:
         require(end[inside] >= times[number[inside] - 1], "work lies before its round")
     elif ended.gossip:
-        steps = events.sort_values(["client", "round"])
+        steps = events.sort_values(["client", "start_s", "end_s"])
         before = steps.groupby("client")["end_s"].shift()
         require(~(steps["start_s"] < before), "a step begins before the last one of its node ends")
     elif ended.apart:

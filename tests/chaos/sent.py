@@ -16,7 +16,7 @@ _FAILED = ("late", "dropped")
 
 def check_ends(ended: Ended) -> None:
     """Check that all work that was sent out ends in the table of events, once."""
-    if ended.apart or ended.coded or not ended.finished:
+    if ended.gossip or ended.apart or ended.coded or not ended.finished:
         return
     each = _each(ended)
     if each is not None:

@@ -213,7 +213,9 @@ def test_actors_give_the_bytes_of_no_actors_where_clients_are_faulty(
 @pytest.fixture(scope="module")
 def arrivals(study):
     """Return the same for algorithms without rounds, whose clients go away in between."""
-    found = [name for name, cls in find("algorithms").items() if cls.asynchronous]
+    found = [
+        name for name, cls in find("algorithms").items() if cls.asynchronous and not cls.gossip
+    ]
     made = without_walk(study)
     made["rounds"] = 40
     made["algorithms"] = [{"name": name, "local": LOCAL} for name in found]
@@ -248,6 +250,10 @@ GOSSIP = {
         "algorithms": ["d-psgd", "dfedavg", "epidemic"],
         "topology": "ring",
         "participation": {"select": "all", "patience_s": 2.0, "interrupted": "resume"},
+    },
+    "meetings": {
+        "algorithms": ["ad-psgd", "gossip-learning"],
+        "topology": {"name": "random", "p": 0.3, "every": 2, "disconnected": "repair"},
     },
 }
 

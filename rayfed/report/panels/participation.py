@@ -247,7 +247,7 @@ class ParticipationPanel(RunPanel):
         """The sentence where all shares of updates are those of the data, in every run."""
         for run in self.source.runs_with_events:
             shares = client_shares(run)[["updates", "data"]]
-            if shares.diff(axis=1)["data"].abs().max() > _ALIKE * shares.to_numpy().max():
+            if shares.diff(axis=1)["data"].abs().max() > _ALIKE * shares.max(axis=None):
                 return ""
         return f"{self.heading}: each client has the same share of the updates as of the data."
 

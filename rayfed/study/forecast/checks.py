@@ -7,8 +7,10 @@ from dataclasses import fields
 
 import numpy as np
 
+from rayfed.algorithms.meeting import Meeting
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.names import called
 from rayfed.core.needs import VECTORS, Refusals, clashes
 from rayfed.engine.clock import MOST_BREAKS, StepCounter
 from rayfed.engine.run import ENDLESS, Run
@@ -52,6 +54,7 @@ def _refusals(run: Run) -> Refusals:
     yield from _breaks(run)
     yield from of_channel(run, ask)
     yield from _asynchronous(run, ask)
+    yield from _meetings(run)
     if ask is not None:
         yield from _client_function(run, ask)
         yield from _end(run, ask)
@@ -197,3 +200,19 @@ def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
         yield "algorithm", text
     if ask.vectors and VECTORS not in run.training.algorithm.needs:
         yield "algorithm", f"'{ask.function}' asks for vectors; add VECTORS to `needs`"
+
+
+def _meetings(run: Run) -> Refusals:
+    """Refuse nodes that would meet, or train alone, again and again at one instant."""
+    algorithm, population = run.training.algorithm, run.federation.population
+    if not isinstance(algorithm, Meeting) or not algorithm.answers:
+        return
+    ids = np.arange(population.count)
+    seconds = population.mean_seconds_per_step(ids)
+    if run.federation.graphs is None or run.federation.graphs.topology.disconnected != "allow":
+        latency, down, up = population.links(ids)
+        seconds = seconds + latency + 1 / down + 1 / up
+    if not seconds.all():
+        node = called(ids[seconds == 0][:1], run.federation.clients.names)
+        found = f"{node} takes no time to compute or send, so the clock of '{run.label}' stands"
+        yield "clients.delay", f"{found} still; give a delay"

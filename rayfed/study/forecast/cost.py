@@ -13,6 +13,7 @@ import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.gossip import Gossip
+from rayfed.algorithms.meeting import Meeting
 from rayfed.clients.host import state_bytes
 from rayfed.clients.stacks import GRAMS_BYTES, STACKS_BYTES
 from rayfed.clients.store import PIECE
@@ -291,8 +292,11 @@ class _RunCost:
         per_round = 0 if algorithm.centralised else most * rounds
         down, up = _travels(run, ask)
         self.down, self.up = down * per_round, up * per_round
-        self.nodes = count if isinstance(algorithm, Gossip) else 0
-        if (graphs := run.federation.graphs) is not None and algorithm.gossip:
+        self.nodes = count if isinstance(algorithm, Gossip | Meeting) else 0
+        if isinstance(algorithm, Meeting):
+            most = algorithm.meetings or count
+            self.down = self.up = self.uploads * (1 + algorithm.answers) * most * rounds
+        elif (graphs := run.federation.graphs) is not None and algorithm.gossip:
             most, messages = (count, len(graphs.of(0).arcs)) if self.nodes else (1, 1)
             self.down = self.up = up * messages * rounds
         self.rows = rounds * (_ROW + _EVENT * most)

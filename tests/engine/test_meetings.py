@@ -1,0 +1,341 @@
+"""Meetings of nodes: the trace of AD-PSGD, random cases against a plain program, and refusals."""
+
+import heapq
+
+import numpy as np
+import pytest
+
+from rayfed import api
+from rayfed.core.errors import ScenarioError
+from rayfed.core.rng import Key
+from rayfed.engine.meetings import Event, levels
+from rayfed.engine.tasks import Task
+from rayfed.study.forecast.cost import _RunCost
+from rayfed.testing import loop
+
+ROWS = "client,a,y\n0,1,0\n1,1,4\n1,0,0\n2,1,8\n3,0.5,1\n"
+"""Curvatures (1, 1/2, 1, 1/4) and minimisers (0, 4, 8, 2)."""
+SECONDS, LATENCY = (1, 2.5, 3, 1.5), (0.125, 0.125, 0.125, 0.375)
+PEERS = "13113133", "20020", "3113", "202002"
+
+
+class Scripted:
+    """Peers in a given order, in place of keyed draws."""
+
+    def __init__(self, graph, peers):
+        self.graph, self.peers = graph, [iter(map(int, each)) for each in peers]
+
+    def integers(self, ids, high, count, *, round):
+        (node,) = ids
+        return np.array(self.graph.neighbours(node).tolist().index(next(self.peers[node])))
+
+    def sub(self, purpose):
+        return Key(0, purpose)
+
+
+def ring(tmp_path, **algorithm):
+    (tmp_path / "rows.csv").write_text(ROWS)
+    groups = [
+        {"name": f"node {i}", "ids": [i], "network": {"latency_s": LATENCY[i]},
+         "delay": {"name": "constant", "mean_s": SECONDS[i]}}
+        for i in range(4)
+    ]  # fmt: skip
+    data = {"name": "table", "path": str(tmp_path / "rows.csv"), "client": "client"}
+    return {
+        "name": "ring", "rounds": 12, "evaluate": {"every": 12}, "executor": "serial",
+        "problem": {"name": "least-squares", "dataset": data, "target": "y", "intercept": False},
+        "clients": {"groups": groups}, "topology": "ring",
+        "algorithms": [{"name": "ad-psgd", "local": {"steps": 1, "batch": "full", "lr": 0.5}}
+                       | algorithm],
+    }  # fmt: skip
+
+
+def models(engine):
+    (rows,) = engine.exchange.executor.snapshot(engine.run.folder)
+    return rows["x"][np.argsort(rows["ids"])]
+
+
+@pytest.mark.parametrize("meetings", [1, 4, 12])
+def test_the_trace_of_twelve_meetings(tmp_path, meetings):
+    engine = loop(ring(tmp_path, meetings=meetings))
+    engine.policy.key = Scripted(engine.run.federation.graphs.at(1), PEERS)
+    state, _ = engine.start()
+    events = []
+    for _ in range(12 // meetings):
+        state, row, ended = engine.step(state)
+        events += ended[0].tasks.over_s.tolist()
+    assert events == [1.5, 2.5, 3, 3.5, 4, 5, 5, 6, 6.5, 7.5, 7.5, 8.5]
+    expected = [675 / 512, 311 / 128, 627 / 256, 815 / 512]
+    assert models(engine).ravel().tolist() == expected
+    assert state.state["x"].item() == sum(expected) / 4
+    assert row["bytes_up"] == row["bytes_down"] == meetings * 2 * 8
+
+
+def test_meetings_that_share_no_node_are_on_one_level():
+    task = Task(*[0] * len(Task._fields))
+    met = [Event(0, 1, task), Event(2, 2), Event(3, 2, task), Event(1, 1), Event(1, 2, task)]
+    found = [(begins.tolist(), places.tolist()) for begins, places in levels(met)]
+    assert found == [([2], [0, 1]), ([1], [2]), ([], [])]
+
+
+# -- random cases against programs that go from event to event ---------------------------------
+
+
+class Case:
+    """Nodes with random rows, speeds, steps, links and peers."""
+
+    def __init__(self, seed, folder):
+        draw = np.random.default_rng(seed)
+        self.count, self.seed = int(draw.integers(2, 8)), seed
+        self.sizes = draw.integers(1, 5, self.count)
+        self.rows = [draw.normal(size=(size, 3)) for size in self.sizes]
+        self.steps = draw.integers(1, 4, self.count)
+        self.seconds = draw.lognormal(0, 1, self.count)
+        self.latency = draw.uniform(0, 1, self.count)
+        self.down, self.up = draw.uniform(1, 9, (2, self.count)) * 1e-4
+        self.period_s, self.draw, self.folder = float(draw.uniform(0.5, 9)), draw, folder
+
+    def scenario(self, **algorithm):
+        lines = [f"{i},{a!r},{b!r},{y!r}" for i, rows in enumerate(self.rows)
+                 for a, b, y in rows.tolist()]  # fmt: skip
+        file = self.folder / f"{self.seed}.csv"
+        file.write_text("\n".join(["client,a,b,y", *lines]))
+        groups = [
+            {"name": f"node {i}", "ids": [i], "local": {"steps": int(self.steps[i])},
+             "delay": {"name": "constant", "mean_s": float(self.seconds[i])},
+             "network": {"latency_s": float(self.latency[i]), "down_mbps": float(self.down[i]),
+                         "up_mbps": float(self.up[i])}}
+            for i in range(self.count)
+        ]  # fmt: skip
+        data = {"name": "table", "path": str(file), "client": "client"}
+        problem = {"name": "least-squares", "dataset": data, "target": "y", "intercept": False}
+        local = {"batch": "full", "lr": 0.1}
+        return {
+            "name": "case", "rounds": 99, "evaluate": {"every": 99}, "executor": "serial",
+            "problem": problem, "clients": {"groups": groups},
+            "topology": {"name": "random", "p": 0.4, "disconnected": "repair"},
+            "algorithms": [{"local": local} | algorithm],
+        }  # fmt: skip
+
+    def engine(self, **algorithm):
+        """Return an engine with peers of our own, and iterators over the same peers."""
+        engine = loop(self.scenario(**algorithm))
+        graph = engine.run.federation.graphs.at(1)
+        around = [graph.neighbours(i) for i in range(self.count)]
+        peers = [self.draw.choice(each, 200).tolist() for each in around]
+        engine.policy.key = Scripted(graph, peers)
+        return engine, [iter(each) for each in peers]
+
+    def stepped(self, i, x):
+        a, y = np.hsplit(self.rows[i], [2])
+        for _ in range(self.steps[i]):
+            x = x - 0.1 * a.T @ (a @ x - y[:, 0]) / len(y)
+        return x
+
+    def message_s(self, i, j, numbers):
+        megabits = numbers * 8 * 8e-6
+        return self.latency[i] + self.latency[j] + megabits / min(self.up[i], self.down[j])
+
+
+def averaging(case, peers, meetings):
+    """AD-PSGD, event by event: Lian et al. 2018, Algorithm 1, with times."""
+    x = [np.zeros(2) for _ in range(case.count)]
+    read, events, met = list(x), [], []
+
+    def begin(i, now):
+        read[i], j = x[i], next(peers[i])
+        there_and_back = case.message_s(i, j, 2) + case.message_s(j, i, 2)
+        heapq.heappush(events, (now + case.seconds[i] * case.steps[i] + there_and_back, i, j))
+
+    for i in range(case.count):
+        begin(i, 0.0)
+    while len(met) < meetings:
+        now, i, j = heapq.heappop(events)
+        before = sum(x)
+        x[i] = x[j] = (x[i] + x[j]) / 2
+        np.testing.assert_allclose(sum(x), before, atol=1e-12)
+        x[i] = x[i] + case.stepped(i, read[i]) - read[i]
+        met.append((now, i))
+        begin(i, now)
+    return met, np.array(x)
+
+
+def gossiping(case, peers, meetings, phases):
+    """Gossip learning, event by event; a node has a queue of messages."""
+    x, age = [np.zeros(2) for _ in range(case.count)], [0] * case.count
+    queue, met = [[] for _ in range(case.count)], []
+    events = [(phase, i, "send", None) for i, phase in enumerate(phases)]
+    heapq.heapify(events)
+
+    def work(j, now):
+        heapq.heappush(events, (now + case.seconds[j] * case.steps[j], j, "done", None))
+
+    while len(met) < meetings:
+        now, i, kind, message = heapq.heappop(events)
+        if kind == "send":
+            j = next(peers[i])
+            message = (i, now, x[i], age[i])
+            heapq.heappush(events, (now + case.message_s(i, j, 3), j, "receive", message))
+        elif kind == "receive":
+            queue[i].append(message)
+            if len(queue[i]) == 1:
+                work(i, now)
+        else:
+            sender, sent_s, model, old = queue[i].pop(0)
+            share = old / (old + age[i]) if old + age[i] else 0
+            x[i] = case.stepped(i, (1 - share) * x[i] + share * model)
+            age[i] = max(age[i], old) + case.steps[i]
+            met.append((now, i))
+            if queue[i]:
+                work(i, now)
+            heapq.heappush(events, (max(now, sent_s + case.period_s), sender, "send", None))
+    return met, np.array(x)
+
+
+def agrees(seed, name, folder, most=40):
+    case = Case(seed, folder)
+    period = {"period_s": case.period_s} if name == "gossip-learning" else {}
+    meetings = int(case.draw.integers(1, 10))
+    engine, peers = case.engine(name=name, meetings=meetings, **period)
+    state, _ = engine.start()
+    found = []
+    for _ in range(most // meetings):
+        state, row, (ended,) = engine.step(state)
+        tasks = ended.tasks
+        found += zip(tasks.over_s.tolist(), tasks.client.tolist(), strict=True)
+        assert row["time_s"] == found[-1][0]
+        assert np.isfinite(ended.losses).all()
+    if name == "ad-psgd":
+        met, x = averaging(case, peers, len(found))
+    else:
+        phases = Key(0, "phase").uniforms(np.arange(case.count)) * case.period_s
+        met, x = gossiping(case, peers, len(found), phases)
+    assert [i for _, i in found] == [i for _, i in met]
+    np.testing.assert_allclose([t for t, _ in found], [t for t, _ in met], rtol=1e-12)
+    np.testing.assert_allclose(models(engine), x, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(state.state["x"], x.mean(axis=0), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_a_random_case_event_by_event(name, tmp_path):
+    agrees(0, name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_a_hundred_random_cases_event_by_event(name, tmp_path):
+    for seed in range(1, 101):
+        agrees(seed, name, tmp_path)
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        ("participation.cohort", {"participation": {"cohort": 3}}),
+        ("participation.deadline_s", {"participation": {"deadline_s": 9}}),
+        ("participation.late", {"participation": {"late": "stale"}}),
+        ("participation.timeout_s", {"participation": {"timeout_s": 9}}),
+        ("participation.retries", {"participation": {"retries": 2}}),
+        ("participation.patience_s", {"participation": {"patience_s": 2.0}}),
+        ("participation.select", {"participation": {"select": "poisson", "cohort": 3}}),
+        ("uplink", {"uplink": [{"name": "top-k", "k": 1}]}),
+        ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
+        ("downlink", {"downlink": ["natural"]}),
+        ("aggregate", {"aggregate": "median"}),
+        ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
+        ("clients", {"clients": {"availability": {"name": "markov", "mean_on_s": 9,
+                                                  "mean_off_s": 9}}}),
+        ("clients", {"clients": {"network": {"loss": 0.5}}}),
+        ("topology", {"topology": {"name": "out-degree", "number": 2}}),
+        ("drift", {"drift": {"name": "labels-swap", "at": 2, "pairs": [[0, 1]]}}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_parts_that_do_not_fit_are_refused(tmp_path, name, place, more):
+    made = ring(tmp_path, name=name)
+    clients = made["clients"] | more.get("clients", {})
+    refused = r"needs a server|leaves clients out|needs rounds"
+    refused += r"|needs its uploads as they are|links in both directions"
+    with pytest.raises(ScenarioError, match=refused) as error:
+        loop(made | more | {"clients": clients})
+    assert error.value.place.startswith(place)
+
+
+def test_weights_by_size_are_refused(tmp_path):
+    text = "needs clients that count alike, but weights: size weighs clients differently"
+    with pytest.raises(ScenarioError, match=text):
+        loop(ring(tmp_path, weights="size"))
+
+
+def test_nodes_that_take_no_time_are_refused(tmp_path):
+    made = ring(tmp_path)
+    made["clients"]["groups"][2] |= {"network": {}, "delay": {"name": "constant", "mean_s": 0}}
+    with pytest.raises(
+        ScenarioError, match="client 2 takes no time to compute or send, so the clock"
+    ):
+        loop(made)
+
+
+def test_nodes_that_may_be_alone_need_time_to_compute(tmp_path):
+    made = ring(tmp_path)
+    made["clients"]["groups"][2]["delay"] = {"name": "constant", "mean_s": 0}
+    loop(made)
+    with pytest.raises(ScenarioError, match="client 2 takes no time"):
+        loop(made | {"topology": {"name": "ring", "disconnected": "allow"}})
+
+
+def test_a_graph_is_needed(tmp_path):
+    made = ring(tmp_path)
+    del made["topology"]
+    with pytest.raises(ScenarioError, match="give a graph of clients"):
+        loop(made)
+
+
+def test_a_node_without_neighbours_trains_alone(tmp_path):
+    (tmp_path / "links.csv").write_text("round,u,v\n1,0,1\n1,1,2")
+    topology = {"name": "trace", "path": str(tmp_path / "links.csv"), "disconnected": "allow"}
+    for name in ("ad-psgd", "gossip-learning"):
+        engine = loop(ring(tmp_path, name=name) | {"topology": topology})
+        (state, _), steps = engine.start(), 0
+        for _ in range(8):
+            state, _, (ended,) = engine.step(state)
+            alone = ended.tasks.client == 3
+            assert (ended.tasks.up_bytes[alone] == 0).all()
+            assert (ended.tasks.up_bytes[~alone] > 0).all()
+            steps += np.count_nonzero(alone)
+        assert steps > 3
+        assert models(engine)[3].item() == pytest.approx(2 - 2 * 0.875**steps, rel=1e-12)
+
+
+def test_peers_are_neighbours_at_the_instant_and_all_of_them_come(tmp_path):
+    """Links change after 20 seconds: the ring, then its diagonals alone."""
+    lines = ["time,u,v", "0,0,1", "0,1,2", "0,2,3", "0,0,3", "20,0,2", "20,1,3"]
+    (tmp_path / "links.csv").write_text("\n".join(lines))
+    topology = {"name": "trace", "path": str(tmp_path / "links.csv"), "disconnected": "allow"}
+    engine = loop(ring(tmp_path) | {"topology": topology})
+    state, _ = engine.start()
+    seen = set()
+    for _ in range(20):
+        met = {t.serial: int(state.state["peer"][t.client]) for t in state.timeline.open.values()}
+        state, _, (ended,) = engine.step(state)
+        for task in ended.tasks.rows():
+            if task.serial in met:
+                late = task.start_s + task.compute_s >= 20
+                seen.add((late, task.client, met[task.serial]))
+    ring_of = {(False, i, j) for i in range(4) for j in ((i + 1) % 4, (i - 1) % 4)}
+    diagonals = {(True, i, (i + 2) % 4) for i in range(4)}
+    assert diagonals <= seen <= diagonals | ring_of
+
+
+def test_a_forecast_counts_messages(tmp_path):
+    for name, ways, numbers in (("ad-psgd", 2, 1), ("gossip-learning", 1, 2)):
+        (run,) = api.prepare(api.read(ring(tmp_path, name=name, meetings=7))).runs
+        cost = _RunCost(run)
+        assert cost.up == cost.down == 12 * 7 * ways * 8 * numbers
+        engine = loop(ring(tmp_path, name=name, meetings=7))
+        state, _ = engine.start()
+        _, row, _ = engine.step(state)
+        assert row["bytes_up"] == row["bytes_down"] == cost.up / 12
