@@ -47,6 +47,16 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
         `usage.Usage.totals` are means over the seeds that recorded them, and left out if no run
         did.
     """
+    frame = outcomes(results, y, target)
+    measured = [
+        pd.DataFrame([run.usage.totals for run in results.usable(name)]).mean()
+        for name in frame["name"]
+    ]
+    return pd.concat([frame, pd.DataFrame(measured, dtype=float).reset_index(drop=True)], axis=1)
+
+
+def outcomes(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
+    """Return the `summary` without the measures of the use of clients."""
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
     rows = []
@@ -79,8 +89,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
         ends = [float(frame[source].iloc[-1]) for frame in histories]
         row[column] = float(np.mean(ends)) if ends else np.nan
-    measured = pd.DataFrame([run.usage.totals for run in results.usable(name)])
-    return row | {str(name): float(value) for name, value in measured.mean().items()}
+    return row
 
 
 def _to_target(each: pd.DataFrame) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import pytest
 import rayfed
 from rayfed.core.entries import sealed
 from rayfed.dashboard.catalogue import Catalogue
-from rayfed.dashboard.views import Chosen, results_of
+from rayfed.dashboard.views import Chosen, asked, panels_of, results_of, saved, shown
+from rayfed.report.panels.base import Asked, find
 from rayfed.report.read.run import RunRecord
 from rayfed.testing.studies import LOCAL, mixed
+from tests.fakes.pages import data_of
 
 
 @pytest.fixture
@@ -80,3 +82,90 @@ def test_a_listed_file_that_changes_is_checked_again(by_cases):
     (part,) = (run.folder / "rounds.parquet").iterdir()
     os.truncate(part, 10)
     assert [one.folder for one in results(catalogue).damaged] == [run.folder]
+
+
+def payload_of(catalogue, view, opened):
+    catalogue.look()
+    found = Chosen(("cases",), ()).found(catalogue)
+    return shown(view, results_of(found), find(), found, opened)["payload"]
+
+
+def drawn_of(part, columns):
+    """The curves, runs and properties of some columns in a payload of the convergence figure."""
+    held = part["curves"]
+    curves = {
+        (y, x, name): [held["grids"][place], *lines]
+        for y in columns
+        for x, by_name in held["curves"][y].items()
+        for name, (place, *lines) in by_name.items()
+    }
+    runs = [{y: run["data"][y] for y in ("round", "bytes_up", *columns)} for run in held["runs"]]
+    return curves, runs, [held["columns"][y] for y in columns], part["figure"], part["names"]
+
+
+def of_case(payload, case, columns):
+    """The content of a figure of one case, with the figures of some columns."""
+    held = payload["cases"][case]
+    by_column = held.get("columns", {})
+    return held | {"columns": {y: by_column[y] for y in columns if y in by_column}}
+
+
+@pytest.mark.parametrize("case", [0, 1])
+@pytest.mark.parametrize("view", ["compare", "clients"])
+def test_what_a_reader_opens_is_that_of_the_whole_page(by_cases, view, case):
+    catalogue, y = Catalogue([by_cases]), ("loss", "accuracy")
+    catalogue.look()
+    found = Chosen(("cases",), ()).found(catalogue)
+    whole = data_of(saved(view, found, find(), ""))["panels"]
+    sections = frozenset(kind.section for kind in panels_of(view, find()))
+    names = [*results_of(found).cases]
+    made = payload_of(catalogue, view, Asked("accuracy", names[case], sections))
+    assert made["view"]["case"] == case
+    panels = json.loads(json.dumps(made["panels"]))
+    assert panels.keys() == whole.keys()
+    # The histories of a timeline are asked of the server one by one.
+    panels, whole = (
+        {**held, "timeline": held.get("timeline", {}) | {"histories": 0}}
+        for held in (panels, whole)
+    )
+    columns = {"headline": "answers", "cases": ""}
+    for name, payload in panels.items():
+        expected = whole[name]
+        if name == "convergence":
+            pairs = zip(payload["parts"], expected["parts"], strict=True)
+            assert all([*part["curves"]["curves"]] == [*y] for part in payload["parts"])
+            assert all(drawn_of(part, y) == drawn_of(every, y) for part, every in pairs)
+        elif name in columns:
+            held, every = (one.get(columns[name], one) for one in (payload, expected))
+            assert held == {column: every[column] for column in y}
+        elif "cases" in payload:
+            assert of_case(payload, case, y) == of_case(expected, case, y)
+            assert payload["cases"][1 - case] is None
+        else:
+            assert payload == expected
+
+
+def test_a_closed_fold_is_not_made(by_cases):
+    catalogue = Catalogue([by_cases])
+    assert {"headline", "cases", "convergence", "costs"} == payload_of(
+        catalogue, "compare", Asked()
+    )["panels"].keys()
+    opened = payload_of(catalogue, "compare", Asked(opened=frozenset({"The results"})))
+    assert opened["panels"].keys() - {"headline", "cases", "convergence", "costs"} == {"against"}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("study=a", Asked()),
+        ("y=loss&case=l2+%3D+0.1&open=A&open=B", Asked("loss", "l2 = 0.1", frozenset("AB"))),
+    ],
+)
+def test_an_address_names_what_is_open(query, found):
+    assert asked(query) == found
+
+
+@pytest.mark.parametrize("opened", [Asked("no_such", "no such"), Asked("name"), Asked("round")])
+def test_what_is_not_there_opens_the_first_view(by_cases, opened):
+    catalogue = Catalogue([by_cases])
+    assert payload_of(catalogue, "compare", opened) == payload_of(catalogue, "compare", Asked())

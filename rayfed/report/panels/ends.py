@@ -194,7 +194,7 @@ class FinalsPanel(FigurePanel):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and axis and values of each column."""
-        columns = {column: self._column(column) for column in self.source.columns}
+        columns = {column: self._column(column) for column in self.source.drawn}
         return super().content | {"columns": columns}
 
     def _column(self, column: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def clocks(results: Results) -> dict[str, Axis]:
     Communications are among them only if they differ from rounds, and epsilon where it is recorded.
     Simulated time comes first where an algorithm has no rounds.
     """
-    missing = {COMMUNICATIONS, EPSILON} - set(results.rounds)
+    missing = {COMMUNICATIONS, EPSILON} - results.recorded
     axes = {name: axis for name, axis in X_AXES.items() if name not in missing}
     if results.asynchronous:
         axes = {"time_s": axes["time_s"]} | axes
@@ -96,17 +96,19 @@ def y_columns(results: Results) -> list[str]:
 
     Columns that are empty, or constant over all runs, are left out.
     """
-    columns = []
-    trained = results.rounds.get("round", pd.Series(dtype=int)) > 0
-    for name, values in results.rounds.select_dtypes(["number", "bool"]).items():
-        column = str(name)
-        if column in _NEVER_Y or column.startswith(LAYER_DRIFT):
-            continue
-        finite = np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))
-        # Row 0 has no task behind it, so a constant column there still differs from the rest.
-        varied = values[finite & trained].nunique() > 1
-        if finite.any() and (varied or column in _FIRST):
-            columns.append(column)
+    # Row 0 has no task behind it, so a constant column there still differs from the rest.
+    extents: dict[str, tuple[float, float]] = {}
+    for run in results.runs_found:
+        for column, (low, high) in run.extents.items():
+            least, largest = extents.get(column, (low, high))
+            extents[column] = min(low, least), max(high, largest)
+    columns = [
+        column
+        for column, (low, high) in extents.items()
+        if (low < high or column in _FIRST)
+        and column not in _NEVER_Y
+        and not column.startswith(LAYER_DRIFT)
+    ]
     place = {column: number for number, column in enumerate(_FIRST)}
 
     def key(name: str) -> tuple[int, bool, bool]:
