@@ -117,8 +117,8 @@ class Aim:
         if self.target is None:
             value = self.value(frame)
             return math.inf if math.isnan(value) else self.sign * value
-        row = crossing(frame, column, self.target)
-        return math.inf if row is None else float(row["round"])
+        place = crossing(frame, column, self.target)
+        return math.inf if place is None else float(frame["round"].iloc[place])
 
 
 @dataclass(frozen=True)

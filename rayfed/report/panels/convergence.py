@@ -154,8 +154,9 @@ def _reached(
     """Return where on a clock runs were first as good as the target, of those that were."""
     if target is None:
         return []
-    rows = [crossing(frame, y, target) for frame in frames]
-    return [float(row.get(x, np.nan)) for row in rows if row is not None]
+    places = [(frame, crossing(frame, y, target)) for frame in frames]
+    reached = [(frame, place) for frame, place in places if place is not None]
+    return [float(frame[x].iloc[place]) if x in frame else np.nan for frame, place in reached]
 
 
 def _set_x(figure: go.Figure, x: str, scale: Mapping[str, Any], end: float) -> None:

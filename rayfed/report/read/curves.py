@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rayfed.core.arrays import Bools, Floats
+from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import Results, RunRecord, per_results
@@ -234,32 +234,36 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return made
 
 
-def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
-    """Return the first row of a `history` that is as good as the target, None if there is none."""
+def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+    """Return the place of the first row of a `history` that is as good as the target, or None."""
     good = _good(frame, y, target)
-    return frame.iloc[int(np.argmax(good))] if good.any() else None
+    return int(np.argmax(good)) if good.any() else None
 
 
-def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
-    """Return the evaluated row of a `history` from which on all are as good as the target.
+def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+    """Return the place of the evaluated row of a `history` from which on all reach the target.
 
-    None if the last one is not.
+    None if the last one does not.
     """
-    if y.name not in frame:
-        return None
-    known = frame[frame[y.name].notna()]
-    lost = np.flatnonzero(~_good(known, y, target))
+    known = _evaluated(frame, y)
+    lost = np.flatnonzero(~_good(frame, y, target)[known])
     since = int(lost[-1]) + 1 if len(lost) else 0
-    return known.iloc[since] if since < len(known) else None
+    return int(known[since]) if since < len(known) else None
 
 
-def before(frame: pd.DataFrame, y: Column, row: pd.Series) -> pd.Series:
-    """Return the evaluated row before an evaluated row of a `history`; itself if it is the first.
+def before(frame: pd.DataFrame, y: Column, place: int) -> int:
+    """Return the place of the evaluated row before an evaluated row; itself if it is the first.
 
     What a row reaches was reached after the row before it.
     """
-    earlier = frame[frame[y.name].notna() & (frame["round"] < row["round"])]
-    return earlier.iloc[-1] if len(earlier) else row
+    earlier = _evaluated(frame, y)
+    earlier = earlier[earlier < place]
+    return int(earlier[-1]) if len(earlier) else place
+
+
+def _evaluated(frame: pd.DataFrame, y: Column) -> Ints:
+    """Return the places of the rows with a value of a column."""
+    return np.flatnonzero(frame[y.name].notna()) if y.name in frame else np.empty(0, int)
 
 
 def gap(rounds: pd.DataFrame, clock: str, column: str) -> float:

@@ -359,16 +359,18 @@ class RunRecord(Caching):
         return self.cached("history", self._history)
 
     def _history(self) -> pd.DataFrame:
-        frame = self.rounds.copy()
-        if {"bytes_down", "bytes_up"} <= set(frame):
-            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
-        if COMMUNICATIONS not in frame and "bytes_up" in frame:
-            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
-        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
-        for source, total in totals:
-            if source in frame:
-                frame[total] = frame[source].fillna(0).cumsum()
-        return frame
+        names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS)
+        known = [name for name in names if name in self.rounds]
+        held = {name: self.rounds[name].fillna(0).to_numpy() for name in known}
+        if {"bytes_down", "bytes_up"} <= set(held):
+            held["bytes"] = held["bytes_down"] + held["bytes_up"]
+        if "bytes_up" in held:
+            held.setdefault(COMMUNICATIONS, held["bytes_up"] > 0)
+        totals = {"bytes": "bytes", "updates": "participants", "bytes_up": "bytes_up"}
+        totals |= {COMMUNICATIONS: COMMUNICATIONS}
+        return self.rounds.assign(**{
+            total: held[source].cumsum() for total, source in totals.items() if source in held
+        })  # fmt: skip
 
     @property
     def asked(self) -> int:
