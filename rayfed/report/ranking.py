@@ -187,9 +187,7 @@ def costs_of(frame: pd.DataFrame, y: Column, target: float | None) -> dict[str, 
     return found
 
 
-def _clocks(
-    frame: pd.DataFrame, names: Mapping[str, str], place: int | None
-) -> dict[str, float]:
+def _clocks(frame: pd.DataFrame, names: Mapping[str, str], place: int | None) -> dict[str, float]:
     return {
         name: np.nan if place is None or clock not in frame else float(frame[clock].iloc[place])
         for name, clock in names.items()
