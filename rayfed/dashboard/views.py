@@ -25,6 +25,7 @@ from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
 from rayfed.report.panels.base import Asked, PageSource, Panel, Section
+from rayfed.report.panels.claims import CLAIMS
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
@@ -138,10 +139,10 @@ def results_of(chosen: Found) -> Results:
 
 
 def stamps_of(chosen: Found) -> tuple[Any, ...]:
-    """Return the times and sizes of the files that views of some runs are made from."""
+    """Return the stamps of the files that views of some runs are made from."""
     return tuple(
         (
-            stamp_of(study.folder, ("scenario.yaml", notes.FILE)),
+            stamp_of(study.folder, ("scenario.yaml", notes.FILE, CLAIMS)),
             tuple(_stamps_of(study, run) for run in study.runs if run.folder in runs),
         )
         for study, runs in chosen

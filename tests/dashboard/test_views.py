@@ -169,3 +169,30 @@ def test_an_address_names_what_is_open(query, found):
 def test_what_is_not_there_opens_the_first_view(by_cases, opened):
     catalogue = Catalogue([by_cases])
     assert payload_of(catalogue, "compare", opened) == payload_of(catalogue, "compare", Asked())
+
+
+def test_a_change_of_equal_size_and_time_is_seen(by_cases):
+    """As by a copy that takes the times along, or within one tick of the file system's clock."""
+    catalogue = Catalogue([by_cases])
+    first = results(catalogue)
+    path = first.runs_found[0].folder / "run.json"
+    before = path.stat()
+    held = json.loads(path.read_text())
+    changed = sealed({**held, "label": held["label"].upper()})
+    text = path.read_text().replace(held["digest"], changed["digest"])
+    path.write_text(text.replace('"label": "fedavg"', '"label": "FEDAVG"', 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    found = {run.folder: run.info["label"] for run in results(catalogue).runs_found}
+    assert found[path.parent] == "FEDAVG"
+
+
+def test_claims_that_are_checked_again_are_shown(by_cases):
+    catalogue = Catalogue([by_cases])
+    claims = by_cases / "claims.json"
+    claim = {"claim": "a", "text": "a", "status": "holds", "measured": "1", "where": "here"}
+    assert "claims" not in payload_of(catalogue, "compare", Asked())["panels"]
+    first = results(catalogue)
+    claims.write_text(json.dumps({"source": "here", "claims": [claim]}))
+    assert results(catalogue) is not first
