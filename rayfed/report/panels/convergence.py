@@ -56,6 +56,7 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
+_LABEL = 0.1  # of the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
@@ -251,12 +252,25 @@ def _level(values: Curve, end: float) -> Curve:
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
+def _label_anchor(figure: go.Figure, target: float | None, column: Column) -> str:
+    """Return the anchor of the target's name at the start of its line.
+
+    Curves start worse than the target, so it stands on the better side if that has room.
+    """
+    axis, higher = figure.layout.yaxis, column.better == "higher"
+    low, high = axis.range or (0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.float64(np.nan if target is None else target)
+        at = np.log10(at) if axis.type == "log" else at
+    room = (high - at if higher else at - low) / (high - low)
+    return "bottom" if higher == bool(room > _LABEL) else "top"
+
+
 def _add_target(figure: go.Figure, target: float | None, column: Column) -> None:
-    # At the end curves are mostly better than the target: its name is on the other side.
     label: dict[str, Any] = {
         "texttemplate": "target %{y0:.6~g}",
-        "textposition": "end",
-        "yanchor": "top" if column.better == "higher" else "bottom",
+        "textposition": "start",
+        "yanchor": _label_anchor(figure, target, column),
     }
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
