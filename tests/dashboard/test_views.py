@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -9,7 +10,9 @@ import rayfed
 from rayfed.core.entries import sealed
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.views import Chosen, asked, panels_of, results_of, saved, shown
-from rayfed.report.panels.base import Asked, find
+from rayfed.report.page.report import content
+from rayfed.report.panels.base import Asked, PageSource, find
+from rayfed.report.read.results import Results
 from rayfed.report.read.run import RunRecord
 from rayfed.testing.studies import LOCAL, mixed
 from tests.fakes.pages import data_of
@@ -196,3 +199,34 @@ def test_claims_that_are_checked_again_are_shown(by_cases):
     first = results(catalogue)
     claims.write_text(json.dumps({"source": "here", "claims": [claim]}))
     assert results(catalogue) is not first
+
+
+def test_a_view_after_changes_is_that_of_a_fresh_reader(by_cases, tmp_path):
+    """A run that comes back, a shorter one, and one that is damaged; with all that is cached."""
+    catalogue, opened = Catalogue([by_cases]), Asked(opened=frozenset({"The results"}))
+    every = sorted(path.name for path in by_cases.glob("*-seed*"))
+
+    def check():
+        catalogue.look()
+        found = Chosen(("cases",), ()).found(catalogue)
+        made = shown("compare", results_of(found), find(), found, opened)
+        fresh = PageSource.of(Results.read(by_cases), asked=opened)
+        expected = content(fresh, panels_of("compare", find()))
+        assert made["sections"] == expected["sections"]
+        assert made["payload"]["panels"] == expected["payload"]["panels"]
+        return str(made["sections"])
+
+    (by_cases / every[0]).rename(tmp_path / every[0])
+    texts = [check()]
+    (tmp_path / every[0]).rename(by_cases / every[0])
+    texts.append(check())
+    shutil.rmtree(by_cases / every[1])
+    changes = {"grid": {"problem.l2": [0.01, 0.1]}, "rounds": 2}
+    algorithms = [{"name": name, "local": LOCAL} for name in ("fedavg", "fedexp")]
+    rayfed.run(mixed(algorithms=algorithms, **changes), out=tmp_path / "short", page=False)
+    shutil.copytree(tmp_path / "short" / every[1], by_cases / every[1])
+    texts.append(check())
+    (part,) = (by_cases / every[2] / "rounds.parquet").iterdir()
+    part.write_bytes(part.read_bytes()[:-1])
+    texts.append(check())
+    assert len(set(texts)) == 4
