@@ -38,7 +38,7 @@ READING_S = 0.4
 HIGHER: Mapping[str, bool] = {"loss": False, "accuracy": True}
 """Columns of the overview, and whether higher values are better."""
 _UNREADABLE = (*UNREADABLE, Damaged, RayfedError)
-Stamp: TypeAlias = tuple[tuple[int, int], ...]
+Stamp: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class RunLine:
         ``unreadable``, or a state as of `run_state.state`.
     info : dict
         Content of ``run.json``, see `report.read.run.record_of`.
-    stamp : tuple of pairs
-        Times and sizes of ``run.json`` and of the announced parts.
+    stamp : tuple of tuples
+        Of ``run.json`` and the announced parts, see `stamp_of`.
     last : mapping of str to float, optional
         The last values of ``round`` and ``time_s``; None while they are not read.
     bests : mapping of str to Bests
@@ -377,16 +377,19 @@ def _studies(root: Path, depth: int = 0) -> Iterator[Path]:
 
 
 def stamp_of(folder: Path, names: Iterable[str] = ("run.json", PARTS)) -> Stamp:
-    """Return the time in ns and the size of files in a folder, zeros for missing ones."""
+    """Return times in ns, size and inode of files in a folder, zero for missing ones.
+
+    Copies may have the time and the size of another file, and clocks of files are coarse.
+    """
     return tuple(_stat(f"{folder}/{name}") for name in names)
 
 
-def _stat(path: str) -> tuple[int, int]:
+def _stat(path: str) -> tuple[int, ...]:
     try:
         found = os.lstat(path)
     except OSError:
-        return (0, 0)
-    return found.st_mtime_ns, found.st_size
+        return (0,)
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
 
 
 def _info(run: Path) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from rayfed.dashboard.views import (
     VIEWS,
     Chosen,
     Found,
+    asked,
     client_of,
     frame_of,
     logs_of,
@@ -224,7 +225,7 @@ class Dashboard:
 
         def make(_: object, found: Found) -> tuple[bytes, float]:
             began = time.thread_time()
-            made = self._shown(name, found) | {"query": Chosen.of(query).query}
+            made = self._shown(name, found, query) | {"query": Chosen.of(query).query}
             text = text_of(name, made).encode()
             return text, min(REST_S, RESTS * (time.thread_time() - began))
 
@@ -275,14 +276,15 @@ class Dashboard:
         found = Chosen.of(request.url.query).found(self.catalogue)
         return await run_in_threadpool(make, found)
 
-    def _shown(self, name: str, found: Found) -> dict[str, Any]:
+    def _shown(self, name: str, found: Found, query: str) -> dict[str, Any]:
         about = {"studies": sorted(study.key for study, _ in found)}
         runs = [study.by_folder[run] for study, names in found for run in names]
         if name == LOG:
             made: dict[str, Any] = {"logs": logs_of(found), "payload": None, "colours": colours({})}
             return made | about | {"tab": titled(LOG, runs)}
         results = results_of(found)
-        made = shown(name, results, self.kinds, found) | {"columns": over_rounds(name, results)}
+        made = shown(name, results, self.kinds, found, asked(query))
+        made |= {"columns": over_rounds(name, results)}
         return made | about | {"tab": titled(results.study, runs)}
 
     async def refused(self, request: Request, error: Exception) -> Response:

@@ -24,7 +24,8 @@ from rayfed.measures.skew import Skew
 from rayfed.report.best import Searched
 from rayfed.report.html import environment
 from rayfed.report.page.report import content, page_of
-from rayfed.report.panels.base import PageSource, Panel, Section
+from rayfed.report.panels.base import Asked, PageSource, Panel, Section
+from rayfed.report.panels.claims import CLAIMS
 from rayfed.report.panels.timeline import events_of
 from rayfed.report.read.curves import y_columns
 from rayfed.report.read.differences import differing, own_facts, scenario_facts
@@ -138,10 +139,10 @@ def results_of(chosen: Found) -> Results:
 
 
 def stamps_of(chosen: Found) -> tuple[Any, ...]:
-    """Return the times and sizes of the files that views of some runs are made from."""
+    """Return the stamps of the files that views of some runs are made from."""
     return tuple(
         (
-            stamp_of(study.folder, ("scenario.yaml", notes.FILE)),
+            stamp_of(study.folder, ("scenario.yaml", notes.FILE, CLAIMS)),
             tuple(_stamps_of(study, run) for run in study.runs if run.folder in runs),
         )
         for study, runs in chosen
@@ -181,8 +182,15 @@ def _read(chosen: Found) -> Results:
     return parts[0] if len(parts) == 1 else joined(parts)
 
 
+def asked(query: str) -> Asked:
+    """Return the parts of a view that a reader has open from the query of an address."""
+    held = parse_qs(query)
+    column, case = (held.get(key, [""])[-1] for key in ("y", "case"))
+    return Asked(column, case, frozenset(held.get("open", ())))
+
+
 def shown(
-    view: str, results: Results, kinds: Sequence[type[Panel]], chosen: Found
+    view: str, results: Results, kinds: Sequence[type[Panel]], chosen: Found, opened: Asked
 ) -> dict[str, Any]:
     """Return the content of a view of results, for its template.
 
@@ -196,14 +204,18 @@ def shown(
         The panels that there are.
     chosen : list of pairs
         What `Chosen.found` returns.
+    opened : Asked
+        The parts that are made.
     """
-    source = PageSource.of(results, live=True)
+    source = PageSource.of(results, asked=opened)
     made = content(source, panels_of(view, kinds))
     made["sections"] += tables_of(view, results, chosen)
     keys = {study.folder / run: f"{study.key}/{run}" for study, runs in chosen for run in runs}
-    described = zip(made["payload"]["runs"], source.runs, strict=True)
+    listed = made["payload"]["runs"]
+    described = zip(listed, source.runs if listed else (), strict=True)
     runs = [about | {"key": keys[run.folder]} for about, run in described]
-    return made | {"payload": made["payload"] | {"live": True, "runs": runs}}
+    parts = {"columns": source.drawn, "case": made["payload"]["view"]["case"]}
+    return made | {"payload": made["payload"] | {"live": True, "made": parts, "runs": runs}}
 
 
 def client_of(chosen: Found, client: int) -> dict[str, Any]:

@@ -117,8 +117,8 @@ class Aim:
         if self.target is None:
             value = self.value(frame)
             return math.inf if math.isnan(value) else self.sign * value
-        row = crossing(frame, column, self.target)
-        return math.inf if row is None else float(row["round"])
+        place = crossing(frame, column, self.target)
+        return math.inf if place is None else float(frame["round"].iloc[place])
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ class Searched:
     @classmethod
     def of(cls, results: Results) -> Searched | None:
         """Return the search of a folder; None if it has none, or no trial has a value yet."""
-        scores = {"loss", "validation_loss"} & set(results.rounds)
+        scores = {"loss", "validation_loss"} & results.recorded
         if not scores or not any("trial" in run.info for run in results.runs_found):
             return None
         return cls(results, Best(results, Aim.of(results, None, None, None)))

@@ -180,15 +180,15 @@ def costs(results: Results, name: str, y: str, target: float | None) -> pd.DataF
 def costs_of(frame: pd.DataFrame, y: Column, target: float | None) -> dict[str, float]:
     """Return `COSTS`, `WITHIN` and `TO_KEEP` of one run's `curves.history`, NaN if not reached."""
     at, since = crossing(frame, y, target), keeping(frame, y, target)
-    found = _clocks(COSTS, at) | _clocks(WITHIN, at) | _clocks(TO_KEEP, since)
+    found = _clocks(frame, COSTS | WITHIN, at) | _clocks(frame, TO_KEEP, since)
     if at is not None:
-        earlier = _clocks(WITHIN, before(frame, y, at))
+        earlier = _clocks(frame, WITHIN, before(frame, y, at))
         found |= {name: found[name] - earlier[name] for name in WITHIN}
     return found
 
 
-def _clocks(names: Mapping[str, str], row: pd.Series | None) -> dict[str, float]:
+def _clocks(frame: pd.DataFrame, names: Mapping[str, str], place: int | None) -> dict[str, float]:
     return {
-        name: float(row[clock]) if row is not None and clock in row else np.nan
+        name: np.nan if place is None or clock not in frame else float(frame[clock].iloc[place])
         for name, clock in names.items()
     }

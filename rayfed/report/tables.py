@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from rayfed.report.read.curves import final, first_column, history, targets
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, per_results
 
+_T = TypeVar("_T")
 NEVER = units.MISSING
 _FINALS = ("loss", "test_loss", "loss_gap", "accuracy", "personal_loss", "personal_accuracy")
 KEPT = "kept"
@@ -47,6 +49,16 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
         `usage.Usage.totals` are means over the seeds that recorded them, and left out if no run
         did.
     """
+    frame = outcomes(results, y, target)
+    measured = [
+        pd.DataFrame([run.usage.totals for run in results.usable(name)]).mean()
+        for name in frame["name"]
+    ]
+    return pd.concat([frame, pd.DataFrame(measured, dtype=float).reset_index(drop=True)], axis=1)
+
+
+def outcomes(results: Results, y: str | None = None, target: float | None = None) -> pd.DataFrame:
+    """Return the `summary` without the measures of the use of clients."""
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
     rows = []
@@ -79,8 +91,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
         ends = [float(frame[source].iloc[-1]) for frame in histories]
         row[column] = float(np.mean(ends)) if ends else np.nan
-    measured = pd.DataFrame([run.usage.totals for run in results.usable(name)])
-    return row | {str(name): float(value) for name, value in measured.mean().items()}
+    return row
 
 
 def _to_target(each: pd.DataFrame) -> dict[str, Any]:
@@ -138,7 +149,7 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
     made = [TextColumn("algorithm", names, tuple(map(float, frame.index)), (False,) * len(names))]
     cases = [case for _, case in frame.groupby("case")]
     if frame["target"].notna().any():
-        ranked = [Ranking.of_costs(results, case) for case in cases]
+        ranked = [_ranked(results, case, "costs", Ranking.of_costs) for case in cases]
         for cost, title, text in _cost_titles(results, frame):
             texts, values, spreads = _costs(frame, cost, text)
             best = _best(results, frame, texts, [found[cost] for found in ranked])
@@ -150,7 +161,8 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
         mean = f"{name}_mean"
         if mean in frame and compared[mean].notna().any():
             finals = [
-                Ranking.of_finals(results, name, case.dropna(subset=mean)["name"]) for case in cases
+                _ranked(results, case.dropna(subset=mean), name, partial(_of_finals, column=name))
+                for case in cases
             ]
             texts = _finals(frame, name)
             title = f"final {results.column(name).title}"
@@ -158,6 +170,20 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
             best, sds = _best(results, frame, texts, finals), tuple(_spreads(frame, f"{name}_sd"))
             made.append(TextColumn(title, texts, values, best, spreads=sds))
     return made
+
+
+def _of_finals(results: Results, rows: pd.DataFrame, column: str) -> Ranking:
+    return Ranking.of_finals(results, column, rows["name"])
+
+
+def _ranked(
+    results: Results, rows: pd.DataFrame, what: str, make: Callable[[Results, pd.DataFrame], _T]
+) -> _T:
+    """Return rankings of the rows of one case, cached with its results, whose runs alone count."""
+    names = tuple(rows["name"])
+    part = results.cases.get(results.case_of.get(names[0], ""), results) if names else results
+    aims = tuple(map(str, rows[["target_column", "target", "counted"]].to_numpy().ravel()))
+    return part.cached(("ranked", what, names, aims), lambda: make(results, rows))
 
 
 def _by_case(results: Results, frame: pd.DataFrame) -> pd.DataFrame:

@@ -146,7 +146,7 @@ class TensorBoard(Tracker):
 
         if entry.id not in self.writers:
             own = f".{uuid4().hex[:8]}"  # names hold seconds, and a file of the same is replaced
-            folder = str(self.folder / entry.id)
+            folder = str(self.folder / entry.run.folder.name)  # an id of a note may lead elsewhere
             self.writers[entry.id] = SummaryWriter(folder, filename_suffix=own)
         return self.writers[entry.id]
 
@@ -252,7 +252,7 @@ class WandB(Tracker):
         import wandb
 
         if entry.id not in self.logged:
-            mode: Any = "offline" if self.local else wandb.setup().settings.mode
+            mode: Any = "offline" if self.local else self._mode(wandb.setup().settings)
             if mode == "online" and not wandb.api.api_key:
                 raise RayfedError("not logged in; run wandb login, or set WANDB_MODE=offline")
             quiet = wandb.Settings(
@@ -268,6 +268,14 @@ class WandB(Tracker):
                     path.unlink()
             self.logged[entry.id] = logged
         return self.logged[entry.id]
+
+    def _mode(self, found: Any) -> str:
+        """Return wandb's mode; refuse its settings in the result folder, maybe somebody else's."""
+        place = Path(found.settings_workspace).resolve()
+        if place.is_file() and self.folder.parent.resolve() in place.parents:
+            text = "names a server in a result folder; remove it, or run in another folder"
+            raise RayfedError(f"{place}: {text}")
+        return str(found.mode)
 
 
 TRACKERS: dict[str, type[Tracker]] = {"mlflow": MLflow, "tensorboard": TensorBoard, "wandb": WandB}

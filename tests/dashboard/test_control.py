@@ -115,7 +115,11 @@ def test_only_result_folders_are_deleted(control, folder, tmp_path, monkeypatch)
     shutil.copytree(folder / "deep" / "second", folder / "first" / "inner")
     with pytest.raises(ScenarioError, match="holds another study, inner; move that first"):
         control.do("delete", given)
-    shutil.rmtree(folder / "first" / "inner")
+    (folder / "first" / "deeper").mkdir()
+    (folder / "first" / "inner").rename(folder / "first" / "deeper" / "inner")
+    with pytest.raises(ScenarioError, match="holds another study, deeper/inner; move that first"):
+        control.do("delete", given)
+    shutil.rmtree(folder / "first" / "deeper")
     (folder / "first" / "scenario.yaml").unlink()
     with pytest.raises(ScenarioError, match="holds files that are no results"):
         control.do("delete", given)

@@ -83,7 +83,8 @@ def unfold(driver):
     driver.execute_script(
         "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
     )
-    wait(driver, "[...document.querySelectorAll('.more .plot')].every((one) => one.on)")
+    drawn = "[...document.querySelectorAll('.more .plot')].every((one) => one.on)"
+    wait(driver, f"!document.querySelector('[data-waiting]') && {drawn}")
 
 
 EMPTY = "[...document.querySelectorAll('.plot')].filter((p) => !p.data?.length).map((p) => p.id)"
@@ -325,6 +326,40 @@ def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
         assert [entry["message"] for entry in page.get_log("browser")] == [], view
 
 
+def test_the_server_makes_what_the_reader_opens(page, served, folder):
+    local = {"steps": 5, "batch": 4, "lr": 0.1}
+    both = [{"name": "fedavg", "local": local}, {"name": "fedexp", "local": local}]
+    changes = {"grid": {"problem.l2": [0.01, 0.1]}, "rounds": 3, "algorithms": both}
+    rayfed.run(mixed(**changes), out=folder / "cases", page=False)
+    page.get(at(served, "/compare?study=results/cases"))
+    ready(page)
+    made = "Object.keys(page.data.panels).sort().join(' ')"
+    first = page.execute_script(f"return {made}")
+    assert "against" not in first
+    page.execute_script("document.querySelector('[data-more]').open = true")
+    wait(page, "document.getElementById('against')?.data?.length === 4")
+    assert page.execute_script("return document.querySelector('[data-more]').open")
+    line = "JSON.stringify(document.getElementById('against').data.map(({x, y}) => [x, y]))"
+    page.execute_script(f"window.before = {line}")
+    page.execute_script("document.querySelector('[data-case=\"l2 = 0.1\"]').click()")
+    wait(page, f"{line} !== window.before")
+    accuracy = "document.querySelector('[data-y=accuracy]').click()"
+    page.execute_script(accuracy)
+    axis = "document.getElementById('convergence').layout.yaxis.title.text"
+    wait(page, f"{axis} == 'accuracy'")
+    shown = page.execute_script(f"return {line}")
+    assert page.current_url.endswith("#y=accuracy&case=l2+%3D+0.1")
+    page.refresh()  # the address opens the same
+    ready(page)
+    wait(page, f"{axis} == 'accuracy'")
+    page.execute_script("document.querySelector('[data-more]').open = true")
+    wait(page, "document.getElementById('against')?.data?.length === 4")
+    assert page.execute_script(f"return {line}") == shown
+    page.execute_script("document.querySelector('[data-more]').open = false; live.refresh(true)")
+    wait(page, f"{made} == {first!r} && {axis} == 'accuracy'")  # and closed ones are not made
+    shutil.rmtree(folder / "cases")
+
+
 FIT = "JSON.stringify(document.getElementById('fit').data.map(({x, y, z}) => [x, y, z]))"
 
 
@@ -409,6 +444,7 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     page.execute_script("window.same = true; window.scrollTo(0, 40);")
     accuracy = "document.querySelector('[data-y=accuracy]')"  # once there is a row
     wait(page, f"{accuracy} && ({accuracy}.click(), true)")
+    wait(page, "document.getElementById('convergence').layout.yaxis.title.text == 'accuracy'")
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
     ActionChains(page).drag_and_drop_by_offset(place, 120, 40).perform()
     zoom = page.execute_script("return document.getElementById('convergence').layout.xaxis.range")

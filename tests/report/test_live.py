@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report import live
 from rayfed.report.live import LiveLog, logged
-from rayfed.report.trackers import TRACKERS, Entry, Tracker
+from rayfed.report.trackers import TRACKERS, Entry, Tracker, WandB
 from rayfed.report.writing import LOGGING
 
 LOSS = [8.0, 4.0, 2.0]
@@ -182,3 +183,30 @@ def test_a_tracker_that_is_not_there_is_refused_at_the_start(
         rayfed.run(SCENARIO, out=tmp_path / "out", log=[log])
     assert str(refused.value).startswith(text)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("away", ["../../away", "{outside}"])
+def test_a_note_of_a_stranger_names_no_folder(tmp_path, run_writer, rows, away):
+    pytest.importorskip("tensorboardX", reason="needs tensorboardX")
+    out, outside = tmp_path / "results" / "out", tmp_path / "results" / "away"
+    out.mkdir(parents=True)
+    run_writer(out, "a", 3, rows(LOSS, "a"))
+    sent = {"id": away.format(outside=outside), "began": 0.0, "round": 0, "columns": []}
+    (out / LOGGING).write_text(json.dumps({"tensorboard": {"a-seed3": sent}}), encoding="utf-8")
+    follow(out)
+    assert not outside.exists()
+    assert any((out / "tensorboard" / "a-seed3").iterdir())
+
+
+def test_settings_of_wandb_in_a_result_folder_name_no_server(tmp_path):
+    tracker = WandB("study", tmp_path / "out" / "wandb")
+    for place in (tmp_path / "out" / "wandb", tmp_path / "mine"):
+        place.mkdir(exist_ok=True)
+        (place / "settings").write_text("[default]\nbase_url = https://stranger.example\n")
+    found = SimpleNamespace(settings_workspace=str(tmp_path / "mine" / "settings"), mode="online")
+    assert tracker._mode(found) == "online"
+    found.settings_workspace = str(tmp_path / "mine" / ".." / "out" / "wandb" / "settings")
+    with pytest.raises(RayfedError, match="out/wandb/settings: names a server in a result folder"):
+        tracker._mode(found)
+    found.settings_workspace = str(tmp_path / "out" / "wandb" / "none")
+    assert tracker._mode(found) == "online"

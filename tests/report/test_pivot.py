@@ -146,3 +146,15 @@ def test_ranks_need_five_cases_and_three_algorithms(tmp_path, results, case_writ
     assert found.means == {"a": 1.0, "b": 2.0, "c": 3.0}
     two = {f"{k}.0": {"a": [1.0], "b": [2.0]} for k in range(5)}
     assert ranks(Results.read(case_writer(tmp_path / "two", two)), "loss") is None
+
+
+@pytest.mark.parametrize(("cases", "count"), [(5, 3), (15, 4), (9, 7)])
+def test_the_tests_of_ranks_are_those_of_scipy(cases, count):
+    from scipy import stats
+
+    drawn = np.random.default_rng(cases).integers(0, 5, (cases, count)).astype(float)  # with ties
+    found = Ranks.of(pd.DataFrame(drawn, columns=[*"abcdefg"[:count]]), higher=False)
+    assert found.p == pytest.approx(stats.friedmanchisquare(*drawn.T).pvalue, rel=1e-9)
+    quantile = stats.studentized_range.ppf(0.95, count, np.inf)
+    expected = quantile / np.sqrt(2) * np.sqrt(count * (count + 1) / (6 * cases))
+    assert found.critical == pytest.approx(expected, rel=1e-9)

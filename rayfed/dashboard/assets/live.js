@@ -5,14 +5,16 @@ const live = (() => {
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
   let busy = false;
   let again = false;
+  let wake = () => {}; // ends the rest between two answers
 
   // Puts new text in the place of the old: drawn figures move over, and so do folds, scrolls and focus.
   function replace(html) {
     const main = document.querySelector("main");
     const made = document.createElement("main");
     made.innerHTML = html;
-    const open = new Set($$("details[open] > summary", main).map((one) => one.textContent));
-    for (const one of $$("details > summary", made)) if (open.has(one.textContent)) one.parentElement.open = true;
+    const fold = (one) => one.parentElement.dataset.more ?? one.textContent;
+    const open = new Set($$("details[open] > summary", main).map(fold));
+    for (const one of $$("details > summary", made)) if (open.has(fold(one))) one.parentElement.open = true;
     for (const place of $$(".plot", made)) {
       const drawn = main.querySelector(`#${CSS.escape(place.id)}.js-plotly-plot`);
       if (drawn) place.replaceWith(drawn);
@@ -59,17 +61,36 @@ const live = (() => {
     news.note();
   }
 
-  async function refresh() {
-    if (busy) return void (again = true);
+  // What the reader has open of a view, as the query of its address.
+  function query() {
+    const made = new URLSearchParams(location.search);
+    if (typeof page !== "undefined") for (const [key, value] of page.asked()) made.append(key, value);
+    return made;
+  }
+
+  // Fetches the view as it is now; what the reader has just opened waits for no rest.
+  async function refresh(now = false) {
+    if (busy) {
+      again = true;
+      if (now) wake();
+      return;
+    }
     busy = true;
     let rest = 0; // what a view costs the server decides how often it is made
+    let hurry = false;
+    wake = () => (hurry = true);
     try {
-      const answer = await fetch(`/${view}.json${location.search}`).catch(() => null);
+      const answer = await fetch(`/${view}.json?${query()}`).catch(() => null);
       rest = Number(answer?.headers.get("Rayfed-Rest") ?? 0);
       if (answer?.ok) await update(await answer.json());
       else if (answer) say((await answer.json()).error);
     } finally {
-      await new Promise((done) => setTimeout(done, 1000 * rest));
+      if (!hurry) {
+        await new Promise((done) => {
+          wake = done;
+          setTimeout(done, 1000 * rest);
+        });
+      }
       busy = false; // whatever went wrong, the next rows are shown
     }
     if (again) {

@@ -57,7 +57,9 @@ def mark(
     if "hovertemplate" not in is_:
         is_ |= {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
     about = {"name": of} if of else {}
-    getattr(figure, f"add_{kind}")(**{"meta": about | {"part": part}, **is_})
+    place = {key: is_.pop(key) for key in ("row", "col") if key in is_}
+    # Not by add_scatter and its like, which check and copy a trace twice.
+    figure.add_trace({"type": kind, "meta": about | {"part": part}, **is_}, **place)
 
 
 def lines(

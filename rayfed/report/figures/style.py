@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
 from rayfed.report.read.curves import Axis, clocks, stopped_at
-from rayfed.report.read.results import Results, per_results
+from rayfed.report.read.results import Results, RunRecord, per_results
 from rayfed.report.read.units import number
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -86,14 +88,21 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
     return {"title": title, "worth": worth, "unit": unit}
 
 
+def _scaled(run: RunRecord) -> dict[str, float]:
+    """Return the simulated seconds and the uploaded bytes of a run; empty without rounds."""
+    rounds = run.rounds
+    if not len(rounds):
+        return {}
+    return {"time_s": float(rounds["time_s"].max()), "bytes_up": float(rounds["bytes_up"].sum())}
+
+
 @per_results
 def x_scales(results: Results) -> dict[str, dict[str, Any]]:
     """Return the scale of every clock, chosen by the longest run."""
     largest = {}  # of those that have units
-    if len(results.rounds):
-        rounds = results.rounds.groupby(["name", "seed"])
-        largest["time_s"] = float(rounds["time_s"].max().max())
-        largest["bytes_up"] = float(rounds["bytes_up"].sum().max())
+    ends = [run.cached("scales", partial(_scaled, run)) for run in results.runs_found]
+    if any(len(end) for end in ends):
+        largest = pd.DataFrame([end for end in ends if len(end)]).max().to_dict()
     return {name: scale(axis, largest.get(name, 0.0)) for name, axis in clocks(results).items()}
 
 

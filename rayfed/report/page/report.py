@@ -19,7 +19,7 @@ from rayfed.report.best import best_of
 from rayfed.report.figures.labels import DIRECT
 from rayfed.report.figures.palette import DARK, LIGHT, OKABE_ITO, LineStyle, to_dark
 from rayfed.report.html import asset, environment, packed, scripts
-from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, find
+from rayfed.report.panels.base import PageSource, Panel, RunPanel, Section, TemplatedFigure, find
 from rayfed.report.read.curves import clocks
 from rayfed.report.read.folders import joined
 from rayfed.report.read.results import Progress, Results
@@ -71,7 +71,7 @@ def write(
     kinds = find(panels)
     results = Results.read(folder, progress)
     source = PageSource.of(results, y, target)
-    table = source.summary if source.results is results else summary(results, y, target)
+    table = summary(results, y, target)
     replace(results.folder / "summary.csv", table.to_csv(index=False))
     report = results.folder / "report.html"
     replace(report, page_of(source, kinds, progress))
@@ -159,20 +159,26 @@ def content(
     dict
         The ``results``, the ``chooser`` of runs where no panel has one, the ``sections`` of the
         panels that apply, the ``payload`` of the scripts and the ``colours`` as style sheet.
+        Panels in a fold that the reader of a dashboard has not opened are left out.
     """
-    shown = []
-    for done, kind in enumerate(kinds):
+    made: dict[type[Panel], Shown] = {}
+    later: list[type[Panel]] = []
+    # The folded ones last: where a section has no other, the first of them is shown.
+    for done, kind in enumerate(sorted(kinds, key=lambda kind: _is_folded(kind, source))):
         if progress is not None:
             progress(done, len(kinds), f"drawing {kind.name}")
-        if (made := _shown(kind, source)) is not None:
-            shown.append(made)
+        if _waits(kind, source) and any(other.section == kind.section for other in made):
+            later.append(kind)
+        elif (panel := _shown(kind, source)) is not None:
+            made[kind] = panel
+    shown = [made[kind] for kind in kinds if kind in made]
     _check_ids(shown)
     panels = [panel for panel, _ in shown]
     return {
         "results": source.results,
         "chooser": source if _lacks_choice(panels) and len(source.runs) > 1 else None,
         "colours": Markup(colours(source.styles)),
-        "sections": sections(shown),
+        "sections": sections(shown, source, later),
         "payload": payload(source, panels),
     }
 
@@ -214,8 +220,10 @@ def _is_ours(kind: type[Panel]) -> bool:
     return kind.__module__.startswith("rayfed.")
 
 
-def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
-    """Return panels by section, each with its heading.
+def sections(
+    shown: Sequence[Shown], source: PageSource, later: Sequence[type[Panel]] = ()
+) -> list[tuple[str | None, list[Markup]]]:
+    """Return panels by section, each with its heading; `later` are those in folds still to be made.
 
     The heading is None around the answer, which stands in no section, and empty where a panel has a
     section to itself.
@@ -223,21 +231,34 @@ def sections(shown: Sequence[Shown]) -> list[tuple[str | None, list[Markup]]]:
     made: list[tuple[str | None, list[Markup]]] = []
     for section, group in groupby(shown, key=lambda one: one[0].section):
         panels = list(group)
-        shown_first = [one for one in panels if not _is_folded(one[0])] or panels[:1]
+        shown_first = [one for one in panels if not _is_folded(type(one[0]), source)] or panels[:1]
         texts = [html for _, html in shown_first]
         if section == Section.RESULTS:
             made += [("", [text]) for text in texts]
         else:
             made.append((None if section == Section.ANSWER else section, texts))
-        if more := [one for one in panels if one not in shown_first]:
-            fold = environment().get_template("more.html").render(panels=more)
+        more = [one for one in panels if one not in shown_first]
+        waiting = [kind for kind in later if kind.section == section]
+        if more or waiting:
+            kinds = [type(panel) for panel, _ in more] + waiting
+            headings = [kind.heading for kind in kinds if issubclass(kind, TemplatedFigure)]
+            fold = environment().get_template("more.html").render(
+                section=section, headings=headings, waiting=waiting,
+                texts=[html for _, html in more],
+            )  # fmt: skip
             made[-1][1].append(Markup(fold))
     return made
 
 
-def _is_folded(panel: Panel) -> bool:
+def _is_folded(kind: type[Panel], source: PageSource) -> bool:
     """Return whether it stands behind "More figures"; a table of cases has the final values."""
-    return panel.name in FOLDED or (panel.name == "finals" and bool(panel.source.cases))
+    return kind.name in FOLDED or (kind.name == "finals" and bool(source.cases))
+
+
+def _waits(kind: type[Panel], source: PageSource) -> bool:
+    """Return whether a panel is made when the reader of a dashboard opens its fold."""
+    asked = source.asked
+    return asked is not None and kind.section not in asked.opened and _is_folded(kind, source)
 
 
 def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
@@ -246,12 +267,14 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
     Returns
     -------
     dict
-        Shared data (``names`` of the algorithms, the ``runs`` to choose from, the
-        ``view`` that is shown first, colours) and what each of the ``panels`` needs, by its name.
+        Shared data (``names`` of the algorithms, the ``runs`` to choose from where a panel shows
+        one, the ``view`` that is shown first, colours) and the data of each of the ``panels``, by
+        its name.
     """
     results = source.results
     every = [about for part in (source, *source.cases.values()) for about in part.about]
     names = {about["name"]: about for about in reversed(every)}
+    of_runs = any(isinstance(panel, RunPanel) or not _is_ours(type(panel)) for panel in panels)
     return {
         "file": "".join(c if c.isalnum() or c in "-_" else "-" for c in results.study),
         "unlike": bool(results.unlike),
@@ -260,7 +283,7 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
         "dark": to_dark(source.styles),
         "names": [names[name] for name in source.styles],
         "cases": [*source.cases],
-        "runs": [{"name": run.name, "seed": run.seed} for run in source.runs],
+        "runs": [{"name": run.name, "seed": run.seed} for run in (source.runs if of_runs else ())],
         "view": {
             "x": next(iter(clocks(results))),
             "y": source.y,
@@ -268,9 +291,9 @@ def payload(source: PageSource, panels: Sequence[Panel]) -> dict[str, Any]:
             "smooth": 0,
             "seeds": False,
             "targets": [part.target for part in source.parts],
-            "case": 0,
+            "case": [*source.cases].index(source.case) if source.cases else 0,
             "only": None,
-            "run": source.first_run,
+            "run": source.first_run if of_runs else 0,
         },
         "panels": {panel.name: panel.payload for panel in panels},
     }

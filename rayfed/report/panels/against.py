@@ -291,12 +291,12 @@ class TradeoffPanel(FigurePanel):
         """Whether traffic differs: epsilon is recorded, or bytes per update differ."""
         sizes = _per_update(self.results, self.results.rivals)
         coded = len(sizes) > 1 and max(sizes) > _CODED * min(sizes)
-        return (coded or EPSILON in self.results.rounds) and super().applies
+        return (coded or EPSILON in self.results.recorded) and super().applies
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and of each other one that can be won."""
-        columns = [c for c in y_columns(self.results) if self.results.column(c).better]
+        columns = [c for c in self.source.drawn if self.results.column(c).better]
         others = [c for c in columns if c != self.source.y and len(_ends(self.results, c))]
         return super().content | {"columns": {c: self._of(c) for c in others}}
 

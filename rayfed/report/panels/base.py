@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, partial, reduce
+from itertools import islice
 from operator import or_
 from typing import Any, ClassVar
 
@@ -34,11 +35,30 @@ from rayfed.report.read.curves import default_target, first_column, leaders, thi
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.units import short_number
-from rayfed.report.tables import summary
+from rayfed.report.tables import outcomes
 
 Draw = Callable[..., go.Figure]
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 MOST_RUNS = 24  # runs whose clients are shown one by one
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The parts of a page that a reader has open, of which a server makes no others.
+
+    Parameters
+    ----------
+    column : str
+        The column of the rounds that is drawn; empty for the first one.
+    case : str
+        The case of figures by case; empty for the first one.
+    opened : frozenset of str
+        The sections with opened folds.
+    """
+
+    column: str = ""
+    case: str = ""
+    opened: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,8 +77,8 @@ class PageSource:
         All trials of a search.
     whole : PageSource, optional
         What the page is made from, if these are the results of a case.
-    live : bool
-        Whether a server answers for what the page does not hold.
+    asked : Asked, optional
+        The parts that are made, if a server makes others on request; None for a page with all.
     """
 
     results: Results
@@ -66,7 +86,7 @@ class PageSource:
     goal: float | None = None
     searched: Searched | None = None
     whole: PageSource | None = None
-    live: bool = False
+    asked: Asked | None = None
 
     @classmethod
     def of(
@@ -74,18 +94,25 @@ class PageSource:
         results: Results,
         column: str | None = None,
         goal: float | None = None,
-        live: bool = False,
+        asked: Asked | None = None,
     ) -> PageSource:
         """Return the panel data of a result folder."""
         searched = Searched.of(results)
         shown = results if searched is None else searched.winners
-        return cls(shown, column, goal, searched, live=live)
+        return cls(shown, column, goal, searched, asked=asked)
 
     @cached_property
     def cases(self) -> dict[str, PageSource]:
         """The values of each case of a study with cases, see `Results.cases`."""
+        of: dict[str, Any] = {"column": self.y, "goal": self.goal, "asked": self.asked}
         parts = self.results.cases.items()
-        return {case: PageSource(part, self.y, self.goal, whole=self) for case, part in parts}
+        return {case: PageSource(part, whole=self, **of) for case, part in parts}
+
+    @property
+    def case(self) -> str:
+        """The case that figures by case show first; empty where there are no cases."""
+        wanted = self.asked.case if self.asked is not None else ""
+        return wanted if wanted in self.cases else next(iter(self.cases), "")
 
     @property
     def parts(self) -> tuple[PageSource, ...]:
@@ -102,6 +129,12 @@ class PageSource:
         """The columns of the rounds that can be drawn, the one that is first first."""
         return list(dict.fromkeys([self.y, *y_columns(self.results)]))
 
+    @property
+    def drawn(self) -> list[str]:
+        """Those of the `columns` that are made for the reader: all unless others can be `asked`."""
+        wanted = (self.y, self.asked and self.asked.column)
+        return self.columns if self.asked is None else [c for c in self.columns if c in wanted]
+
     @cached_property
     def target(self) -> float | None:
         """The value of `y` to be reached; None where no algorithm improved."""
@@ -109,9 +142,9 @@ class PageSource:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """A row for each algorithm, see `tables.summary`."""
-        key = ("summary", self.y, self.goal)
-        return self.results.cached(key, partial(summary, self.results, self.y, self.goal))
+        """A row for each algorithm, see `tables.outcomes`."""
+        key = ("outcomes", self.y, self.goal)
+        return self.results.cached(key, partial(outcomes, self.results, self.y, self.goal))
 
     @cached_property
     def answer(self) -> str:
@@ -398,9 +431,9 @@ class FigurePanel(TemplatedFigure):
         Empty where the reader may choose another column, and where there are several cases, which
         may differ although their algorithms do not.
         """
-        if self.of_column or len(self.parts) > 1:
+        if self.of_column or ("" not in self.parts and len(self.source.cases) > 1):
             return ""
-        ((found, *others),) = [part.alike or [[]] for part in self.parts.values()]
+        ((found, *others),) = [part.shown["alike"] or [[]] for part in self.parts.values()]
         if others or len(found) < 2:
             return ""
         return f"{self.title()}: no visible difference between {named(found)}."
@@ -412,10 +445,16 @@ class FigurePanel(TemplatedFigure):
 
     @cached_property
     def parts(self) -> dict[str, FigurePanel]:
-        """The panel of each case that it applies to; itself where there are no cases."""
+        """The panel of each case that it applies to; itself where there are no cases.
+
+        Where others are made on request it is that of the chosen case, or of the first other one.
+        """
         cases = self.source.cases if self.by_case else {}
-        made = {case: type(self)(source) for case, source in cases.items()}
-        return {case: part for case, part in made.items() if part.applies} or {"": self}
+        made = [(case, type(self)(source)) for case, source in cases.items()]
+        if self.source.asked is not None:
+            made.sort(key=lambda one: one[0] != self.source.case)
+        found = ((case, part) for case, part in made if part.applies)
+        return dict(found if self.source.asked is None else islice(found, 1)) or {"": self}
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -426,7 +465,8 @@ class FigurePanel(TemplatedFigure):
         if hidden and "rows" not in about:  # lines hide each other, rows of bars do not
             note = " ".join([about.get("note", ""), *hidden]).strip()
             figure["layout"]["meta"] = about | {"note": note}
-        return {"title": keep_units(self.title()), "figure": figure, "keyed": self.keyed}
+        about = {"title": keep_units(self.title()), "keyed": self.keyed, "alike": self.alike}
+        return about | {"figure": figure}
 
     @cached_property
     def payload(self) -> dict[str, Any]:
@@ -435,7 +475,8 @@ class FigurePanel(TemplatedFigure):
         That of a case is cached with its results, which the dashboard uses again until they change.
         """
         if self.source.whole is not None:
-            key = (type(self), self.source.y, self.source.goal, tuple(self.source.styles))
+            source = self.source
+            key = (type(self), source.y, source.goal, *source.styles, *source.drawn)
             return self.source.results.cached(key, lambda: self.content)
         if "" in self.parts:
             return self.content
@@ -444,13 +485,13 @@ class FigurePanel(TemplatedFigure):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The title and the figure."""
-        return self.content
+        """The title and the figure, of one case or where there are none."""
+        return self.payload
 
     @property
     def names(self) -> Collection[str]:
         """The algorithms that the figure draws."""
-        about = (trace.get("meta") or {} for trace in self.content["figure"]["data"])
+        about = (trace.get("meta") or {} for trace in self.shown["figure"]["data"])
         return {meta["name"] for meta in about if "name" in meta}
 
     def render(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -56,6 +56,7 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
+_LABEL = 0.1  # of the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
@@ -154,8 +155,9 @@ def _reached(
     """Return where on a clock runs were first as good as the target, of those that were."""
     if target is None:
         return []
-    rows = [crossing(frame, y, target) for frame in frames]
-    return [float(row.get(x, np.nan)) for row in rows if row is not None]
+    places = [(frame, crossing(frame, y, target)) for frame in frames]
+    reached = [(frame, place) for frame, place in places if place is not None]
+    return [float(frame[x].iloc[place]) if x in frame else np.nan for frame, place in reached]
 
 
 def _set_x(figure: go.Figure, x: str, scale: Mapping[str, Any], end: float) -> None:
@@ -250,12 +252,25 @@ def _level(values: Curve, end: float) -> Curve:
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
+def _label_anchor(figure: go.Figure, target: float | None, column: Column) -> str:
+    """Return the anchor of the target's name at the start of its line.
+
+    Curves start worse than the target, so it stands on the better side if that has room.
+    """
+    axis, higher = figure.layout.yaxis, column.better == "higher"
+    low, high = axis.range or (0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.float64(np.nan if target is None else target)
+        at = np.log10(at) if axis.type == "log" else at
+    room = (high - at if higher else at - low) / (high - low)
+    return "bottom" if higher == bool(room > _LABEL) else "top"
+
+
 def _add_target(figure: go.Figure, target: float | None, column: Column) -> None:
-    # At the end curves are mostly better than the target: its name is on the other side.
     label: dict[str, Any] = {
         "texttemplate": "target %{y0:.6~g}",
-        "textposition": "end",
-        "yanchor": "top" if column.better == "higher" else "bottom",
+        "textposition": "start",
+        "yanchor": _label_anchor(figure, target, column),
     }
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
@@ -267,7 +282,10 @@ def _add_target(figure: go.Figure, target: float | None, column: Column) -> None
 
 
 def curve_data(
-    results: Results, numbers: int = MOST_NUMBERS, whole: Results | None = None
+    results: Results,
+    numbers: int = MOST_NUMBERS,
+    whole: Results | None = None,
+    drawn: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Return the script's data for any clock and any column, and for a moved target.
 
@@ -280,6 +298,8 @@ def curve_data(
         200 to 2,000 rows each, means to 100 to 600 points.
     whole : Results, optional
         If these are the results of a case, all of the study, which has all columns and clocks.
+    drawn : collection of str, optional
+        The columns with curves and values; all if None.
 
     Returns
     -------
@@ -289,12 +309,13 @@ def curve_data(
         ends of its band; ``runs`` with the columns of each run, by which a target is moved; and
         ``thinned``: to how many rounds the longest run was thinned, None if none was.
     """
-    columns, drawn = y_columns(whole or results), x_scales(whole or results)
+    columns, axes = y_columns(whole or results), x_scales(whole or results)
+    given = [column for column in columns if drawn is None or column in drawn]
     histories = {n: [(run, history(run)) for run in results.usable(n)] for n in results.names}
     runs = [pair for pairs in histories.values() for pair in pairs]
     share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(share, 200, 2000))
-    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in drawn.items()}
+    scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in axes.items()}
     longest = max((len(frame) for _, frame in runs), default=0)
     lines = 3 * max(1, len(histories) * len(columns) * len(scales))
     most, grids = int(np.clip(numbers // lines, 100, 600)), Unique()
@@ -308,24 +329,24 @@ def curve_data(
     return {
         "thinned": rows if longest > rows else None,
         "clocks": scales,
-        "columns": {name: _column(results, name) for name in columns},
+        "columns": {name: _column(results, name, name in given) for name in columns},
         "curves": {
-            y: {x: {name: stored(name, x, y) for name in histories} for x in scales}
-            for y in columns
+            y: {x: {name: stored(name, x, y) for name in histories} for x in scales} for y in given
         },
         "grids": grids.values,
         "runs": [
             {"name": run.name, "seed": run.seed}
-            | {"data": short_columns(frame, [*scales, *columns], rows)}
+            | {"data": short_columns(frame, [*scales, *given], rows)}
             for run, frame in runs
         ],
     }
 
 
-def _column(results: Results, name: str) -> dict[str, Any]:
-    column, target = results.column(name), default_target(results, name)
+def _column(results: Results, name: str, is_drawn: bool) -> dict[str, Any]:
+    column = results.column(name)
     shown = {"title": column.title, "label": column.label, "better": column.better}
-    return shown | {"target": target, "leaders": leaders(results, name)}
+    target = default_target(results, name) if is_drawn else None
+    return shown | {"target": target, "leaders": leaders(results, name) if is_drawn else ()}
 
 
 class ConvergencePanel(Panel):
@@ -349,14 +370,15 @@ class ConvergencePanel(Panel):
     def _part(self, source: PageSource) -> dict[str, Any]:
         """Return the payload of a case or of the whole, cached with its results."""
         whole = tuple(y_columns(self.results)), json.dumps(x_scales(self.results))
-        key = (type(self), source.y, source.goal, tuple(source.styles), len(self.source.parts))
+        key = (type(self), source.y, source.goal, *source.styles, len(self.source.parts))
+        key += tuple(self.source.drawn)
         return source.results.cached((*key, *whole), lambda: self._made(source))
 
     def _made(self, source: PageSource) -> dict[str, Any]:
         x = next(iter(clocks(self.results)))
         figure = convergence(source.results, x=x, y=source.y, target=source.target)
         numbers = MOST_NUMBERS // len(self.source.parts)
-        curves = curve_data(source.results, numbers, self.results)
+        curves = curve_data(source.results, numbers, self.results, self.source.drawn)
         if source.y in curves["columns"]:
             curves["columns"][source.y]["target"] = source.target
         if source.whole is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import plotly.graph_objects as go
@@ -84,9 +84,9 @@ class CostsPanel(Panel):
     @property
     def within(self) -> str:
         """The precision of costs where not every round is evaluated, else empty."""
-        runs, y = [run.rounds for run in self.results.runs_found], self.source.y
+        runs, y = self.results.runs_found, self.source.y
         rounds, seconds = (
-            max((gap(frame, clock, y) for frame in runs), default=0.0)
+            max(run.cached(("gap", clock, y), partial(gap, run.rounds, clock, y)) for run in runs)
             for clock in ("round", "time_s")
         )
         if rounds <= 1:
@@ -194,7 +194,7 @@ class FinalsPanel(FigurePanel):
     @cached_property
     def content(self) -> dict[str, Any]:
         """The figure of the first column, and axis and values of each column."""
-        columns = {column: self._column(column) for column in self.source.columns}
+        columns = {column: self._column(column) for column in self.source.drawn}
         return super().content | {"columns": columns}
 
     def _column(self, column: str) -> dict[str, Any]:

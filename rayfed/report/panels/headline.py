@@ -12,7 +12,7 @@ from rayfed.report.panels.answers import headline, of_target
 from rayfed.report.panels.base import Panel, Section
 from rayfed.report.ranking import COSTS
 from rayfed.report.read.curves import clocks, default_target
-from rayfed.report.tables import summary
+from rayfed.report.tables import outcomes
 
 
 class HeadlinePanel(Panel):
@@ -50,13 +50,13 @@ class HeadlinePanel(Panel):
 
     @property
     def _frames(self) -> dict[str, pd.DataFrame]:
-        """The `tables.summary` of each column that can be won."""
+        """The `tables.outcomes` of each column that can be won."""
         source, results = self.source, self.results
-        won = [y for y in source.columns if y != source.y and results.column(y).better is not None]
+        won = [y for y in source.drawn if y != source.y and results.column(y).better is not None]
         if results.cases:
             return {y: source.summary.assign(target_column=y) for y in [source.y, *won]}
         goals = {y: default_target(results, y) for y in won}
-        known = {y: summary(results, y, goal) for y, goal in goals.items() if goal is not None}
+        known = {y: outcomes(results, y, goal) for y, goal in goals.items() if goal is not None}
         return {source.y: source.summary} | known
 
     def _answers(self, frame: pd.DataFrame) -> dict[str, str]:

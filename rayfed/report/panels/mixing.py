@@ -162,11 +162,12 @@ def _point(runs: list[RunRecord], column: Column, goal: float) -> dict[str, Any]
     """Return relaxation time and rounds of one point."""
     frames = [history(run) for run in runs]
     at = [crossing(frame, column, goal) for frame in frames]
-    reached = bool(at) and all(row is not None for row in at)
-    ends = [frame.iloc[-1] if row is None else row for frame, row in zip(frames, at, strict=True)]
+    reached = bool(at) and all(place is not None for place in at)
+    places = zip(frames, at, strict=True)
+    ends = [frame["round"].iloc[-1 if place is None else place] for frame, place in places]
     return {
         "relaxation": _relaxation(runs),
-        "rounds": float(np.mean([float(row["round"]) for row in ends])) if ends else np.nan,
+        "rounds": float(np.mean(ends)) if ends else np.nan,
         "reached": reached,
     }
 

@@ -235,8 +235,8 @@ class _ColumnsPanel(Panel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """Views of every column."""
-        return {column: self.of(column) for column in self.source.columns}
+        """Views of every column that is made."""
+        return {column: self.of(column) for column in self.source.drawn}
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class SweepPanel(_ColumnsPanel):
     @property
     def stops(self) -> bool:
         """Whether any column ends a run, so that the rounds until then are drawn."""
-        return any(stopped_at(self.results, column) is not None for column in self.payload)
+        return any(stopped_at(self.results, column) is not None for column in self.source.columns)
 
     @property
     def key(self) -> list[tuple[int, LineStyle, str]]:

@@ -403,7 +403,7 @@ class TimelinePanel(RunPanel):
         """The figures, and the clients of each run with their events, unless a server has these."""
         runs = self.source.runs
         most = FIRST_EVENTS // max(1, len(runs))
-        live, share = self.source.live, MOST_CLIENTS // max(1, len(runs))
+        live, share = self.source.asked is not None, MOST_CLIENTS // max(1, len(runs))
         histories = [
             {
                 "events": None if live else _history(_first_events(run), run.asked, most),

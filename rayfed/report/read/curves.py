@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from rayfed.core.arrays import Bools, Floats
+from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import Results, RunRecord, per_results
@@ -83,7 +83,7 @@ def clocks(results: Results) -> dict[str, Axis]:
     Communications are among them only if they differ from rounds, and epsilon where it is recorded.
     Simulated time comes first where an algorithm has no rounds.
     """
-    missing = {COMMUNICATIONS, EPSILON} - set(results.rounds)
+    missing = {COMMUNICATIONS, EPSILON} - results.recorded
     axes = {name: axis for name, axis in X_AXES.items() if name not in missing}
     if results.asynchronous:
         axes = {"time_s": axes["time_s"]} | axes
@@ -96,17 +96,19 @@ def y_columns(results: Results) -> list[str]:
 
     Columns that are empty, or constant over all runs, are left out.
     """
-    columns = []
-    trained = results.rounds.get("round", pd.Series(dtype=int)) > 0
-    for name, values in results.rounds.select_dtypes(["number", "bool"]).items():
-        column = str(name)
-        if column in _NEVER_Y or column.startswith(LAYER_DRIFT):
-            continue
-        finite = np.isfinite(values.to_numpy(dtype=float, na_value=np.nan))
-        # Row 0 has no task behind it, so a constant column there still differs from the rest.
-        varied = values[finite & trained].nunique() > 1
-        if finite.any() and (varied or column in _FIRST):
-            columns.append(column)
+    # Row 0 has no task behind it, so a constant column there still differs from the rest.
+    extents: dict[str, tuple[float, float]] = {}
+    for run in results.runs_found:
+        for column, (low, high) in run.extents.items():
+            least, largest = extents.get(column, (low, high))
+            extents[column] = min(low, least), max(high, largest)
+    columns = [
+        column
+        for column, (low, high) in extents.items()
+        if (low < high or column in _FIRST)
+        and column not in _NEVER_Y
+        and not column.startswith(LAYER_DRIFT)
+    ]
     place = {column: number for number, column in enumerate(_FIRST)}
 
     def key(name: str) -> tuple[int, bool, bool]:
@@ -232,32 +234,36 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return made
 
 
-def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
-    """Return the first row of a `history` that is as good as the target, None if there is none."""
+def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+    """Return the place of the first row of a `history` that is as good as the target, or None."""
     good = _good(frame, y, target)
-    return frame.iloc[int(np.argmax(good))] if good.any() else None
+    return int(np.argmax(good)) if good.any() else None
 
 
-def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> pd.Series | None:
-    """Return the evaluated row of a `history` from which on all are as good as the target.
+def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+    """Return the place of the evaluated row of a `history` from which on all reach the target.
 
-    None if the last one is not.
+    None if the last one does not.
     """
-    if y.name not in frame:
-        return None
-    known = frame[frame[y.name].notna()]
-    lost = np.flatnonzero(~_good(known, y, target))
+    known = _evaluated(frame, y)
+    lost = np.flatnonzero(~_good(frame, y, target)[known])
     since = int(lost[-1]) + 1 if len(lost) else 0
-    return known.iloc[since] if since < len(known) else None
+    return int(known[since]) if since < len(known) else None
 
 
-def before(frame: pd.DataFrame, y: Column, row: pd.Series) -> pd.Series:
-    """Return the evaluated row before an evaluated row of a `history`; itself if it is the first.
+def before(frame: pd.DataFrame, y: Column, place: int) -> int:
+    """Return the place of the evaluated row before an evaluated row; itself if it is the first.
 
     What a row reaches was reached after the row before it.
     """
-    earlier = frame[frame[y.name].notna() & (frame["round"] < row["round"])]
-    return earlier.iloc[-1] if len(earlier) else row
+    earlier = _evaluated(frame, y)
+    earlier = earlier[earlier < place]
+    return int(earlier[-1]) if len(earlier) else place
+
+
+def _evaluated(frame: pd.DataFrame, y: Column) -> Ints:
+    """Return the places of the rows with a value of a column."""
+    return np.flatnonzero(frame[y.name].notna()) if y.name in frame else np.empty(0, int)
 
 
 def gap(rounds: pd.DataFrame, clock: str, column: str) -> float:

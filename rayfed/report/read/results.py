@@ -282,6 +282,11 @@ class Results(Caching):
         """Rounds of all runs, one row per round, with the column ``name``."""
         return self._joined("rounds")
 
+    @cached_property
+    def recorded(self) -> frozenset[str]:
+        """The columns of the `rounds` of any run."""
+        return frozenset(str(name) for run in self.runs_found for name in run.rounds)
+
     def check_column(self, name: str | None) -> None:
         """Raise ScenarioError unless there is a column of a name, if one is given."""
         known = list(map(str, self.rounds.select_dtypes("number")))

@@ -103,8 +103,8 @@ class RunRecord(Caching):
     ) -> RunRecord:
         """Return a run with these rounds only; no file is read."""
         nothing = pd.DataFrame()
-        usage = Usage(rounds, nothing, None)
-        known = {"rounds": rounds, "columns": {}, "clients": nothing, "usage": usage}
+        values = {"usage": Usage(rounds, nothing, None)}
+        known = {"rounds": rounds, "columns": {}, "clients": nothing, "_values_by_key": values}
         return cls(folder, info, name)._with(known)
 
     def renamed(self, name: str, info: dict[str, Any] | None = None) -> RunRecord:
@@ -112,10 +112,9 @@ class RunRecord(Caching):
 
         Without another `info` it is the same object each time.
         """
-        about: dict[str, Any] = {"name": name, "usage": self.usage, "history": self.history}
         if info is not None:
-            return copy.copy(self)._with(about | {"info": info, "_values_by_key": {}})
-        about["_values_by_key"] = self._values_by_key
+            return copy.copy(self)._with({"name": name, "info": info, "_values_by_key": {}})
+        about = {"name": name, "_values_by_key": self._values_by_key}
         return self.cached(("renamed", name), lambda: copy.copy(self)._with(about))
 
     def _with(self, known: Mapping[str, Any]) -> RunRecord:
@@ -127,6 +126,24 @@ class RunRecord(Caching):
     def rounds(self) -> pd.DataFrame:
         """A row a round."""
         return _frame(self._rounds, ["round"])
+
+    @property
+    def extents(self) -> Mapping[str, tuple[float, float]]:
+        """Least and largest finite value after round 0 of each column of numbers with any value.
+
+        They are infinite where only round 0 has one.
+        """
+        return self.cached("extents", self._extents)
+
+    def _extents(self) -> dict[str, tuple[float, float]]:
+        frame = self.rounds.select_dtypes(["number", "bool"])
+        values = frame.to_numpy(dtype=float, na_value=np.nan)
+        known = np.isfinite(values)
+        trained = known & (frame["round"].to_numpy() > 0)[:, None] if "round" in frame else known
+        low = values.min(axis=0, initial=np.inf, where=trained).tolist()
+        high = values.max(axis=0, initial=-np.inf, where=trained).tolist()
+        every = zip(map(str, frame), known.any(axis=0), zip(low, high, strict=True), strict=True)
+        return {name: extent for name, any_, extent in every if any_}
 
     @cached_property
     def columns(self) -> Mapping[str, Column]:
@@ -212,10 +229,12 @@ class RunRecord(Caching):
             return None
         return replace(found, links=np.searchsorted(found.clients, found.links))
 
-    @cached_property
+    @property
     def usage(self) -> Usage:
         """Use of its clients' time, computing and traffic."""
-        return Usage(self.rounds, self.clients, self._summed(), self.baseline)
+        return self.cached(
+            "usage", lambda: Usage(self.rounds, self.clients, self._summed(), self.baseline)
+        )
 
     def _summed(self) -> Summed | None:
         if not len(self.rounds):
@@ -334,19 +353,24 @@ class RunRecord(Caching):
         """Whether it is a reference that is not ranked."""
         return bool(self.info.get("baseline", False))
 
-    @cached_property
+    @property
     def history(self) -> pd.DataFrame:
         """The rounds with the clocks as totals; see `curves.history`."""
-        frame = self.rounds.copy()
-        if {"bytes_down", "bytes_up"} <= set(frame):
-            frame["bytes"] = (frame["bytes_down"].fillna(0) + frame["bytes_up"].fillna(0)).cumsum()
-        if COMMUNICATIONS not in frame and "bytes_up" in frame:
-            frame[COMMUNICATIONS] = frame["bytes_up"].fillna(0) > 0
-        totals = (("participants", "updates"), ("bytes_up", "bytes_up"), (COMMUNICATIONS,) * 2)
-        for source, total in totals:
-            if source in frame:
-                frame[total] = frame[source].fillna(0).cumsum()
-        return frame
+        return self.cached("history", self._history)
+
+    def _history(self) -> pd.DataFrame:
+        names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS)
+        known = [name for name in names if name in self.rounds]
+        held = {name: self.rounds[name].fillna(0).to_numpy() for name in known}
+        if {"bytes_down", "bytes_up"} <= set(held):
+            held["bytes"] = held["bytes_down"] + held["bytes_up"]
+        if "bytes_up" in held:
+            held.setdefault(COMMUNICATIONS, held["bytes_up"] > 0)
+        totals = {"bytes": "bytes", "updates": "participants", "bytes_up": "bytes_up"}
+        totals |= {COMMUNICATIONS: COMMUNICATIONS}
+        return self.rounds.assign(**{
+            total: held[source].cumsum() for total, source in totals.items() if source in held
+        })  # fmt: skip
 
     @property
     def asked(self) -> int:

@@ -78,8 +78,8 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
     """Return the mean last value, or the mean rounds to a goal if every seed got there."""
     frames = [history(run) for run in results.usable(name)]
     if goal is not None:
-        at = [crossing(frame, results.column(column), goal) for frame in frames]
-        there = [float(row["round"]) for row in at if row is not None]
+        at = [(frame, crossing(frame, results.column(column), goal)) for frame in frames]
+        there = [frame["round"].iloc[place] for frame, place in at if place is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
     return final(frames, column)[0]
 

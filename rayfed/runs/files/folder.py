@@ -7,6 +7,7 @@ the folder. A driver in a process of its own holds that of its run: it may outli
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -137,9 +138,9 @@ def delete(folder: Path) -> None:
     with usable(folder):
         check_folder(folder)
     _check_results(folder, place)
-    inside = [name for name in store.names(folder) if (folder / name / "scenario.yaml").is_file()]
-    if inside:
-        raise ScenarioError(place, f"holds another study, {inside[0]}; move that first")
+    for inside, _, files in os.walk(folder):  # which follows no links
+        if "scenario.yaml" in files and (found := Path(inside).relative_to(folder)).parts:
+            raise ScenarioError(place, f"holds another study, {found}; move that first")
     with locked(folder), usable(folder):
         # Under another name first, so that nobody starts its study meanwhile.
         gone = free_name(folder.with_name(f".{folder.name}.deleted"))

@@ -129,3 +129,21 @@ def test_the_page_reads_well_with_axe_with_folds_closed_and_open(page, width, sc
         checker.inject()
         found = checker.run()["violations"]
         assert found == [], [(one["id"], [n["target"] for n in one["nodes"]]) for one in found]
+
+
+def test_a_phone_shows_curves_before_a_table_of_cases_by_name(
+    browser, tmp_path, run_writer, study_writer
+):
+    """Cases that differ by no number have no figure beside their table."""
+    folder = tmp_path / "study"
+    study_writer(folder, ["a", "b"], seeds=2, rounds=5, cases=("low", "high"))
+    written = report.write(folder)
+    look(browser, 390, 844)
+    browser.get(written.as_uri())
+    wait(browser, "document.body.dataset.ready === 'true'")
+    assert browser.execute_script("return document.querySelector('.tabled') !== null")
+    top = "document.querySelector('#{}').getBoundingClientRect().top"
+    assert browser.execute_script(f"return {top.format('convergence')}") < 844
+    assert browser.execute_script(f"return {top.format('convergence')} < {top.format('pivot')}")
+    look(browser, 1280, 844)
+    wait(browser, f"{top.format('convergence')} > {top.format('pivot')}")

@@ -37,7 +37,31 @@ def test_each_run_has_its_crossing_and_baselines_have_none(results):
     line = figure.layout.shapes[0]
     assert line.y0 == 2.0
     assert line.label.texttemplate == "target %{y0:.6~g}"  # follows the line where it is moved
-    assert (line.label.textposition, line.label.yanchor) == ("end", "bottom")  # off the curves
+    assert line.label.textposition == "start"
+
+
+@pytest.mark.parametrize(
+    ("target", "log", "anchor"),
+    [(1.2, False, "bottom"), (4.0, False, "top"), (2.0, True, "top"), (-1.0, True, "bottom")],
+)
+def test_the_target_is_named_where_no_curve_starts(results, target, log, anchor):
+    """Losses start at 8 and end at 1: below the line, unless that lies at the lower edge."""
+    figure = convergence(results, target=target, log=log)
+    assert figure.layout.shapes[0].label.yanchor == anchor
+
+
+def test_the_target_of_an_accuracy_is_named_above_it_where_there_is_room(
+    tmp_path, run_writer, rows
+):
+    frame = rows([8.0, 4.0, 2.0], "a").assign(accuracy=[0.1, 0.5, 0.9])
+    run_writer(tmp_path, "a", 0, frame)
+    anchors = [
+        convergence(Results.read(tmp_path), y="accuracy", target=target)
+        .layout.shapes[0]
+        .label.yanchor
+        for target in (0.5, 0.9)
+    ]
+    assert anchors == ["bottom", "top"]
 
 
 def test_a_clock_that_stands_still_is_a_level_line(results):

@@ -103,10 +103,10 @@ def test_no_data_is_an_empty_curve():
 def test_crossing_is_the_first_row_as_good_as_the_target():
     losses = frame([0, 1, 2, 3], [4, np.nan, 2, 3])
     loss, accuracy = Column("loss", better="lower"), Column("accuracy", better="higher")
-    assert crossing(losses, loss, 2.0)["time_s"] == 2
+    assert crossing(losses, loss, 2.0) == 2
     assert crossing(losses, loss, 1.9) is None
     gains = pd.DataFrame({"round": [0, 1, 2], "accuracy": [0.5, 0.9, 0.8]})
-    assert crossing(gains, accuracy, 0.8)["round"] == 1
+    assert crossing(gains, accuracy, 0.8) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,15 +273,15 @@ def test_a_target_that_is_lost_again_is_kept_from_later_on():
     run = pd.DataFrame({"round": np.arange(8), "loss": losses})
     column = Column("loss", better="lower")
     first, kept = crossing(run, column, 4.0), keeping(run, column, 4.0)
-    assert (first["round"], kept["round"]) == (2, 6)
-    assert (before(run, column, first)["round"], before(run, column, kept)["round"]) == (0, 4)
+    assert (first, kept) == (2, 6)
+    assert (before(run, column, first), before(run, column, kept)) == (0, 4)
     assert keeping(run, column, 0.5) is None
-    assert keeping(run, column, 9.0)["round"] == 0
-    assert before(run, column, run.iloc[0])["round"] == 0
+    assert keeping(run, column, 9.0) == 0
+    assert before(run, column, 0) == 0
     assert keeping(run.assign(loss=losses[::-1]), column, 4.0) is None
     higher = Column("loss", better="higher")
-    assert crossing(run, higher, 5.0)["round"] == 0
-    assert keeping(run, higher, 1.0)["round"] == 0
+    assert crossing(run, higher, 5.0) == 0
+    assert keeping(run, higher, 1.0) == 0
     assert keeping(run.assign(loss=np.nan), column, 4.0) is None
     assert gap(run, "round", "loss") == 2
     assert gap(run.iloc[:1], "round", "loss") == gap(run, "round", "accuracy") == 0

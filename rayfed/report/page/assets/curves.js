@@ -5,6 +5,7 @@ const curves = (() => {
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
   const MOST_NAMED = 4; // algorithms that the reading names
   const SPAN = 10; // ratio of the largest to the smallest value from which a log axis helps
+  const LABEL = 0.1; // of the height of the axes, for the name of the target
   const FEW_ROUNDS = 7; // no ticks between rounds where there are so few
   const [SIZE, POWER_SIZE] = [13, 10.5]; // powers are written a quarter larger than asked for
   const MARGINS = 64; // pixels above and below the plot
@@ -265,14 +266,17 @@ const curves = (() => {
     Object.assign(yaxis, { type: log ? "log" : "linear", range }, marks);
     yaxis.tickfont = { ...yaxis.tickfont, size };
     made.layout.annotations = known ? labels(visible.filter(({ name }) => leading.has(name)), lines, range, log, made.layout.height) : [];
-    made.layout.shapes = view.target === null ? [] : [targetLine(figure, data, view)];
+    made.layout.shapes = view.target === null ? [] : [targetLine(figure, data, view, range, log)];
     return made;
   }
 
-  // At the end curves are mostly better than the target: its name is on the other side.
-  function targetLine(figure, data, { y, target }) {
+  // Curves start worse than the target: there its name is on the better side, if that has room.
+  function targetLine(figure, data, { y, target }, [low, high], log) {
     const shape = figure.layout.meta.target;
-    const yanchor = data.columns[y].better === "higher" ? "top" : "bottom";
+    const higher = data.columns[y].better === "higher";
+    const at = log ? Math.log10(target) : target;
+    const room = (higher ? high - at : at - low) / (high - low);
+    const yanchor = higher === room > LABEL ? "bottom" : "top";
     return { ...shape, label: { ...shape.label, yanchor }, y0: target, y1: target };
   }
 

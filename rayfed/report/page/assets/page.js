@@ -35,8 +35,19 @@ const page = (() => {
   // Writes the view into the address.
   const keep = () => address.write(data, view, [...panels.values()].map((one) => one.state?.() ?? {}));
 
+  // Whether the server has to make what the reader has chosen; a page in one file has all.
+  const lacks = () => Boolean(data.made) && (!data.made.columns.includes(view.y) || data.made.case !== view.case);
+
+  // What a server has to make of this view, as pairs of its query.
+  const asked = () => !data.made ? [] : [
+    ["y", view.y],
+    ...(data.cases.length ? [["case", data.cases[view.case]]] : []),
+    ...$$("details[data-more][open]").map((fold) => ["open", fold.dataset.more]),
+  ];
+
   function changed(what) {
     keep();
+    if (lacks()) return live.refresh(true);
     return Promise.all([...panels.values()].map((one) => one.changed?.(what)));
   }
 
@@ -152,6 +163,7 @@ const page = (() => {
   // ---- start --------------------------------------------------------------------------------
 
   async function drawAll() {
+    if (lacks()) return void live.refresh(true); // which draws it
     document.body.classList.toggle("keyed", figures.keyed());
     for (const one of panels.values()) await one.draw?.();
   }
@@ -187,10 +199,17 @@ const page = (() => {
     make();
     await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted, 0)));
     await figures.start(data);
-    await drawAll();
-    listen();
     figures.listen(drawAll);
     window.addEventListener("hashchange", () => (restore(), drawAll()));
+    document.addEventListener("toggle", ({ target: fold }) => fold.open && "waiting" in fold.dataset && live.refresh(true), true);
+    await show();
+  }
+
+  async function show() {
+    const waits = lacks();
+    await drawAll();
+    if (waits) return; // until the answer is drawn
+    listen();
     document.body.dataset.ready = "true";
   }
 
@@ -200,11 +219,10 @@ const page = (() => {
     Object.assign(data, fresh);
     make();
     figures.forget();
-    await drawAll();
-    listen();
+    await show();
     const client = clientHistory.current();
     if (client !== null && data.panels.timeline) await clientHistory.show(client);
   }
 
-  return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, view, data };
+  return { start, renew, add, panel, plain, say, press, find, colour, changed, keep, ofCase, parts, asked, view, data };
 })();
