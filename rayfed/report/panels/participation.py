@@ -247,7 +247,8 @@ class ParticipationPanel(RunPanel):
         """The sentence where all shares of updates are those of the data, in every run."""
         for run in self.source.runs_with_events:
             shares = client_shares(run)[["updates", "data"]]
-            if shares.diff(axis=1)["data"].abs().max() > _ALIKE * shares.max(axis=None):
+            largest = float(shares.to_numpy().max(initial=0.0))
+            if shares.diff(axis=1)["data"].abs().max() > _ALIKE * largest:
                 return ""
         return f"{self.heading}: each client has the same share of the updates as of the data."
 
