@@ -478,6 +478,14 @@ class Problem:
         """
         return None
 
+    def measured(self, x: Array, X: Array) -> Array:
+        """Return what metrics are computed from, (K, B, ...) for rows (K, B, d).
+
+        Scores of classes, the classes last, or predicted numbers.
+        """
+        scores = self.scores(x, X)
+        return self.predict(x, X) if scores is None else scores
+
     def representation(self, x: Array, X: Array, key: StepKey | None = None) -> Array:
         """Return inputs (K, B, r) of the last layer for rows (K, B, d) and x (K, p) or (1, p).
 

@@ -388,7 +388,7 @@ class _Seed:
         measures: dict[str, Measure] = {}
         taken = {*names(algorithm.diagnostics), *TAKEN}
         for name, (place, measure) in asked.items():
-            for column in names(measure.columns):
+            for column in names(measure.columns_of(self.clients.availability)):
                 if column in taken:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")
                 taken.add(column)

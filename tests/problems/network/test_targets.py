@@ -334,3 +334,61 @@ def test_targets_travel_with_clients_and_test_rows(tmp_path):
     ]
     assert results[0].equals(results[1])
     assert results[0].test_loss.notna().all()
+
+
+METRICS = {
+    "two outputs": ["rmse", "mae", "r2", "quantile_0.5"],
+    "labels": ["macro_f1", "f1_2", "auc"],
+    "masks": ["macro_f1", "perplexity", "top_2"],
+    "autoencoder": ["rmse"],
+    "cox": ["concordance"],
+    "next token": ["perplexity", "balanced_accuracy"],
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.filterwarnings("ignore")
+def test_metrics_are_those_of_scikit_learn_over_all_targets(name, tmp_path):
+    learn = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
+    data, problem, _ = CASES[name]
+    measures = [{"name": "metrics", "of": METRICS[name]}]
+    study = scenario(data, problem) | {"evaluate": {"measures": measures}}
+    result = rayfed.run(study, out=tmp_path / "out")
+    net = result.model("fedavg-seed0").double().eval()
+    with torch.no_grad():
+        z = net(torch.from_numpy(data["X"]))
+    z = getattr(z, "logits", z).numpy()
+    y = data.get("y", data["X"])
+    if name in ("masks", "next token"):
+        z = np.moveaxis(z, 1, -1) if name == "masks" else z
+        z, y = z[y != -100], y[y != -100]
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        every = np.arange(z.shape[1])
+        expected = {
+            "macro_f1": learn.f1_score(y, z.argmax(1), average="macro"),
+            "balanced_accuracy": learn.balanced_accuracy_score(y, z.argmax(1)),
+            "top_2": learn.top_k_accuracy_score(y, z, k=2, labels=every),
+            "perplexity": np.exp(learn.log_loss(y, p, labels=every)),
+        }
+    elif name == "labels":
+        expected = {
+            "macro_f1": learn.f1_score(y, z > 0, average="macro"),
+            "f1_2": learn.f1_score(y, z > 0, average=None)[2],
+            "auc": learn.roc_auc_score(y, z),
+        }
+    elif name == "cox":
+        order = [
+            (z[i] > z[j]) + 0.5 * (z[i] == z[j])
+            for i in range(N) for j in range(N)
+            if y[i, 1] and (y[j, 0] > y[i, 0] or (y[j, 0] == y[i, 0] and not y[j, 1]))
+        ]  # fmt: skip
+        expected = {"concordance": np.mean(order)}
+    else:
+        z, y = z.reshape(N, -1), y.reshape(N, -1)
+        expected = {
+            "rmse": learn.root_mean_squared_error(y, z), "mae": learn.mean_absolute_error(y, z),
+            "r2": learn.r2_score(y, z), "quantile_0.5": learn.mean_pinball_loss(y, z, alpha=0.5),
+        }  # fmt: skip
+    for metric in METRICS[name]:
+        found = result.rounds[metric].iloc[-1]
+        np.testing.assert_allclose(found, expected[metric], rtol=1e-9, err_msg=metric)

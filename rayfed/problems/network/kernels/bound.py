@@ -282,6 +282,26 @@ class BoundNetwork(NetworkSettings):
         loaded = zip(X, self._loaded(x, len(X)), strict=True)
         return torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
 
+    def measured(self, x: Tensors, X: Tensors) -> Tensors:
+        """Return scores (K, B, ..., C), the target's numbers, or what the module returns.
+
+        Of a score for each label 0 or 1 that score; with one label a row the scores 0 and it.
+        """
+        loaded = zip(X, self._loaded(x, len(X)), strict=True)
+        z = torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
+        if self.task == "own":
+            return z
+        if self.task == "multiclass":
+            return (
+                classes_second(z.flatten(0, 1), self._numbers)
+                .movedim(1, -1)
+                .unflatten(0, z.shape[:2])
+            )
+        z = z.reshape(*z.shape[:2], *self._numbers)
+        if self.task == "binary" and self.target is None:
+            return torch.stack([torch.zeros_like(z), z], dim=-1)
+        return z
+
     def right(self, x: Tensors, batch: Batch) -> Floats:
         """Return the right predictions (K,); of several targets a row their share in it counts."""
         if self.task in ("own", "regression"):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any, TypeAlias
 from warnings import catch_warnings, filterwarnings
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rayfed.core import own, plugins
-from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError
 from rayfed.core.targets import IGNORED
 from rayfed.problems.network.settings import NetworkSettings
 
@@ -42,15 +41,7 @@ def loss_of(network: NetworkSettings) -> Loss:
 def _loaded(name: str) -> Loss:
     """Return the loss that a name leads to, a function or a module; others are not called."""
     found = plugins.load(name)
-    if isinstance(found, nn.Module):
-        return found
-    if not isinstance(found, FunctionType):
-        text = "is no function, and no module of PyTorch's"
-        raise ScenarioError(clipped(name, 60), f"{text}; give one of outputs and targets")
-    if not own.is_defined(name, found) or name.startswith("rayfed."):
-        text = f"was only imported there, from '{found.__module__}'"
-        raise ScenarioError(clipped(name, 60), f"{text}; define a function of outputs and targets")
-    return found
+    return found if isinstance(found, nn.Module) else plugins.load_function(name)
 
 
 def _cross_entropy(outputs: Tensor, y: Tensor, label_smoothing: float) -> Tensor:
