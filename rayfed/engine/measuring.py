@@ -228,7 +228,8 @@ class _View(MeasureView):
         send: dict[str, Array] = {"x": self.model}
         if evaluation.scored == "server":
             server = run.federation.views.server
-            assert server is not None
+            if server is None or MODEL not in run.training.algorithm.gives:
+                return Predictions.joined([])  # the server knows no model of theirs
             owner, ids = "server", np.arange(server.shards.clients)
         else:
             send |= run.training.algorithm.evaluation_state(self.server)

@@ -209,6 +209,8 @@ def metric(asked: Any) -> Metric:
     """
     if callable(asked):
         name = getattr(asked, "__name__", type(asked).__name__)
+        if not name.isidentifier():
+            raise ScenarioError("of", f"found a function called '{name}'; name it as its column")
         every: tuple[Kind, ...] = ("classes", "labels", "numbers", "own")
         return Metric(name, every, None, "A metric of the user's own.", asked)
     name = str(asked)
@@ -360,5 +362,9 @@ def by_kind(rows: Predictions, kind: Kind) -> tuple[Array, Array, Floats]:
     if kind == "classes":
         client = np.repeat(client, y.shape[1])
         counted = y.ravel() != IGNORED
-        client, y, z = client[counted], y.ravel()[counted], z.reshape(y.size, -1)[counted]
+        client, y, z = (
+            client[counted],
+            y.ravel()[counted],
+            z.reshape(y.size, z.size // max(1, y.size))[counted],
+        )
     return client, y, z

@@ -183,6 +183,17 @@ def test_held_out_rows_of_clients_and_of_the_server_are_scored(tmp_path):
     at_server["problem"]["dataset"]["data"] |= {"X_test": X[:5], "y_test": LABELS[:5]}
     rounds = rayfed.run(at_server, out=tmp_path / "server").rounds
     np.testing.assert_allclose(rounds.perplexity, np.exp(rounds.test_loss))
+    at_server["algorithms"][0]["name"] = "local-only"
+    rounds = rayfed.run(at_server, out=tmp_path / "none").rounds
+    assert rounds.perplexity.isna().all()
+
+
+def test_some_rows_are_scored_where_evaluations_look_at_some(tmp_path):
+    study = scenario(LABELS, "softmax-regression", ["perplexity", gini])
+    study["problem"]["test"] = 0.4
+    study["evaluate"]["rows"] = 4
+    rounds = rayfed.run(study, out=tmp_path / "out").rounds
+    np.testing.assert_allclose(rounds.perplexity, np.exp(rounds.test_loss))
 
 
 def test_models_of_the_clients_own_are_scored_where_there_is_no_other(tmp_path):
@@ -193,7 +204,7 @@ def test_models_of_the_clients_own_are_scored_where_there_is_no_other(tmp_path):
 
 
 def test_bytes_are_those_of_any_placement(tmp_path):
-    study = scenario(LABELS, "softmax-regression", ["perplexity", "concordance"][:1])
+    study = scenario(LABELS, "softmax-regression", ["perplexity"])
     found = [
         rayfed.run(study, out=tmp_path / str(k), overrides={"executor": how}).rounds
         for k, how in enumerate(("serial", {"name": "workers", "workers": 2}))
@@ -207,6 +218,7 @@ def test_bytes_are_those_of_any_placement(tmp_path):
         (["f2"], "softmax-regression", "unknown metric 'f2'"),
         (["top_0"], "softmax-regression", "unknown metric 'top_0'"),
         (["quantile_1"], "softmax-regression", "unknown metric 'quantile_1'"),
+        ([lambda y, z: 0.0], "softmax-regression", "called '<lambda>'; name it"),
         ([], "softmax-regression", "found no metric"),
         (["perplexity", "perplexity"], "softmax-regression", "found 'perplexity' twice"),
         (["concordance"], "softmax-regression", "where 'softmax-regression' predicts classes"),

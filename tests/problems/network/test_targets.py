@@ -10,6 +10,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.problems.base import Batch
 
 SIZES, LR, STEPS = (7, 3, 5), 0.1, 2
 N = sum(SIZES)
@@ -224,8 +225,6 @@ def test_a_shuffled_epoch_is_that_of_batches_without_padding():
     study = scenario(numbered(), {"model": {"name": Line, "width": 2}, "loss": seen_batch})
     plan = api.prepare(api.read(study))
     problem = plan.runs[0].training.problem
-    from rayfed.problems.base import Batch
-
     X, y = ROWS[None, :3], numbered()["y"][None, :3]
     w = np.array([[0.5, 0.5, 0.0]])
     x = problem.arrays({"x": plan.runs[0].training.x0[None]})["x"]
@@ -245,8 +244,6 @@ def test_bits_do_not_depend_on_the_stack(name):
     data, settings, _ = CASES[name]
     plan = api.prepare(api.read(scenario(data, settings)))
     problem, x = plan.runs[0].training.problem, plan.runs[0].training.x0
-    from rayfed.problems.base import Batch
-
     rng = np.random.default_rng(0)
     at = rng.integers(0, N, (7, 4))
     X = np.asarray(data["X"], dtype=np.float64).reshape(N, -1)[at]
@@ -392,3 +389,20 @@ def test_metrics_are_those_of_scikit_learn_over_all_targets(name, tmp_path):
     for metric in METRICS[name]:
         found = result.rounds[metric].iloc[-1]
         np.testing.assert_allclose(found, expected[metric], rtol=1e-9, err_msg=metric)
+
+
+@pytest.mark.parametrize("name", ["two outputs", "labels", "masks", "autoencoder", "next token"])
+def test_clients_that_are_computed_together_agree_with_a_loop(name, monkeypatch):
+    data, settings, _ = CASES[name]
+    training = api.prepare(api.read(scenario(data, settings))).runs[0].training
+    problem, rng = training.problem, np.random.default_rng(0)
+    at, w = rng.integers(0, N, (3, 4)), rng.random((3, 4))
+    w[1, 2:] = 0
+    X = np.asarray(data["X"], dtype=np.float64).reshape(N, -1)[at]
+    y = (data["y"] if "y" in data else np.zeros((N, 0)))[at]
+    batch = problem.batch(Batch(X, y, w, None))
+    x = problem.arrays({"x": training.x0[None] + 0.1 * np.arange(3)[:, None]})["x"]
+    looped = problem.value_and_gradient(x, batch)
+    monkeypatch.setattr(type(problem), "_vmapped", lambda self, batch: True)
+    for found, wanted in zip(problem.value_and_gradient(x, batch), looped, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
