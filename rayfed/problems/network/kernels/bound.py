@@ -292,11 +292,8 @@ class BoundNetwork(NetworkSettings):
         if self.task == "own":
             return z
         if self.task == "multiclass":
-            return (
-                classes_second(z.flatten(0, 1), self._numbers)
-                .movedim(1, -1)
-                .unflatten(0, z.shape[:2])
-            )
+            scores = classes_second(z.flatten(0, 1), self._numbers).movedim(1, -1)
+            return scores.reshape(*z.shape[:2], *scores.shape[1:])
         z = z.reshape(*z.shape[:2], *self._numbers)
         if self.task == "binary" and self.target is None:
             return torch.stack([torch.zeros_like(z), z], dim=-1)
