@@ -291,6 +291,8 @@ WHOLE = {"X": ROWS, "y": np.ones((N, 2), np.int64)}
         ({"X": TOKENS[:, :5], "y": NEXT[:, :5]}, {"model": Language}, {}, "one axis alone"),
         ({"X": ROWS, "y": np.full((N, 2), -100)}, {"model": Line}, {},
          "all targets of row 1 are -100"),
+        (CASES["masks"][0], {"model": Segmenter, "augment": {"flip": True}}, {},
+         "augment: moves images, but not"),
         ({"X": ROWS, "y": np.full((N, 2), -1)}, {"model": Line}, {}, "go down to -1; number them"),
         ({"X": ROWS, "y": np.full((N, 2), np.nan)}, LINE, {}, "that are not finite"),
         ({"X": ROWS, "y_test": TWO}, LINE, {}, "one of X_test and y_test"),

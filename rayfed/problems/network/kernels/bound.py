@@ -103,6 +103,9 @@ class BoundNetwork(NetworkSettings):
         if bound.augment is not None and len(bound.rows) != 3:
             text = f"changes images (C, H, W), but a row has shape {bound.rows}; leave it out"
             raise ScenarioError("problem.augment", text)
+        if bound.augment is not None and target is not None and len(target.shape) > 1:
+            text = f"moves images, but not {target}, which may belong to pixels; leave it out"
+            raise ScenarioError("problem.augment", text)
         random, scores = check_rows(bound, module, bound.rows, bound._needed)
         whole = bound.own_loss and of_batches(bound._loss, scores, bound._example())
         trained = {layer.name for layer in layers_of(module, network.frozen)}
