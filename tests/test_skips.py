@@ -58,7 +58,8 @@ def said(reason):
 
 
 LIBRARIES = {
-    "needs byzfl": "byzfl", "needs torch": "torch", "needs dp-accounting": "dp_accounting"
+    "needs byzfl": "byzfl", "needs torch": "torch", "needs dp-accounting": "dp_accounting",
+    "needs scikit-learn": "sklearn",
 }  # fmt: skip
 """Libraries that tests look for in other ways than by `importorskip`."""
 

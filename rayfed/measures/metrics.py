@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 from warnings import catch_warnings, simplefilter
@@ -149,6 +150,8 @@ def concordance(y: Array, z: Floats) -> float:
     >>> concordance(np.array([[1.0, 1], [2, 1], [3, 0]]), np.array([[0.9], [0.1], [0.5]]))
     0.6666666666666666
     """
+    if z.shape[1] != 1:
+        raise ValueError(f"concordance needs one output for each row, not {z.shape[1]}")
     time = y[:, 0]
     event, risk = (y[:, 1] > 0, z[:, 0]) if y.shape[1] == 2 else (np.ones(len(y), bool), -z[:, 0])
     right = pairs = 0.0
@@ -309,10 +312,12 @@ class Metrics(Measure):
             if each.function and find_spec("sklearn") is None:
                 text = f"'{each.name}' needs scikit-learn; install it with: {install('metrics')}"
                 raise LibraryMissing("of", text)
-            values = shards.classes or (0 if target is None else target.values)
-            past = each.name.startswith("f1_") and kind == "classes"
-            if past and int(each.name.removeprefix("f1_")) >= values:
-                raise ScenarioError("of", f"found '{each.name}' of {values} classes; leave it out")
+            values = shards.classes
+            if target is not None:
+                values = prod(target.shape) if kind == "labels" else target.values
+            number = each.name.removeprefix("f1_")
+            if number.isdigit() and int(number) >= values > 0:
+                raise ScenarioError("of", f"found '{each.name}' of {values} {kind}; leave it out")
             survival = target is not None and target.shape == (2,) and kind == "own"
             pairs = survival or (kind == "numbers" and target is None)
             if kind not in each.kinds or (each.formula is concordance and not pairs):
@@ -346,7 +351,7 @@ class Metrics(Measure):
 
 
 def kind_of(problem: Problem, target: Targets | None) -> Kind:
-    """Return what a problem predicts."""
+    """Return the kind of predictions of a problem."""
     kinds: Mapping[str, Kind] = {
         "multiclass": "classes", "binary": "classes" if target is None else "labels",
         "regression": "numbers", "own": "own",

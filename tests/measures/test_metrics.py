@@ -1,5 +1,7 @@
 """Metrics of predictions, against scikit-learn on the rows and scores of the final model."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,9 @@ LABELS = np.where(CLIENT == 2, 1, np.arange(N) % 3)  # one client has a single c
 NUMBERS = X @ [1.0, -2, 0.5] + RNG.normal(size=N)
 NAMES = ["balanced_accuracy", "macro_f1", "f1_1", "auc", "top_2", "perplexity"]
 OF_NUMBERS = ["rmse", "mae", "r2", "quantile_0.9", "concordance"]
+
+
+LEARN = pytest.mark.skipif(not find_spec("sklearn"), reason="needs scikit-learn")
 
 
 def gini(y, z):
@@ -220,6 +225,7 @@ def test_bytes_are_those_of_any_placement(tmp_path):
         (["quantile_1"], "softmax-regression", "unknown metric 'quantile_1'"),
         ([lambda y, z: 0.0], "softmax-regression", "called '<lambda>'; name it"),
         ([], "softmax-regression", "found no metric"),
+        pytest.param(["f1_3"], "softmax-regression", "'f1_3' of 3 classes", marks=LEARN),
         (["os:remove"], "softmax-regression", "'os' is of Python's own library"),
         (["numpy:save"], "softmax-regression", "'numpy' is an installed library"),
         (["rayfed.api:run"], "softmax-regression", "was only imported there"),

@@ -286,7 +286,7 @@ class BoundNetwork(NetworkSettings):
         return torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
 
     def measured(self, x: Tensors, X: Tensors) -> Tensors:
-        """Return scores (K, B, ..., C), the target's numbers, or what the module returns.
+        """Return scores (K, B, ..., C), the target's numbers, or plain outputs.
 
         Of a score for each label 0 or 1 that score; with one label a row the scores 0 and it.
         """
