@@ -159,7 +159,7 @@ def concordance(y: Array, z: Floats) -> float:
         after = (time > time[i]) | ((time == time[i]) & ~event)
         right += np.sum(risk[after] < risk[i]) + 0.5 * np.sum(risk[after] == risk[i])
         pairs += np.sum(after)
-    return right / pairs if pairs else float("nan")
+    return float(right / pairs) if pairs else float("nan")
 
 
 _ALL: tuple[Metric, ...] = (
