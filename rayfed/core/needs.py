@@ -78,7 +78,7 @@ REPRESENTATIONS = Term(
     "choose a model with layers, such as mlp",
 )
 OPTIMUM = Term("a known optimum", "leaves the optimum unknown")
-ROW_LOSSES = Term("a loss of each row", "has one loss for all rows of a batch")
+ROW_LOSSES = Term("the loss of each row", "has one loss for all rows of a batch")
 ROWS = Term("rows of features and targets", "gives no rows")
 LABELS = Term(
     "class labels",

@@ -301,7 +301,7 @@ WHOLE = {"X": ROWS, "y": np.ones((N, 2), np.int64)}
         ({"X": ROWS, "y": TWO}, LINE, {"drift": {"name": "rotation", "at": 2}},
          "one target for each row"),
         ({"X": ROWS, "y": TWO}, {"model": {"name": Line, "width": 1}, "loss": cox},
-         {"evaluate": {"rows": 5}}, "a loss of each row"),
+         {"evaluate": {"rows": 5}}, "the loss of each row"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_one_line(data, problem, more, message):
