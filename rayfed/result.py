@@ -17,6 +17,7 @@ from rayfed.core.files import read_arrays, reading
 from rayfed.core.inside import replacing
 from rayfed.core.rng import Key
 from rayfed.core.run_state import read_record
+from rayfed.core.targets import Targets
 from rayfed.problems.base import Problem
 from rayfed.problems.network.network import Network
 from rayfed.report.result import RecordedResult
@@ -194,7 +195,9 @@ class Trained:
         key = Key(record["seed"], "init")
         with of_study(run.parent, trust):
             problem = problem_of(scenario["problem"])
-            problem = problem.bound(tuple(data["shape"]), data["classes"], key)
+            held = data.get("target")
+            target = [] if held is None else [Targets(**held | {"shape": tuple(held["shape"])})]
+            problem = problem.bound(tuple(data["shape"]), data["classes"], key, *target)
         return cls(problem, data["features"], data["classes"], x)
 
     @property

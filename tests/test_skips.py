@@ -58,7 +58,8 @@ def said(reason):
 
 
 LIBRARIES = {
-    "needs byzfl": "byzfl", "needs torch": "torch", "needs dp-accounting": "dp_accounting"
+    "needs byzfl": "byzfl", "needs torch": "torch", "needs dp-accounting": "dp_accounting",
+    "needs scikit-learn": "sklearn",
 }  # fmt: skip
 """Libraries that tests look for in other ways than by `importorskip`."""
 
@@ -82,7 +83,8 @@ def found():
 def test_what_tests_are_skipped_without_is_installed(found):
     wanted = {library.partition(".")[0] for *_, library in found if library}
     wanted |= set(LIBRARIES.values())
-    names = {name({"mlflow": "mlflow-skinny"}.get(module, module)) for module in wanted}
+    called = {"mlflow": "mlflow-skinny", "sklearn": "scikit-learn"}
+    names = {name(called.get(module, module)) for module in wanted}
     assert names - installed() == set()
 
 

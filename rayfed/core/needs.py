@@ -78,12 +78,14 @@ REPRESENTATIONS = Term(
     "choose a model with layers, such as mlp",
 )
 OPTIMUM = Term("a known optimum", "leaves the optimum unknown")
+ROW_LOSSES = Term("the loss of each row", "has one loss for all rows of a batch")
 ROWS = Term("rows of features and targets", "gives no rows")
 LABELS = Term(
     "class labels",
     "has no class labels",
     "leave it out, or choose a problem that predicts classes",
 )
+ONE_TARGET = Term("one target for each row", "has several for each row, or none")
 TABLE = Term("all rows in a table", "makes the rows of each client itself")
 FIXED_ROWS = Term("rows that stay the same in all rounds", "changes rows over rounds")
 
@@ -177,7 +179,17 @@ APART = Term("rows that stay with their clients", "has all rows in one place")
 GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS})
 """Terms that an algorithm removes unless it gives them."""
 BY_PROBLEMS: Terms = frozenset(
-    {GRADIENTS, CORRECTIONS, PROXIMAL, HESSIANS, PRODUCTS, REPRESENTATIONS, ROWS, LABELS}
+    {
+        GRADIENTS,
+        CORRECTIONS,
+        PROXIMAL,
+        HESSIANS,
+        PRODUCTS,
+        REPRESENTATIONS,
+        ROW_LOSSES,
+        ROWS,
+        LABELS,
+    }
 )
 """Terms that a problem removes unless it gives them."""
 BY_SOLVERS: Terms = frozenset({CORRECTIONS, PROXIMAL})

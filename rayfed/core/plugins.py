@@ -162,6 +162,23 @@ def load(path: str) -> Any:
         raise ScenarioError(path, f"cannot be imported: {raised(error)}") from error
 
 
+def load_function(path: str) -> Any:
+    """Return the function that ``package.module:name`` names; other objects are not called.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none, or the module has only imported it.
+    """
+    found = load(path)
+    if not isinstance(found, FunctionType):
+        raise ScenarioError(clipped(path, 60), "is no function; give one of outputs and targets")
+    if not own.is_defined(path, found) or path.startswith("rayfed."):
+        text = f"was only imported there, from '{found.__module__}'"
+        raise ScenarioError(clipped(path, 60), f"{text}; define a function of outputs and targets")
+    return found
+
+
 def raised(error: BaseException) -> str:
     """Return an exception from user code as one line, with the lines of the user's files."""
     kind = "" if isinstance(error, RayfedError) else f"{type(error).__name__}: "

@@ -56,7 +56,10 @@ class Arrays(Dataset):
     """Rows of one's own, of any shape: a NumPy file, or in Python arrays or a torch data set.
 
     ``X`` (n, ...) holds the rows, images as (n, C, H, W), and ``y`` (n,) whole numbers from 0 on
-    for classes, or other numbers for regression. ``client`` (n,), if present, is the client of a
+    for classes, or other numbers for regression. Networks also take several values a row, ``y``
+    (n, ...): numbers, labels, masks or sequences, where whole numbers are classes and -100 marks
+    positions that do not count; and rows without ``y``, which are targets themselves
+    (autoencoders). ``client`` (n,), if present, is the client of a
     row, and ``X_test`` and ``y_test``, if there, are test rows at the server, or of the clients in
     ``client_test``. Bytes are divided by 255; other numbers are taken as they are.
 
@@ -158,13 +161,13 @@ def _file(path: Path) -> dict[str, Array]:
 def _table(held: Mapping[str, Array]) -> Table:
     """Return the table of arrays by name; raise ValueError for arrays that do not fit."""
     strange = sorted(set(held) - set(_KEYS))
-    if strange or not {"X", "y"} <= set(held):
+    if strange or "X" not in held:
         raise ValueError(f"holds {listed(held) or 'nothing'}; give X and y, and no more than "
                          f"{listed(_KEYS)}")  # fmt: skip
-    if ("X_test" in held) != ("y_test" in held):
+    if ("y_test" in held) != ("X_test" in held and "y" in held):
         raise ValueError("holds one of X_test and y_test; give both or none")
     X, y = _rows(held, "")
-    classes = int(y.max()) + 1 if y.dtype.kind == "i" else 0
+    classes = int(y.max()) + 1 if y.dtype.kind == "i" and y.ndim == 1 else 0
     if classes > len(y):
         raise ValueError(f"has labels up to {y.max():,} for {len(y):,} rows; number them 0, 1, ...")
     test = None
@@ -172,7 +175,10 @@ def _table(held: Mapping[str, Array]) -> Table:
         test = _part(*_rows(held, "_test"), classes)
         if test.shape != (X.shape[1:]):
             raise ValueError(f"has test rows of shape {test.shape}, others of {X.shape[1:]}")
-        if test.y.dtype.kind != y.dtype.kind or (classes and test.y.max() >= classes):
+        if test.y.shape[1:] != y.shape[1:]:
+            raise ValueError(f"has y_test of {test.y.shape} and y of {y.shape}; give one shape")
+        whole = y.dtype.kind == "i"
+        if test.y.dtype.kind != y.dtype.kind or (whole and test.y.max() > y.max()):
             raise ValueError("has targets in y_test that are not among those of y")
     table = _part(X, y, classes, test)
     return _owned(table, held)
@@ -190,7 +196,7 @@ def _owned(table: Table, held: Mapping[str, Array]) -> Table:
     if "client_test" not in held:
         names, client = _clients(held["client"])
         return replace(table, client=client, client_names=names)
-    if test is None or held["client_test"].shape != test.y.shape:
+    if test is None or held["client_test"].shape != test.y.shape[:1]:
         raise ValueError(f"has {held['client_test'].shape} clients of test rows; give one for each")
     if test.scale != table.scale:
         raise ValueError("has bytes in one of X and X_test, and other numbers in the other")
@@ -226,15 +232,19 @@ def _part(X: Array, y: Array, classes: int, test: Table | None = None) -> Table:
 
 def _rows(held: Mapping[str, Array], part: str) -> tuple[Array, Array]:
     """Return rows and targets; whole numbers are labels (int64), others float64."""
-    X, y = held[f"X{part}"], held[f"y{part}"]
+    X = held[f"X{part}"]
+    y = held[f"y{part}"] if f"y{part}" in held else np.zeros((len(X), 0))
     if X.ndim < 2 or X.dtype.kind not in "biuf" or not X.size:
         raise ValueError(f"has X{part} of {X.dtype} {X.shape}; give numbers (n, ...)")
-    if y.shape != (len(X),) or y.dtype.kind not in "biuf":
+    empty = f"y{part}" in held and not y.size
+    if y.shape[:1] != (len(X),) or y.dtype.kind not in "biuf" or empty:
         raise ValueError(f"has y{part} of {y.dtype} {y.shape}; give {len(X)} numbers")
     if not (np.isfinite(X).all() and np.isfinite(y).all()):
         raise ValueError(f"has numbers in X{part} or y{part} that are not finite")
     if y.dtype.kind == "f":
         return X, y.astype(np.float64)
+    if y.ndim > 1 and y.max() <= _LARGEST:
+        return X, y.astype(np.int64)  # `check_table` knows which classes there may be
     if y.min() < 0 or y.max() > _LARGEST or (y.min() > 0 and not part):
         text = f"has labels {y.min()} to {y.max()} in y{part}"
         raise ValueError(f"{text}; number them from 0, or give float numbers for regression")

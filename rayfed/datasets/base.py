@@ -48,8 +48,10 @@ class Table:
     X : (n, d) array
         Features; the value of a feature is ``X / scale - shift``. Images are kept as bytes until
         they are cast to the dtype of a study.
-    y : (n,) array
-        float64 targets (``classes`` is 0), or int64 labels 0..classes-1.
+    y : (n,) or (n, ...) array
+        float64 targets (``classes`` is 0), or int64 labels 0..classes-1. With several values a row
+        (masks, sequences) ``classes`` is 0, and whole numbers are classes or
+        `rayfed.core.targets.IGNORED`; (n, 0) if rows have no targets.
     classes : int
         Number of classes, 0 for regression.
     names : tuple of str

@@ -7,6 +7,7 @@ import numpy as np
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import check_room
+from rayfed.core.targets import IGNORED
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import Shards
 
@@ -37,7 +38,7 @@ def check_table(table: Table, place: str) -> None:
             raise ScenarioError(place, f"{text}; give the same ones")
     parts = ("client", table.client), ("writer", table.writer), ("part", table.part)
     for name, owner in parts:
-        if owner is not None and owner.shape != table.y.shape:
+        if owner is not None and owner.shape != table.y.shape[:1]:
             text = f"there are {len(owner)} values of '{name}' for {len(table.y)} rows"
             raise ScenarioError(place, f"{text}; give one for each row")
     if table.client is not None:
@@ -48,7 +49,7 @@ def _check_part(table: Table, of: str, place: str) -> None:
     X, y = table.X, table.y
     if X.ndim != 2 or not X.size:
         raise ScenarioError(place, f"X{of} is {X.shape}; give (rows, features), at least one each")
-    if y.shape != (len(X),):
+    if y.shape[:1] != (len(X),) or (table.classes and y.ndim > 1):
         text = f"there are {len(X)} rows and {y.size} targets{of}, y {y.shape}"
         raise ScenarioError(place, f"{text}; give one target for each row")
     at = _first_bad(X)
@@ -59,16 +60,31 @@ def _check_part(table: Table, of: str, place: str) -> None:
 
 
 def _check_targets(y: Array, classes: int, of: str, place: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(y)) if y.dtype.kind == "f" else np.zeros(0)
+    bad = np.argwhere(~np.isfinite(y)) if y.dtype.kind == "f" else np.zeros((0, 1))
     if len(bad):
-        text = f"the target of row {bad[0] + 1}{of} is {y[bad[0]]}"
+        text = f"the target of row {bad[0][0] + 1}{of} is {y[tuple(bad[0])]}"
         raise ScenarioError(place, f"{text}; give finite numbers")
+    if y.ndim > 1 and y.dtype.kind in "iu" and y.size:
+        _check_values(y, of, place)
     if not classes:
         return
     low, high = y.min(), y.max()
     if low < 0 or high >= classes or (y != np.floor(y)).any():
         text = f"labels{of} go from {low} to {high}, but there are {classes} classes"
         raise ScenarioError(place, f"{text}; number them 0 to {classes - 1}")
+
+
+def _check_values(y: Array, of: str, place: str) -> None:
+    """Refuse classes of several values a row (n, ...) that are negative, and rows without any."""
+    ignored = y == IGNORED
+    low = y.min(initial=0, where=~ignored)
+    if low < 0:
+        text = f"classes of targets{of} go down to {low}"
+        remedy = f"number them from 0, {IGNORED} for positions that do not count"
+        raise ScenarioError(place, f"{text}; {remedy}, or give float numbers")
+    for row in np.flatnonzero(ignored.reshape(len(y), -1).all(axis=1))[:1]:
+        text = f"all targets of row {row + 1}{of} are {IGNORED}"
+        raise ScenarioError(place, f"{text}; leave the row out")
 
 
 def _check_clients(table: Table, place: str) -> None:

@@ -11,7 +11,7 @@ from annotated_types import Ge, Interval, Len
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import APART, FIXED_ROWS, LABELS, ROUNDS, ROWS, Terms
+from rayfed.core.needs import APART, FIXED_ROWS, LABELS, ONE_TARGET, ROUNDS, ROWS, Terms
 from rayfed.core.shares import at_most
 from rayfed.datasets.shards import Shards
 
@@ -51,7 +51,7 @@ class Drift:
     """Whether rows have random words of their own, which `change` is given."""
     moves_sizes: ClassVar[bool] = False
     """Whether the number of rows of a client changes."""
-    needs: ClassVar[Terms] = frozenset({ROWS, ROUNDS, APART})
+    needs: ClassVar[Terms] = frozenset({ROWS, ONE_TARGET, ROUNDS, APART})
     removes: ClassVar[Terms] = frozenset({FIXED_ROWS})
 
     at: Annotated[int, Ge(1)] = 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import check_room
+from rayfed.core.targets import Targets
 
 PARTS = ("train", "test", "validation")
 """What the rows of a client are for; those of the last two are held out."""
@@ -45,6 +46,11 @@ class Shards(Protocol):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     held: ClassVar[bool] = False
+
+    @property
+    def target(self) -> Targets | None:
+        """Targets that are not one label or number a row: y is (K, width, ...), and classes 0."""
+        return None
 
     @property
     def moves_sizes(self) -> bool:

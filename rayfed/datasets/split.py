@@ -8,8 +8,10 @@ import numpy as np
 
 from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ONE_TARGET
 from rayfed.core.rng import Key
 from rayfed.core.shares import rounded
+from rayfed.core.targets import Targets
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition
 from rayfed.datasets.partitions.blocks import IID
@@ -177,6 +179,9 @@ def owners(
         count = int(table.client.max()) + 1
         return table.client, _agreed(clients, count, "the data")
     partition = partition or IID()
+    if ONE_TARGET in partition.needs and table.y.ndim > 1:  # before rows are sorted by it
+        text = f"'{partition.name}' needs {ONE_TARGET.needed}, and the data have"
+        raise ScenarioError("partition", f"{text} {Targets.of(table.y)}; use iid or sizes")
     defined = partition.count(table)
     if defined is not None and not (partition.first and clients is not None and clients < defined):
         clients = _agreed(clients, defined, f"partition '{partition.name}'")

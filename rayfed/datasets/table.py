@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key
+from rayfed.core.targets import Targets
 from rayfed.datasets.base import Table
 from rayfed.datasets.shards import EXACT_SIZES, PARTS, Shards, on_grid
 from rayfed.datasets.split import ClientRows, Split
@@ -29,7 +30,7 @@ class Rows:
     X : (n, d) array
         Features in the dtype of the study, the last column 1 if there is an intercept; or bytes,
         which `take` turns into features.
-    y : (n,) array
+    y : (n,) or (n, ...) array
         Targets in the dtype of the study, or int64 labels.
     shape : tuple of int
         Shape of the features of one row, the column of ones excluded.
@@ -53,7 +54,8 @@ class Rows:
         Bytes without a column of ones stay bytes: they take a quarter or an eighth of the memory.
         """
         n, d = table.X.shape
-        y = table.y.astype(np.int64 if table.classes else dtype)
+        whole = table.classes or (table.y.ndim > 1 and table.y.dtype.kind in "iu")
+        y = table.y.astype(np.int64 if whole else dtype)
         shape = table.shape or (d,)
         if table.X.dtype == np.uint8 and not intercept:
             return cls(table.X, y, shape, table.scale, table.shift, np.dtype(dtype))
@@ -62,8 +64,8 @@ class Rows:
         return cls(X, y, shape)
 
     def take(self, rows: Ints) -> tuple[Array, Array]:
-        """Return the features (..., d) and targets (...) of some rows (...)."""
-        X, y = self.X.take(rows, axis=0), self.y.take(rows)
+        """Return the features (..., d) and targets of some rows (...)."""
+        X, y = self.X.take(rows, axis=0), self.y.take(rows, axis=0)
         if self.dtype is None or self.dtype == X.dtype:  # float64 is equal to None
             return X, y
         moved = np.empty(X.shape, self.dtype)
@@ -98,6 +100,8 @@ class TableShards(Shards):
         As in `Shards`.
     masses : (N,) array of float, optional
         Mass of each client, if the data defines it.
+    target : Targets, optional
+        As in `Shards`.
     """
 
     table: Rows | None
@@ -108,6 +112,7 @@ class TableShards(Shards):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     masses: npt.NDArray[np.float64] | None = None
+    target: Targets | None = None
     held: ClassVar[bool] = True
 
     @classmethod
@@ -120,7 +125,10 @@ class TableShards(Shards):
     ) -> TableShards:
         """Return the shards of rows and their split."""
         dtype = rows.dtype or rows.X.dtype
-        return cls(rows, split, split.clients, rows.X.shape[1], classes, rows.shape, dtype, masses)
+        return cls(
+            rows, split, split.clients, rows.X.shape[1], classes, rows.shape, dtype, masses,
+            Targets.of(rows.y),
+        )  # fmt: skip
 
     def mass(self, ids: Ints) -> npt.NDArray[np.float64]:
         """Return the mass of each client (K,)."""
@@ -154,7 +162,9 @@ class TableShards(Shards):
         train = self.split.train
         real = np.arange(width) < train.sizes(ids)[:, None]
         at = np.where(real, train.offsets[ids][:, None] + np.arange(width), 0)
-        return np.where(real, self._targets(train.rows[at]), 0)
+        y = self._targets(train.rows[at])
+        y[~real] = 0
+        return y
 
     def take(self, ids: Ints, index: Ints) -> tuple[Array, Array]:
         """Return chosen training rows, X (K, B, d) and y (K, B), for index (K, B) < n_i."""
@@ -179,7 +189,7 @@ class TableShards(Shards):
     def _targets(self, rows: Ints) -> Array:
         if self.table is None:
             raise ValueError("these shards were separated from their table")
-        return self._flipped(rows, self.table.y.take(rows))
+        return self._flipped(rows, self.table.y.take(rows, axis=0))
 
     def _flipped(self, rows: Ints, y: Array) -> Array:
         if self.split.flipped is None:

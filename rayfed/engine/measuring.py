@@ -12,15 +12,18 @@ from rayfed.clients.request import Owner, Request, uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
+from rayfed.core.files import check_room
 from rayfed.core.needs import MODEL
 from rayfed.engine import replies
 from rayfed.engine.clock import StepCounter
 from rayfed.engine.run import Run
 from rayfed.engine.state import Measured, RunState
 from rayfed.executors.base import Gathered
-from rayfed.measures import MeasureView, Method
+from rayfed.measures import MeasureView, Method, Predictions
 from rayfed.measures.evaluation import RECORDED, evaluated
 from rayfed.messages import Reply, State, Upload
+
+_FEWER = "give evaluate.rows, or fewer clients"
 
 
 class Measures:
@@ -217,6 +220,35 @@ class _View(MeasureView):
         gathered = self._measures.exchange(request, send, self._state.when)
         answer = replies.TaskAnswer.to(request, gathered)
         return replies.reply_of([answer], replies.MeanInputs(up, self.population.count), round)
+
+    def predictions(self) -> Predictions:
+        """Return targets and outputs of the rows that accuracy is measured on."""
+        measures, run, when = self._measures, self._measures.run, self._state.when
+        evaluation, owner, ids = measures.evaluation, "evaluation", self.clients
+        send: dict[str, Array] = {"x": self.model}
+        if evaluation.scored == "server":
+            server = run.federation.views.server
+            if server is None or MODEL not in run.training.algorithm.gives:
+                return Predictions.joined([])  # the server knows no model of theirs
+            owner, ids = "server", np.arange(server.shards.clients)
+        else:
+            send |= run.training.algorithm.evaluation_state(self.server)
+        names = ("rows", "targets", "outputs")
+        up = dict.fromkeys(names, 1)
+        found = measures.ask(owner, evaluation.widths, up, ids, send, when, self._row).each
+        each = np.stack([found[name] for name in names], axis=1).astype(np.int64)
+        parts = []
+        for rows, y, z in np.unique(each[each[:, 0] > 0], axis=0).tolist():
+            some = ids[(each == (rows, y, z)).all(axis=1)]
+            check_room(8 * len(some) * rows * (1 + y + z), "evaluate", "the outputs", _FEWER)
+            up = {"real": rows, "targets": rows * y, "outputs": rows * z}
+            request = uncharged(owner, "predicted", up, some, data_round=self._row)
+            request = replace(request, vectors=True, sums=False)
+            got = measures.exchange(request, send, when).each
+            real = got["real"] > 0
+            shaped = (got[name].reshape(*real.shape, -1)[real] for name in names[1:])
+            parts.append(Predictions(some[np.nonzero(real)[0]], *shaped))
+        return Predictions.joined(parts)
 
     def losses(self, x: Array, ids: Ints) -> Floats:
         """Return F_i(x) (K,) of clients at a model (p,)."""

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from rayfed.core.plugins import lazy
-from rayfed.measures.base import Answer, MeasureView, Method, Optimum, Use
+from rayfed.measures.base import Answer, MeasureView, Method, Optimum, Predictions, Use
 
 __all__ = [
     "Answer",
     "MeasureView",
     "Method",
     "Optimum",
+    "Predictions",
     "Use",
 ]
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.measures.fairness import Honest as Honest
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity
     from rayfed.measures.layers import Layers as Layers
+    from rayfed.measures.metrics import Metrics as Metrics
     from rayfed.measures.nodes import Nodes as Nodes
     from rayfed.measures.optimality import Distance as Distance
     from rayfed.measures.optimality import Gradient as Gradient

@@ -6,6 +6,8 @@ from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
+import numpy as np
+
 from rayfed.clients import setup
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
@@ -54,6 +56,35 @@ class Optimum:
     value: float
     x: Floats
     least: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Targets and outputs of scored rows, sorted by client where one client has several.
+
+    Parameters
+    ----------
+    client : (n,) array of int
+        The client of each row, or the piece of the server's test rows.
+    y : (n, m) array of float64
+        Its targets, flat.
+    z : (n, c) array of float64
+        Outputs, flat: scores of classes (of each target, one after the other), or numbers.
+    """
+
+    client: Ints
+    y: Floats
+    z: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Predictions]) -> Predictions:
+        """Return the rows of several, clients ascending."""
+        if not parts:
+            return cls(np.zeros(0, np.int64), np.zeros((0, 1)), np.zeros((0, 1)))
+        client = np.concatenate([part.client for part in parts])
+        order = np.argsort(client, kind="stable")
+        y, z = (np.concatenate([getattr(part, name) for part in parts]) for name in "yz")
+        return cls(client[order], y[order], z[order])
 
 
 class Method(Protocol):
@@ -179,6 +210,17 @@ class MeasureView(Protocol):
         steps : (K,) array of int, optional
             Local steps of each, which its solver takes in the coming round, with the rows and the
             weights of that; none if None.
+        """
+
+    def predictions(self) -> Predictions:
+        """Return targets and outputs of the rows that accuracy is measured on.
+
+        Of the clients' own models where there is no global one. `evaluate.rows` limits them.
+
+        Raises
+        ------
+        ScenarioError
+            If they are too large for the memory.
         """
 
     def losses(self, x: Array, ids: Ints) -> Floats:

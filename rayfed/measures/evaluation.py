@@ -255,6 +255,39 @@ class Evaluation:
             values["top"] = _in_top(clients, x[None], batch)[:, None]
         return Upload(values)
 
+    def widths(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
+        """Return the padded number of scored rows (K,), and numbers of a row's targets and outputs.
+
+        These are uploads of `predicted`.
+        """
+        batch, y, z = self._predicted(clients, x, inputs, 1)
+        rows = 0 if batch is None else batch.w.shape[1]
+        sizes = {"rows": rows, "targets": y[0].size, "outputs": z[0].size}
+        return Upload({n: np.full(len(clients.ids), float(v)) for n, v in sizes.items()})
+
+    def predicted(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
+        """Return scored rows: which are real (K, B), their targets and outputs (K, B m)."""
+        batch, y, z = self._predicted(clients, x, inputs)
+        real = np.zeros((len(clients.ids), 0)) if batch is None else to_numpy(batch.w) > 0
+        flat = {"targets": y.reshape(len(y), -1), "outputs": z.reshape(len(z), -1)}
+        return Upload({"real": real.astype(np.float64), **flat})
+
+    def _predicted(
+        self, clients: Clients, x: Array, inputs: State, most: int | None = None
+    ) -> tuple[Batch | None, Array, Array]:
+        """Return the scored rows, and targets and outputs (K, B, ...) of the first of them."""
+        if self.scored == "server":
+            batch, model = clients.part("test"), x[None]
+        else:
+            _, batch = self._looked_at(clients, self.subsample)
+            model = self._models(clients, x, inputs)[0]
+        if batch is None:
+            none = np.zeros((len(clients.ids), 0))
+            return None, none, none
+        X, y = batch.X[:, :most], batch.y[:, :most]
+        y = to_numpy(X if y.ndim > 2 and y.shape[2] == 0 else y).astype(np.float64)
+        return batch, y, to_numpy(clients.problem.measured(model, X)).astype(np.float64)
+
     def _models(self, clients: Clients, x: Array, inputs: State) -> tuple[Array, Array]:
         """Return the model that is evaluated (1, p), and the clients' own (K, p).
 

@@ -25,6 +25,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.core.needs import BY_PROBLEMS, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
+from rayfed.core.targets import Targets
 from rayfed.problems.layers import Layer
 from rayfed.problems.picture import Picture
 
@@ -100,7 +101,7 @@ class Batch:
     ----------
     X : (K, B, d) array of float
         Features; the last column is 1 if the problem has an intercept.
-    y : (K, B) array
+    y : (K, B) array, (K, B, ...) for several targets a row
         Targets: float, or class numbers 0, 1, ... as int64.
     w : (K, B) array of float
         Sample weights; the objective is ``sum_b w_b loss_b + ridge/2 ||x||^2``. Rows of weight 0
@@ -198,6 +199,8 @@ class Problem:
     gives: ClassVar[Terms] = BY_PROBLEMS - {REPRESENTATIONS}
     """Terms that others may need, from `rayfed.core.needs`; by default all but representations."""
     convex: ClassVar[bool] = True
+    several: ClassVar[bool] = False
+    """Whether rows may have several targets, or none; `bound` is then given the targets."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Packages whose arrays it computes with; none for NumPy's own."""
     default_init: ClassVar[Start] = "zeros"
@@ -242,7 +245,9 @@ class Problem:
         """File of the initial model; None if it needs none."""
         return None if self.init is None or self.init in STARTS else Path(self.init)
 
-    def bound(self, shape: tuple[int, ...], classes: int, key: Key) -> Problem:
+    def bound(
+        self, shape: tuple[int, ...], classes: int, key: Key, target: Targets | None = None
+    ) -> Problem:
         """Return the problem for given data, which computes.
 
         Parameters
@@ -253,6 +258,8 @@ class Problem:
             Number of classes, 0 for regression.
         key : Key
             Of the initial model.
+        target : Targets, optional
+            Targets that are not one label or number a row; only `several` problems meet them.
 
         Raises
         ------
@@ -443,10 +450,14 @@ class Problem:
         w = to_numpy(batch.w)
         rows = np.asarray(np.sum(w, axis=1, dtype=np.float64))
         loss = np.broadcast_to(to_numpy(self.value(x, batch)), rows.shape).astype(np.float64)
+        return Scores(loss, self.right(x, batch), rows)
+
+    def right(self, x: Array, batch: Batch) -> Floats:
+        """Return the right predictions (K,) at x, (K, p) or (1, p); NaN for regression."""
         if self.task == "regression":
-            return Scores(loss, np.full_like(rows, np.nan), rows)
-        hits = to_numpy(self.predict(x, batch.X) == batch.y) & (w > 0)
-        return Scores(loss, np.asarray(np.sum(hits, axis=1, dtype=np.float64)), rows)
+            return np.full(len(batch.w), np.nan)
+        hits = to_numpy(self.predict(x, batch.X) == batch.y) & (to_numpy(batch.w) > 0)
+        return np.asarray(np.sum(hits, axis=1, dtype=np.float64))
 
     def predict(self, x: Array, X: Array) -> Array:
         """Return predicted classes (int64), or values for regression, (K, B) for rows (K, B, d)."""
@@ -466,6 +477,14 @@ class Problem:
         `predict` is the class of the largest score, the first of several.
         """
         return None
+
+    def measured(self, x: Array, X: Array) -> Array:
+        """Return what metrics are computed from, (K, B, ...) for rows (K, B, d).
+
+        Scores of classes, the classes last, or predicted numbers.
+        """
+        scores = self.scores(x, X)
+        return self.predict(x, X) if scores is None else scores
 
     def representation(self, x: Array, X: Array, key: StepKey | None = None) -> Array:
         """Return inputs (K, B, r) of the last layer for rows (K, B, d) and x (K, p) or (1, p).

@@ -145,3 +145,8 @@ class LogisticRegression(LinearModel):
     def predict(self, x: Array, X: Array) -> Array:
         """Return 1 where the score is positive, else 0, (K, B)."""
         return (scores(x, X) > 0).astype(np.int64)
+
+    def scores(self, x: Array, X: Array) -> Array:
+        """Return the scores 0 and ``a'x`` of the classes, (K, B, 2)."""
+        z = scores(x, X)
+        return np.stack([np.zeros_like(z), z], axis=-1)

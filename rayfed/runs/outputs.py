@@ -121,7 +121,7 @@ def _guessing(run: Run, losses: Floats) -> list[str]:
     ours = type(problem).__module__.startswith("rayfed.problems.")
     if not (ours and getattr(problem, "loss", _LOGARITHMIC[0]) in _LOGARITHMIC):
         return []  # another loss
-    if problem.task == "regression" or not classes or not len(known):
+    if problem.task in ("regression", "own") or not classes or not len(known):
         return []
     guess = float(np.log(classes))
     if known[-1] <= _WORSE * guess:

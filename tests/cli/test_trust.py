@@ -241,8 +241,8 @@ def test_run_refuses_what_check_refuses(name, command, network, marker, tmp_path
     [
         ("os:remove", "'os' is of Python's own"),
         ("torch:save", "'torch' is an installed library"),
-        ("own_nets:called", "is no function, and no module of PyTorch's"),
-        ("own_nets:Popen", "is no function, and no module of PyTorch's"),
+        ("own_nets:called", "is no function; give one"),
+        ("own_nets:Popen", "is no function; give one"),
         ("own_nets:run_path", "was only imported there, from 'runpy'"),
     ],
 )

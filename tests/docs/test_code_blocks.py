@@ -65,8 +65,14 @@ PAGES = ("quickstart", "own-panel", "own-measure")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_every_block_of_a_page_works(page, tmp_path, monkeypatch):
     """The pages of figures that runs write are those of PAGES alone; they take longer."""
-    if any(re.search(r"^(import|from) torch", block.code, re.M) for block in blocks(page)):
+    used = {
+        found for b in blocks(page) for found in re.findall(r"^(?:import|from) (\w+)", b.code, re.M)
+    }
+    if "torch" in used:
         pytest.importorskip("torch")
+    if "transformers" in used:
+        pytest.importorskip("transformers")
+        pytest.importorskip("peft")
     if page.stem not in PAGES:
         monkeypatch.setattr(Result, "report", lambda result, **_: result.folder / "report.html")
     shutil.copy(ROOT / "scenarios" / "quickstart.yaml", tmp_path)

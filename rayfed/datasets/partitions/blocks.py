@@ -10,6 +10,7 @@ from annotated_types import Ge
 
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.needs import ONE_TARGET, Terms
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition, dealt
 from rayfed.datasets.sizes import Law, Shares
@@ -46,6 +47,7 @@ class Sorted(_Sized):
     """
 
     name: ClassVar[str] = "sorted"
+    needs: ClassVar[Terms] = Partition.needs | {ONE_TARGET}
 
     def assign(self, table: Table, clients: int, seed: int) -> Ints:
         """Return the client of each row (n,)."""

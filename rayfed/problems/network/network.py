@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from rayfed.core.errors import LibraryMissing
 from rayfed.core.extras import install
 from rayfed.core.rng import Key
+from rayfed.core.targets import Targets
 from rayfed.problems.base import Problem
 from rayfed.problems.network.settings import NetworkSettings
 
@@ -32,13 +33,15 @@ class Network(NetworkSettings):
         also a class, or a function that returns a module. A constructor that names the arguments
         ``inputs`` and ``outputs`` gets the shape of a row and the number of outputs.
     loss : str or callable
-        "cross-entropy" (a score for each class), "squared-error" (half squares, one number),
-        "binary-cross-entropy" (one score, classes 0 and 1), or ``package.module:function``, in
-        Python also a function: from outputs and targets of B rows to their losses (B,). The target
-        of such a loss decides what is predicted: a number if any value has a fraction, which one
-        output predicts, and else a class.
-    predicts : "classes" or "numbers", optional
-        What a loss of one's own predicts, where the target does not show it (whole numbers).
+        "cross-entropy" (a score for each class), "squared-error" (half squares),
+        "binary-cross-entropy" (one score for each label 0 or 1), or ``package.module:function``, in
+        Python also a function: from outputs and targets of B rows to their losses (B,), or to one
+        loss of the batch. With several targets a row the named losses are means over its targets,
+        without classes -100; rows without targets are targets themselves.
+    predicts : "classes", "numbers" or "nothing", optional
+        Meaning of the outputs under a loss of one's own: scores of classes, the target's numbers,
+        or neither, such as an embedding. If None, classes or numbers as the target has them, and
+        nothing where rows have several targets or none.
     label_smoothing : float
         Weight of the uniform distribution in the targets of the cross-entropy.
     shape : tuple of int
@@ -69,7 +72,9 @@ class Network(NetworkSettings):
 
     name: ClassVar[str] = "network"
 
-    def bound(self, shape: tuple[int, ...], classes: int, key: Key) -> Problem:
+    def bound(
+        self, shape: tuple[int, ...], classes: int, key: Key, target: Targets | None = None
+    ) -> Problem:
         """Return the network on rows of a shape, which computes; see `Problem.bound`.
 
         Raises
@@ -80,7 +85,7 @@ class Network(NetworkSettings):
         need_torch()
         from rayfed.problems.network.kernels.bound import BoundNetwork
 
-        return BoundNetwork.of(self, shape, classes, key)
+        return BoundNetwork.of(self, shape, classes, key, target)
 
     @classmethod
     def example(cls, folder: Path) -> Self:

@@ -22,7 +22,9 @@ LOSSES: Mapping[str, Predicted] = {
     "binary-cross-entropy": "binary",
 }
 """The losses that have a name, and what they predict."""
-_PREDICTED: Mapping[str, Predicted] = {"classes": "multiclass", "numbers": "regression"}
+_PREDICTED: Mapping[str, Predicted] = {
+    "classes": "multiclass", "numbers": "regression", "nothing": "own",
+}  # fmt: skip
 MODELS = "rayfed.problems.network.models"
 """Package of the built-in models, one a file."""
 
@@ -48,6 +50,7 @@ class NetworkSettings(Problem):
     """Settings of a neural network and their checks; see `Network`."""
 
     convex: ClassVar[bool] = False
+    several: ClassVar[bool] = True
     gives: ClassVar[Terms] = Problem.gives - {HESSIANS} | {REPRESENTATIONS}
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
     default_init: ClassVar[Start] = "torch"
@@ -56,7 +59,7 @@ class NetworkSettings(Problem):
 
     model: Any
     loss: Any = "cross-entropy"
-    predicts: Literal["classes", "numbers"] | None = None
+    predicts: Literal["classes", "numbers", "nothing"] | None = None
     label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0
     shape: tuple[Annotated[int, Ge(1)], ...] = ()
     frozen: tuple[str, ...] = ()
@@ -75,7 +78,7 @@ class NetworkSettings(Problem):
         if self.label_smoothing and self.loss != "cross-entropy":
             text = f"found {self.label_smoothing:g} with another loss than cross-entropy"
             raise ScenarioError("label_smoothing", f"{text}; leave it out")
-        if self.predicts is not None and self.task != _PREDICTED[self.predicts]:
+        if self.predicts is not None and not self.own_loss:
             text = f"found {self.predicts}, but the loss '{self.loss}' is of another kind"
             raise ScenarioError("predicts", f"{text}; it is for a loss of your own")
         self._check_model()
@@ -114,9 +117,14 @@ class NetworkSettings(Problem):
         return settings.pop("name"), settings
 
     @property
+    def own_loss(self) -> bool:
+        """Whether the loss is a function of the user's."""
+        return not (isinstance(self.loss, str) and self.loss in LOSSES)
+
+    @property
     def task(self) -> Predicted:  # type: ignore[override]
         """The target, which the loss decides; that of a function of the user's is "own"."""
-        if isinstance(self.loss, str) and self.loss in LOSSES:
+        if not self.own_loss:
             return LOSSES[self.loss]
         return "own" if self.predicts is None else _PREDICTED[self.predicts]
 

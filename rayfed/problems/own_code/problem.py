@@ -17,6 +17,7 @@ from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.own import Untrusted
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
+from rayfed.core.targets import Targets
 from rayfed.problems.base import Batch, Problem, Scores, Start
 from rayfed.problems.layers import Layer
 from rayfed.problems.own_code.functions import (
@@ -122,7 +123,9 @@ class OwnCode(Problem):
             found[part] = np.array(given, dtype=np.int64)
         return found
 
-    def bound(self, shape: tuple[int, ...], classes: int, key: Key) -> Problem:
+    def bound(
+        self, shape: tuple[int, ...], classes: int, key: Key, target: Targets | None = None
+    ) -> Problem:
         """Return the problem with its model; see `Problem.bound`."""
         bound = BoundOwnCode(**{f.name: getattr(self, f.name) for f in fields(OwnCode)}, key=key)
         bound.layers(0, 0)  # made here, so that mistakes are found before a run

@@ -21,8 +21,10 @@ from rayfed.core.needs import (
     GRAPHS,
     LABELS,
     NOTHING,
+    ONE_TARGET,
     OPTIMUM,
     ROUNDS,
+    ROW_LOSSES,
     ROWS,
     SERVER,
     Part,
@@ -31,6 +33,7 @@ from rayfed.core.needs import (
     where,
 )
 from rayfed.core.plugins import name_of
+from rayfed.core.targets import Targets
 from rayfed.problems.base import Problem
 from rayfed.solvers.base import Solver
 from rayfed.study.scenario.invalid import together
@@ -39,7 +42,9 @@ from rayfed.study.scenario.study import Study
 _OUT = "leave it out"
 
 
-def check_declared(study: Study, problem: Problem, classes: int | None = None) -> None:
+def check_declared(
+    study: Study, problem: Problem, classes: int | None = None, target: Targets | None = None
+) -> None:
     """Refuse parts of a study that do not go together.
 
     Parameters
@@ -49,13 +54,15 @@ def check_declared(study: Study, problem: Problem, classes: int | None = None) -
         Its problem, which may have met its rows.
     classes : int, optional
         Classes of the targets, 0 for numbers, once they are known.
+    target : Targets, optional
+        Targets that are not one label or number a row, once they are known.
 
     Raises
     ------
     ScenarioError
         With the dotted key of each part to change.
     """
-    common = [*_data(study, problem, classes), *_evaluation(study)]
+    common = [*_data(study, problem, classes, target), *_evaluation(study)]
     wrong: dict[str, ScenarioError] = {}  # one for each place
     for index in range(len(study.algorithms)):
         for place, text in clashes([*_of_algorithm(study, index), *common]):
@@ -78,11 +85,15 @@ def of_problem(problem: Problem) -> Part:
     return Part("", f"'{problem.name}'", NOTHING, removes, instead)
 
 
-def _data(study: Study, problem: Problem, classes: int | None) -> Iterator[Part]:
+def _data(
+    study: Study, problem: Problem, classes: int | None, target: Targets | None
+) -> Iterator[Part]:
     """Yield the problem, its data, and the parts that change or assign rows."""
     yield of_problem(problem)
     if study.data is not None:
-        removes = BY_DATA - study.data.gives | where({LABELS: classes == 0})
+        removes = BY_DATA - study.data.gives | where(
+            {LABELS: classes == 0, ONE_TARGET: target is not None}
+        )
         yield Part("problem.dataset", f"dataset '{study.data.name}'", NOTHING, removes)
     if (partition := study.partition) is not None:
         yield Part("partition", f"'{partition.name}'", partition.needs, NOTHING, _OUT)
@@ -106,7 +117,7 @@ def _evaluation(study: Study) -> Iterator[Part]:
     if study.stop.loss_gap is not None:
         yield Part("stop.loss_gap", f"loss_gap: {study.stop.loss_gap:g}", gap, NOTHING, _OUT)
     if evaluate.rows is not None:
-        needs, removes = frozenset({ROWS, FIXED_ROWS}), frozenset({ALL_ROWS})
+        needs, removes = frozenset({ROWS, ROW_LOSSES, FIXED_ROWS}), frozenset({ALL_ROWS})
         yield Part("evaluate.rows", f"rows: {evaluate.rows}", needs, removes, _OUT)
     for place, measure in evaluate.asked.items():
         yield Part(place, f"'{name_of(measure)}'", measure.needs, NOTHING, _OUT)

@@ -21,6 +21,7 @@ from rayfed.core.errors import ScenarioError, under, unknown
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
 from rayfed.core.rng import Key
+from rayfed.core.targets import Targets
 from rayfed.datasets.arrays import Arrays
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
 from rayfed.datasets.checked import check_shards, check_table
@@ -210,7 +211,7 @@ class Loader:
         if isinstance(dataset, OnDemand):
             return self._on_demand(wanted, dataset, seed)
         table, key = self._table(wanted, seed)
-        _check_task(wanted.problem, table.classes, dataset)
+        _check_task(wanted.problem, table.classes, Targets.of(table.y), dataset)
         fraction = self._fraction(wanted, table)
         how = (wanted.partition, wanted.clients, seed, fraction, wanted.validation)
         parts = split(table, *how)
@@ -262,7 +263,7 @@ class Loader:
             wanted.clients, seed, dtype=wanted.dtype, intercept=wanted.problem.intercept,
             test=test, validation=wanted.validation,
         )  # fmt: skip
-        _check_task(wanted.problem, shards.classes, dataset)
+        _check_task(wanted.problem, shards.classes, shards.target, dataset)
         place = f"problem.dataset ({dataset.name})"
         self.known.get(("checked", dataset, seed, test), lambda: check_shards(shards, place))
         return SeedData(wanted.problem, shards, None, {"clients": "", "server": ""})
@@ -371,10 +372,13 @@ def _called(dataset: Dataset) -> str:
     return dataset.path if isinstance(dataset, Tabular) else dataset.name
 
 
-def _check_task(problem: Problem, classes: int, dataset: Dataset) -> None:
-    """Refuse a problem that the targets do not fit."""
+def _check_task(problem: Problem, classes: int, target: Targets | None, dataset: Dataset) -> None:
+    """Refuse a problem that the targets do not fit; a network compares several with its loss."""
     name = _called(dataset)
-    if problem.task == "own":
+    if target is not None and not problem.several:
+        text = f"'{problem.name}' predicts one label or number, but '{name}' has {target}"
+        raise ScenarioError("problem.name", f"{text}; use network, or give one target for each row")
+    if problem.task == "own" or target is not None:
         return
     if problem.task == "regression" and classes:
         text = f"'{problem.name}' predicts numbers, but dataset '{name}' has {classes} classes"

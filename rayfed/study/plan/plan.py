@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -199,7 +199,7 @@ class _Seed:
         check_declared(study, self.problem)
         self.data, self.rows = self._load()
         self.problem = self._bound_problem()
-        check_declared(study, self.problem, self.data.shards.classes)
+        check_declared(study, self.problem, self.data.shards.classes, self.data.shards.target)
         self.data = replace(self.data, problem=self.problem)
         self.count = self.data.shards.clients
         self.clients = self._population()
@@ -388,7 +388,7 @@ class _Seed:
         measures: dict[str, Measure] = {}
         taken = {*names(algorithm.diagnostics), *TAKEN}
         for name, (place, measure) in asked.items():
-            for column in names(measure.columns):
+            for column in names(measure.columns_of(self.clients.availability)):
                 if column in taken:
                     raise ScenarioError(place, f"the column '{column}' is taken; rename it")
                 taken.add(column)
@@ -427,7 +427,8 @@ class _Seed:
     def _bound_problem(self) -> Problem:
         """Return the problem that has met its rows."""
         shards = self.data.shards
-        bound = self.problem.bound(shards.shape, shards.classes, self._init_key)
+        target = [] if shards.target is None else [shards.target]
+        bound = self.problem.bound(shards.shape, shards.classes, self._init_key, *target)
         return bound.on_device(self.study.executor.device)
 
     @property
@@ -448,6 +449,8 @@ class _Seed:
         own = {key: held for key, held in vars(channel).items() if key != "faults"}  # the study's
         stages = {key: plain(held) or None for key, held in own.items()}
         files = {"files": self.data.files} if self.data.files > 1 else {}
+        target = self.data.shards.target
+        several = {} if target is None else {"target": asdict(target)}
         return {
             "study": {"name": study.name, "description": study.description},
             "settings": plain(algorithm) | stages,
@@ -461,6 +464,7 @@ class _Seed:
                 "features": self.data.shards.features,
                 "classes": self.data.shards.classes,
                 **files,
+                **several,
             },
             "classes": [str(label) for label in self.data.labels],
             "data_note": self.data.note,

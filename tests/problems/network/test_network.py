@@ -508,7 +508,8 @@ def nothing(inputs, outputs):
         ({"model": Pair}, "model", "'Pair' returns a tuple; return the scores alone, a tensor"),
         ({"frozen": ("body.*",)}, "frozen", r"no parameter is called 'body.\*'; found conv.weight"),
         ({"frozen": ("*",)}, "frozen", "leaves no parameter to train"),
-        ({"loss": lambda z, y: z.sum()}, "loss", r"returns \(\) for 2 rows"),
+        ({"loss": lambda z, y: z.sum(0)}, "loss", r"returns \(3,\) for 2 rows"),
+        ({"loss": nn.L1Loss()}, "loss", r"Using a target size"),
         ({"loss": lambda z, y: z.nothing}, "loss", "cannot take outputs"),
     ],
 )

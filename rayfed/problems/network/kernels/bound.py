@@ -14,15 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rayfed.core.arrays import Array, Floats
-from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import REPRESENTATIONS, Terms, where
+from rayfed.core.arrays import Array, Floats, to_numpy
+from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core.needs import REPRESENTATIONS, ROW_LOSSES, Terms, where
 from rayfed.core.rng import Key
+from rayfed.core.targets import IGNORED, Targets
 from rayfed.problems.base import Batch, RowsLoss, Start, StepKey
 from rayfed.problems.layers import Layer
 from rayfed.problems.network.kernels.augment import augmented, drawn
 from rayfed.problems.network.kernels.flat import Flat, layers_of, vector
-from rayfed.problems.network.kernels.losses import Loss, check_loss, loss_of
+from rayfed.problems.network.kernels.losses import Loss, classes_second, loss_of, of_batches
 from rayfed.problems.network.kernels.module import (
     check_rows,
     check_writes,
@@ -31,10 +32,12 @@ from rayfed.problems.network.kernels.module import (
     make,
     preserved,
     takes_integers,
+    tensor_of,
 )
 from rayfed.problems.network.kernels.stacked import device_of, stacked
 from rayfed.problems.network.kernels.weights import with_file
 from rayfed.problems.network.settings import NetworkSettings, Predicted
+from rayfed.problems.picture import Picture
 
 Tensors: TypeAlias = Any
 """A tensor where the base class has NumPy arrays."""
@@ -53,6 +56,10 @@ class BoundNetwork(NetworkSettings):
         Shape of a row as the module gets it.
     classes : int
         Number of classes, 0 for regression.
+    target : Targets, optional
+        Targets that are not one label or number a row.
+    whole : bool
+        Whether the loss is one number for all rows of a batch.
     random : bool
         Whether the module draws random numbers in training.
     writes : bool
@@ -69,6 +76,8 @@ class BoundNetwork(NetworkSettings):
 
     rows: tuple[int, ...]
     classes: int
+    target: Targets | None = None
+    whole: bool = False
     random: bool = False
     writes: bool = False
     integers: bool = False
@@ -82,18 +91,23 @@ class BoundNetwork(NetworkSettings):
         shape: tuple[int, ...],
         classes: int,
         key: Key,
+        target: Targets | None = None,
     ) -> Self:
         """Return a network on rows of a shape; see `Problem.bound`."""
         settings = {f.name: getattr(network, f.name) for f in fields(NetworkSettings)}
         settings["model"] = loaded(network)
-        bound = cls(**settings, rows=_shape(network, shape), classes=classes)
+        bound = cls(**settings, rows=_shape(network, shape), classes=classes, target=target)
+        bound._check_targets()
         module = make(bound, bound.rows, bound.outputs, key).to(torch.get_default_dtype())
         bound = replace(bound, integers=takes_integers(bound, module, bound.rows))
         if bound.augment is not None and len(bound.rows) != 3:
             text = f"changes images (C, H, W), but a row has shape {bound.rows}; leave it out"
             raise ScenarioError("problem.augment", text)
-        random = check_rows(bound, module, bound.rows, bound.outputs)
-        check_loss(bound._loss, bound.outputs, classes)
+        if bound.augment is not None and target is not None and len(target.shape) > 1:
+            text = f"moves images, but not {target}, which may belong to pixels; leave it out"
+            raise ScenarioError("problem.augment", text)
+        random, scores = check_rows(bound, module, bound.rows, bound._needed)
+        whole = bound.own_loss and of_batches(bound._loss, scores, bound._example())
         trained = {layer.name for layer in layers_of(module, network.frozen)}
         values = bound._values(key, network.init_file)
         fixed = {name: v.numpy() for name, v in values.items() if name not in trained}
@@ -101,6 +115,8 @@ class BoundNetwork(NetworkSettings):
             **settings,
             rows=bound.rows,
             classes=classes,
+            target=target,
+            whole=whole,
             random=random,
             writes=check_writes(bound, module, bound.rows),
             integers=bound.integers,
@@ -109,14 +125,71 @@ class BoundNetwork(NetworkSettings):
 
     @property
     def task(self) -> Predicted:  # type: ignore[override]
-        """The target: of a loss of the user's own classes if the data have them, or numbers."""
+        """The target: of a loss of the user's own classes if the data have them, or numbers.
+
+        It is "own" if nothing is predicted.
+        """
         task = super().task
-        return task if task != "own" else "multiclass" if self.classes else "regression"
+        if task != "own" or self.predicts == "nothing" or self.target is not None:
+            return task
+        return "multiclass" if self.classes else "regression"
 
     @property
     def outputs(self) -> int:
-        """Number of outputs of the module: the classes, or 1."""
-        return self.classes if self.task == "multiclass" else 1
+        """Number of outputs that a constructor is offered: the classes, or the target's numbers."""
+        if self.target is None:
+            return self.classes if self.task in ("multiclass", "own") and self.classes else 1
+        return self.target.values if self.task == "multiclass" else prod(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        """The shape of a row's target; that of the row itself if it has none."""
+        if self.target is None:
+            return ()
+        return self.rows if self.target.none else self.target.shape
+
+    def _check_targets(self) -> None:
+        """Refuse a named loss that targets of several values do not fit."""
+        target = self.target
+        if target is None or self.task == "own":
+            return
+        fits = {
+            "multiclass": target.values > 0,
+            "binary": 0 < target.values <= 2 and not target.ignores,
+            "regression": not target.values,
+        }
+        if not fits[self.task]:
+            loss = clipped(self.loss, 40) if isinstance(self.loss, str) else "the loss"
+            remedy = "another loss, or float numbers in place of classes"
+            raise ScenarioError("problem.loss", f"{loss} does not fit {target}; give {remedy}")
+
+    def _needed(self, found: tuple[int, ...], rows: int) -> str:
+        """Return the shape that outputs need in place of a shape; empty if that fits."""
+        if self.task == "own":
+            return "" if found[:1] == (rows,) else f"({rows}, ...)"
+        if self.target is None:
+            one = (rows, self.outputs)
+            return "" if found == one or (self.outputs == 1 and found == (rows,)) else str(one)
+        y = (rows, *self._numbers)
+        if self.task != "multiclass":
+            flat = (rows, prod(self._numbers))
+            fits = found == flat or [n for n in found if n > 1] == [n for n in y if n > 1]
+            return "" if fits and found[:1] == (rows,) else f"{y} or {flat}"
+        second, last = (rows, self.outputs, *y[1:]), (*y, self.outputs)
+        axes = [
+            axis for axis in {1, len(found) - 1} - {0}
+            if found[:axis] + found[axis + 1 :] == y and found[axis] >= self.outputs
+        ]  # fmt: skip
+        if len(axes) > 1:
+            return "one axis alone that may be the classes; change the length of the targets"
+        return "" if axes else f"{second} or {last}"
+
+    def _example(self) -> Tensor:
+        """Return targets (2, ...) of zeros."""
+        y = self.target
+        whole = self.integers if y is not None and y.none else self.classes or (y and y.values)
+        dtype = torch.int64 if whole else torch.get_default_dtype()
+        return torch.zeros(2, *self._numbers, dtype=dtype)
 
     @property
     def random_steps(self) -> bool:
@@ -125,8 +198,12 @@ class BoundNetwork(NetworkSettings):
 
     @property
     def gives(self) -> Terms:  # type: ignore[override]
-        """Terms that it gives: representations if the last layer, a module, has them as input."""
-        return NetworkSettings.gives - where({REPRESENTATIONS: not self._head})
+        """Terms that it gives: representations if the last layer, a module, has them as input.
+
+        A loss of whole batches is none of each row.
+        """
+        missing = where({REPRESENTATIONS: not self._head, ROW_LOSSES: self.whole})
+        return NetworkSettings.gives - missing
 
     @property
     def exact(self) -> str:
@@ -194,16 +271,52 @@ class BoundNetwork(NetworkSettings):
         return Batch(X, y, w, ridge, rows.key)
 
     def predict(self, x: Tensors, X: Tensors) -> Tensors:
-        """Return classes (int64), or values for regression, (K, B) for rows (K, B, d)."""
+        """Return classes (int64), or values for regression, (K, B) for rows (K, B, d).
+
+        (K, B, ...) for several targets, and the outputs where nothing is predicted.
+        """
         loaded = zip(X, self._loaded(x, len(X)), strict=True)
         return torch.stack([self._predicted(flat, X_k) for X_k, flat in loaded])
 
     def scores(self, x: Tensors, X: Tensors) -> Tensors | None:
         """Return the outputs of the module (K, B, c) for rows (K, B, d), under several classes."""
-        if self.task != "multiclass":
+        if self.task != "multiclass" or self.target is not None:
             return None
         loaded = zip(X, self._loaded(x, len(X)), strict=True)
         return torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
+
+    def measured(self, x: Tensors, X: Tensors) -> Tensors:
+        """Return scores (K, B, ..., C), the target's numbers, or plain outputs.
+
+        Of a score for each label 0 or 1 that score; with one label a row the scores 0 and it.
+        """
+        loaded = zip(X, self._loaded(x, len(X)), strict=True)
+        z = torch.stack([self._outputs(flat, X_k) for X_k, flat in loaded])
+        if self.task == "own":
+            return z
+        if self.task == "multiclass":
+            scores = classes_second(z.flatten(0, 1), self._numbers).movedim(1, -1)
+            return scores.reshape(*z.shape[:2], *scores.shape[1:])
+        z = z.reshape(*z.shape[:2], *self._numbers)
+        if self.task == "binary" and self.target is None:
+            return torch.stack([torch.zeros_like(z), z], dim=-1)
+        return z
+
+    def right(self, x: Tensors, batch: Batch) -> Floats:
+        """Return the right predictions (K,); of several targets a row their share in it counts."""
+        if self.task in ("own", "regression"):
+            return np.full(len(batch.w), np.nan)
+        if self.target is None:
+            return super().right(x, batch)
+        counted = (batch.y != IGNORED).flatten(2)
+        hits = (self.predict(x, batch.X) == batch.y).flatten(2) & counted
+        shares = to_numpy(hits.sum(2)) / np.maximum(to_numpy(counted.sum(2)), 1)
+        return np.asarray(np.sum(shares * (to_numpy(batch.w) > 0), axis=1))
+
+    def picture(self, x: Array, X: Array, y: Array) -> Picture | None:
+        """Return a picture of a model (p,) with rows (n, d) and targets (n,), or None."""
+        several = self.target is not None or self.task == "own"
+        return None if several else super().picture(x, X, y)
 
     def representation(self, x: Tensors, X: Tensors, key: StepKey | None = None) -> Tensors:
         """Return the inputs (K, B, r) of the last layer for rows (K, B, d), with augmentation."""
@@ -283,11 +396,11 @@ class BoundNetwork(NetworkSettings):
     def _vmapped(self, batch: Batch) -> bool:
         """Whether clients are computed together: where they are looped over on a CPU, it is slower.
 
-        Clients that draw random numbers in the module, or that have BatchNorm, are looped over
-        everywhere.
+        Clients that draw random numbers in the module, or that have BatchNorm or a loss of the
+        user's own, are looped over everywhere.
         """
         calm = not (self.random or self._has_statistics)
-        return self.device != "cpu" and (batch.key is None or calm)
+        return self.device != "cpu" and (batch.key is None or calm) and not self.own_loss
 
     def _stacked_value_and_gradient(self, x: Tensors, batch: Batch) -> tuple[Tensors, Tensors]:
         """Return values (K,) and gradients (K, p) of K clients at once, block by block of rows."""
@@ -295,6 +408,7 @@ class BoundNetwork(NetworkSettings):
         run = stacked(flat.module, self._layers, self._loss, lambda rows: rows)
         X, y, w = (torch.as_tensor(rows) for rows in (batch.X, batch.y, batch.w))
         images = self._images(X, batch.key)
+        y = images if self.target is not None and self.target.none else y
         gradient, value = x.new_zeros((len(X), x.shape[1])), x.new_zeros(len(X))
         for start in range(0, X.shape[1], ROWS):
             block = slice(start, start + ROWS)
@@ -323,13 +437,13 @@ class BoundNetwork(NetworkSettings):
         )
 
     def _scores(self, flat: Flat, X: Tensor) -> Tensor:
-        """Return the outputs for rows (B, d) of a module (B, outputs), in its parameters' type."""
+        """Return the outputs for rows (B, d) of a module (B, ...), in its parameters' type."""
         rows = self._shaped(X, flat.layout)
         if self.precision == "full":
-            scores: Tensor = flat.module(rows)
+            scores: Tensor = tensor_of(flat.module(rows))
             return scores
         with self._precise():
-            scores = flat.module(rows)
+            scores = tensor_of(flat.module(rows))
         return scores.to(flat.x.dtype)
 
     def _values_of(self, flat: Flat, batch: Batch, k: int) -> Iterator[Tensor]:
@@ -343,17 +457,37 @@ class BoundNetwork(NetworkSettings):
             X = augmented(X.reshape(len(X), *self.rows), self.augment, draws)
         if self._has_statistics and flat.module.training:  # padding is no row of a batch
             X, y, w = X[w > 0], y[w > 0], w[w > 0]
-        for start in range(0, len(X), ROWS):
-            block = slice(start, start + ROWS)
-            losses = self._loss(self._scores(flat, X[block]), y[block])
-            yield (w[block] * losses).sum()
+        if self.target is not None and self.target.none:
+            y = X.reshape(len(X), *self.rows)
+            y = y.long() if self.integers else y
+        most = max(1, len(X)) if self.whole else ROWS
+        for start in range(0, len(X), most):
+            block = slice(start, start + most)
+            yield self._total(self._scores(flat, X[block]), y[block], w[block])
+
+    def _total(self, scores: Tensor, y: Tensor, w: Tensor) -> Tensor:
+        """Return ``sum_b w_b loss_b``, or the loss of a batch times ``sum_b w_b``.
+
+        Losses of the user's own see no padding.
+        """
+        if not self.own_loss:
+            return (w * self._loss(scores, y)).sum()
+        real = w > 0
+        if not real.all():
+            scores, y, w = scores[real], y[real], w[real]
+        if not len(w):
+            return scores.sum()
+        losses = self._loss(scores, y)
+        return w.sum() * losses if self.whole else (w * losses).sum()
 
     def _predicted(self, flat: Flat, X: Tensor) -> Tensor:
-        """Return the predictions for rows (B, d) of one client (B,)."""
+        """Return the predictions for rows (B, d) of one client (B, ...)."""
         z = self._outputs(flat, X)
+        if self.task == "own":
+            return z
         if self.task == "multiclass":
-            return z.argmax(dim=1)
-        z = z.reshape(len(X))
+            return classes_second(z, self._numbers).argmax(dim=1)
+        z = z.reshape(len(X), *self._numbers)
         return z if self.task == "regression" else (z > 0).to(torch.int64)
 
     def _outputs(self, flat: Flat, X: Tensor) -> Tensor:

@@ -1,31 +1,29 @@
-"""Losses of rows: from the outputs of a module and targets to one number a row."""
+"""Losses: from the outputs of a module and targets to one number a row, or one for a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType
 from typing import Any, TypeAlias
+from warnings import catch_warnings, filterwarnings
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rayfed.core import own, plugins
-from rayfed.core.errors import ScenarioError, clipped
+from rayfed.core import plugins
+from rayfed.core.errors import ScenarioError
+from rayfed.core.targets import IGNORED
 from rayfed.problems.network.settings import NetworkSettings
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Maps outputs (B, outputs) and targets (B,) to losses (B,)."""
+"""Maps outputs (B, ...) and targets (B, ...) to losses (B,), or one loss () of the batch."""
 
 
 def loss_of(network: NetworkSettings) -> Loss:
     """Return the loss of a network."""
     smoothing = network.label_smoothing
     named: dict[str, Loss] = {
-        "cross-entropy": partial(
-            functional.cross_entropy, reduction="none", label_smoothing=smoothing
-        ),
+        "cross-entropy": partial(_cross_entropy, label_smoothing=smoothing),
         "squared-error": _squared,
         "binary-cross-entropy": _binary,
     }
@@ -43,41 +41,63 @@ def loss_of(network: NetworkSettings) -> Loss:
 def _loaded(name: str) -> Loss:
     """Return the loss that a name leads to, a function or a module; others are not called."""
     found = plugins.load(name)
-    if isinstance(found, nn.Module):
-        return found
-    if not isinstance(found, FunctionType):
-        text = "is no function, and no module of PyTorch's"
-        raise ScenarioError(clipped(name, 60), f"{text}; give one of outputs and targets")
-    if not own.is_defined(name, found) or name.startswith("rayfed."):
-        text = f"was only imported there, from '{found.__module__}'"
-        raise ScenarioError(clipped(name, 60), f"{text}; define a function of outputs and targets")
-    return found
+    return found if isinstance(found, nn.Module) else plugins.load_function(name)
+
+
+def _cross_entropy(outputs: Tensor, y: Tensor, label_smoothing: float) -> Tensor:
+    scores = classes_second(outputs, y.shape[1:])
+    losses = functional.cross_entropy(
+        scores, y, reduction="none", label_smoothing=label_smoothing, ignore_index=IGNORED
+    )
+    if y.ndim == 1:
+        return losses
+    return losses.flatten(1).sum(1) / (y != IGNORED).flatten(1).sum(1)
+
+
+def classes_second(outputs: Tensor, target: tuple[int, ...]) -> Tensor:
+    """Return scores (B, C, *target), given those or (B, *target, C)."""
+    return outputs if outputs.shape[2:] == target else outputs.movedim(-1, 1)
 
 
 def _squared(outputs: Tensor, y: Tensor) -> Tensor:
-    return 0.5 * (outputs.reshape(y.shape) - y) ** 2
+    return _by_row(0.5 * (outputs.reshape(y.shape) - y) ** 2)
 
 
 def _binary(outputs: Tensor, y: Tensor) -> Tensor:
     z = outputs.reshape(y.shape)
-    return functional.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+    losses = functional.binary_cross_entropy_with_logits(z, y.to(z.dtype), reduction="none")
+    return _by_row(losses)
 
 
-def check_loss(loss: Loss, outputs: int, classes: int) -> None:
-    """Refuse a loss of the user's that does not return a number for each row.
+def _by_row(losses: Tensor) -> Tensor:
+    """Return the mean loss of each row (B,)."""
+    return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
+
+
+def of_batches(loss: Loss, scores: Tensor, y: Tensor) -> bool:
+    """Return whether a loss is one number for all rows of a batch.
+
+    Parameters
+    ----------
+    loss : callable
+    scores : (2, ...) tensor
+        Outputs of the module for two rows.
+    y : (2, ...) tensor
+        Targets as those of the data.
 
     Raises
     ------
     ScenarioError
-        If it raises, or returns something of another shape.
+        If it raises, or returns neither that nor a number for each row.
     """
-    scores = torch.zeros(2, outputs)
-    y = torch.zeros(2, dtype=torch.int64 if classes else scores.dtype)
     try:
-        found = tuple(loss(scores, y).shape)
+        with catch_warnings():
+            filterwarnings("error", "Using a (input|target) size")  # it would mix all rows
+            found = tuple(loss(scores, y).shape)
     except Exception as error:
-        text = f"cannot take outputs {tuple(scores.shape)} and targets (2,)"
+        text = f"cannot take outputs {tuple(scores.shape)} and targets {tuple(y.shape)}"
         raise ScenarioError("problem.loss", f"{text}: {plugins.raised(error)}") from error
-    if found != (2,):
-        text = f"returns {found} for 2 rows; return a loss for each row, (2,)"
+    if found not in ((2,), ()):
+        text = f"returns {found} for 2 rows; return a loss for each row, (2,), or one of all, ()"
         raise ScenarioError("problem.loss", text)
+    return not found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ from rayfed.problems.network.settings import MODELS, NetworkSettings
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 _PLACE = "problem.model"
+Needed: TypeAlias = Callable[[tuple[int, ...], int], str]
 
 
 def loaded(network: NetworkSettings) -> Any:
@@ -163,10 +164,28 @@ def takes_integers(network: NetworkSettings, module: nn.Module, shape: tuple[int
     return False
 
 
+def tensor_of(returned: Any) -> Any:
+    """Return the outputs of a module: what it returns, or the ``logits`` of that."""
+    return getattr(returned, "logits", returned)
+
+
 def check_rows(
-    network: NetworkSettings, module: nn.Module, shape: tuple[int, ...], outputs: int
-) -> bool:
-    """Run rows of zeros through a module, and return whether training draws random numbers.
+    network: NetworkSettings, module: nn.Module, shape: tuple[int, ...], needed: Needed
+) -> tuple[bool, torch.Tensor]:
+    """Run rows of zeros through a module.
+
+    Parameters
+    ----------
+    needed : callable
+        From the shape of outputs and the number of rows to the shape that the loss needs in its
+        place, as text; empty if it fits.
+
+    Returns
+    -------
+    random : bool
+        Whether training draws random numbers.
+    scores : (2, ...) tensor
+        Outputs for two rows.
 
     Raises
     ------
@@ -181,7 +200,7 @@ def check_rows(
         before = torch.get_rng_state()
         again = _scores(network, module, shape, 2)
         random = not torch.equal(before, torch.get_rng_state())
-        _check_scores(network, scores, shape, outputs, 2)
+        _check_scores(network, scores, shape, needed, 2)
         torch.default_generator.manual_seed(0)
         third = _scores(network, module, shape, 2)
         if not torch.equal(again.nan_to_num(), third.nan_to_num()):
@@ -189,8 +208,8 @@ def check_rows(
             raise ScenarioError(_PLACE, f"{text}; draw by torch, and keep nothing between batches")
         norms = (part for part in module.modules() if isinstance(part, _BATCH_NORM))
         if not any(norms):  # it cannot train on one row
-            _check_scores(network, _scores(network, module, shape, 1), shape, outputs, 1)
-    return random
+            _check_scores(network, _scores(network, module, shape, 1), shape, needed, 1)
+    return random, scores
 
 
 def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, ...]) -> bool:
@@ -239,25 +258,24 @@ def _scores(
     try:
         if dtype is None and getattr(network, "integers", False):
             dtype = torch.int64
-        return module(torch.zeros(rows, *shape, dtype=dtype))
+        return tensor_of(module(torch.zeros(rows, *shape, dtype=dtype)))
     except Exception as error:
         text = f"{shown(network)} cannot take {rows} rows of shape {shape}"
         raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
 
 
 def _check_scores(
-    network: NetworkSettings, scores: Any, shape: tuple[int, ...], outputs: int, rows: int
+    network: NetworkSettings, scores: Any, shape: tuple[int, ...], needed: Needed, rows: int
 ) -> None:
     """Refuse scores of another shape than the loss needs."""
-    fits = [(rows, outputs)] if outputs > 1 else [(rows, 1), (rows,)]
     if not isinstance(scores, torch.Tensor):
         text = f"{shown(network)} returns a {type(scores).__name__}; return the scores alone"
         raise ScenarioError(_PLACE, f"{text}, a tensor")
     found = tuple(scores.shape)
-    if found not in fits:
+    if wanted := needed(found, rows):
         loss = clipped(network.loss, 40) if isinstance(network.loss, str) else "the loss"
         text = f"{shown(network)} returns {found} for {rows} rows of shape {shape}"
-        raise ScenarioError(_PLACE, f"{text}; {loss} of this data needs {fits[0]}")
+        raise ScenarioError(_PLACE, f"{text}; {loss} of this data needs {wanted}")
 
 
 def shown(network: NetworkSettings) -> str:

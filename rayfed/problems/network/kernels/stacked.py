@@ -10,6 +10,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from rayfed.problems.layers import Layer
 from rayfed.problems.network.kernels.losses import Loss
+from rayfed.problems.network.kernels.module import tensor_of
 
 
 def stacked(
@@ -17,7 +18,7 @@ def stacked(
 ) -> Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Return a function of models, rows, targets and weights of K clients.
 
-    It maps x (K, p) or (1, p), X (K, B, *shape), y (K, B) and w (K, B) to gradients (K, p) and
+    It maps x (K, p) or (1, p), X (K, B, *shape), y (K, B, ...) and w (K, B) to gradients (K, p) and
     values (K,) of ``sum_b w_b loss_b``.
 
     Parameters
@@ -34,7 +35,7 @@ def stacked(
 
     def value(x: Tensor, X: Tensor, y: Tensor, w: Tensor) -> Tensor:
         parts = {layer.name: x[layer.slice].view(shapes[layer.name]) for layer in layers}
-        scores = functional_call(module, parts, (forward(X),))
+        scores = tensor_of(functional_call(module, parts, (forward(X),)))
         return (w * loss(scores, y)).sum()
 
     both = grad_and_value(value)
