@@ -45,10 +45,11 @@ def study(tmp_path, request):
         name = f"own_{abs(hash(request.node.nodeid))}"
         (tmp_path / f"{name}.py").write_text(dedent(code))
         local = {"name": "own-train", "steps": 4, **(local or {})}
+        algorithm = {"name": "fedavg", **keys.pop("algorithm", {}), "local": local}
         problem = {"name": "own-code", "code": name, **keys.pop("problem", {})}
         scenario = {
             "name": "own", "rounds": 2, "problem": problem, "clients": {"count": 3},
-            "algorithms": [{"name": "fedavg", "local": local}], "executor": {"name": "serial"},
+            "algorithms": [algorithm], "executor": {"name": "serial"},
         }  # fmt: skip
         path = tmp_path / "own.yaml"
         path.write_text(yaml.safe_dump(scenario | keys))
@@ -115,17 +116,31 @@ COUNTED = MOVED.replace(
 STATE = {"state": {"seen": 2}, "metrics": {"seen": "higher"}}
 
 
-def test_late_and_dropped_tasks_leave_no_state(result):
+@pytest.mark.parametrize(
+    ("status", "keys"),
+    [
+        ("late", {"participation": {"deadline_s": 4}}),
+        ("dropped", {"availability": {"name": "markov", "mean_on_s": 6, "mean_off_s": 2}}),
+        ("unfinished", {"algorithm": {"name": "fedbuff", "buffer": 6, "concurrency": 3}}),
+    ],
+)
+def test_used_tasks_alone_leave_state(result, status, keys):
     clients = {"count": 3, "delay": {"name": "exponential", "mean_s": 1.0}}
-    found = result(COUNTED, STATE, clients=clients, participation={"deadline_s": 4}, rounds=8)
-    assert set(found.events["status"]) == {"used", "late"}
-    tasks = np.zeros(3)
-    for round, events in found.events[found.events["status"] == "used"].groupby("round"):
-        used = events["client"].to_numpy()
-        tasks[used] += 1
-        mean = np.average(tasks[used], weights=used + 1)
+    clients |= {"availability": keys.get("availability", "always")}
+    keys = {name: value for name, value in keys.items() if name != "availability"}
+    found = result(COUNTED, STATE, clients=clients, rounds=8, **keys)
+    assert {"used", status} <= set(found.events["status"])
+    tasks, asynchronous = np.zeros(3), status == "unfinished"
+    events = found.events[found.events["status"] == "used"]
+    for round, used in events.groupby("round"):
+        seen, weights = [], []
+        for client in used["client"]:  # in a buffer of 6 some of 3 clients come twice
+            tasks[client] += 1
+            seen.append(tasks[client])
+            weights.append(1 if asynchronous else client + 1)
+        mean = np.average(seen, weights=weights)
         assert found.rounds["train_seen"][round] == pytest.approx(mean)
-    assert (tasks < 8).all()
+    assert (tasks < 8).all() or asynchronous
 
 
 def test_own_code_trains_without_a_server(result):
@@ -206,6 +221,8 @@ def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
         ('"accuracy": data / 10', '"accuracy": 50', "accuracy 50; return a share from 0 to 1"),
         ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
         ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
+        ("    model[", "    raise SystemExit\n    model[", "client 0, .* calls sys.exit; raise an"),
+        ("+= [data, context.steps]", "= model['w'] + 1j", "leaves complex.* in 'w'; leave an array"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -213,6 +230,12 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
     assert old in MOVED
     found = result(MOVED.replace(old, new))
     assert re.search(message, failure(found)), failure(found)
+
+
+def group(**local):
+    """Returns clients of which two groups override the local solver, the second by these keys."""
+    first = {"name": "one", "ids": [0], "local": {"state": {"seen": 1}}}
+    return {"clients": {"count": 3, "groups": [first, {"name": "two", "ids": [1], "local": local}]}}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +255,14 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
         ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
+        (
+            group(state={"seen": 2}),
+            r"clients.groups.1.local.state: 'seen' is .2,., elsewhere .1,.; give it another name",
+        ),
+        (
+            group(metrics={"seen": "lower"}),
+            "clients.groups.1.local.metrics: found {'seen': 'lower'}, where the algorithm has {}",
+        ),
     ],
 )
 def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message):
@@ -247,6 +278,11 @@ def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message)
         ("def evaluate(model, data, part)", "def evaluate(model, data)", "takes .model, data."),
         ('return {"w": np.zeros(2)}', "return [1]", "return a torch.nn.Module or a dict"),
         ('return {"w": np.zeros(2)}', "raise OSError('gone')", "model fails: OSError: gone"),
+        (
+            "def client",
+            "def cost(i, n, context):\n    return {}['c']\ndef client",
+            r"problem.code: cost\(0, 1, context\) fails in round 1: KeyError: 'c' \(own_",
+        ),
     ],
 )
 def test_code_that_cannot_run_is_refused_before_a_run(study, old, new, message):

@@ -289,7 +289,8 @@ def preserved() -> Iterator[None]:
     Raises
     ------
     OwnCodeError
-        If PyTorch is imported meanwhile: its first draws would depend on earlier ones.
+        If PyTorch is imported meanwhile: its first draws would depend on earlier ones. If a
+        function exits, which would end all runs of the process.
     """
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -301,6 +302,8 @@ def preserved() -> Iterator[None]:
         if torch is None and "torch" in sys.modules:
             text = "torch is imported inside a function"
             raise OwnCodeError(f"{text}; import it at the top of the module, where it is seeded")
+    except SystemExit as exit:
+        raise OwnCodeError("a function calls sys.exit; raise an error in its place") from exit
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002

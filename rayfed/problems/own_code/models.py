@@ -28,14 +28,29 @@ class Arrays:
     ----------
     layers : tuple of Layer
         Coordinates of each array, in the order of the mapping.
+
+    Raises
+    ------
+    ScenarioError
+        If a name is no string, a value no array of floats, or there are no numbers.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {name: np.asarray(value) for name, value in values.items()}
-        for name, value in self.values.items():
-            if value.dtype.kind != "f":
-                text = f"'{clipped(name, 40)}' holds {value.dtype}; give an array of floats"
+        self.values: dict[str, Array] = {}
+        for name, value in values.items():
+            shown = clipped(name, 40)
+            if not isinstance(name, str):
+                raise ScenarioError("problem.model", f"found the name {shown}; give strings")
+            try:
+                self.values[name] = np.asarray(value)
+            except (TypeError, ValueError, RuntimeError) as error:
+                text = f"'{shown}' is no NumPy array ({clipped(error, 60)}); give an array of floats"
+                raise ScenarioError("problem.model", text) from error
+            if self.values[name].dtype.kind != "f":
+                text = f"'{shown}' holds {self.values[name].dtype}; give an array of floats"
                 raise ScenarioError("problem.model", text)
+        if not any(value.size for value in self.values.values()):
+            raise ScenarioError("problem.model", "has no numbers to train; give an array of floats")
         ends = list(accumulate((v.size for v in self.values.values()), initial=0))
         self.layers = tuple(
             Layer(name, ends[k], ends[k + 1], shape=value.shape)
@@ -137,6 +152,9 @@ def flat(known: Arrays | Module, model: Any, x: Array, train: Callable[..., Any]
             refuse(train, f"removes '{clipped(layer.name, 40)}' from the model; keep its names")
         value = named[layer.name]
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        if value.dtype.kind not in "fiub":
+            shown = clipped(layer.name, 40)
+            refuse(train, f"leaves {value.dtype} in '{shown}'; leave an array of floats")
         if value.shape != layer.shape:
             text = f"changes '{clipped(layer.name, 40)}' from shape {layer.shape} to {value.shape}"
             refuse(train, f"{text}; train in place")

@@ -51,9 +51,18 @@ def test_other_models_are_one_line(made):
         template(made)
 
 
-def test_arrays_of_integers_are_one_line():
-    with pytest.raises(ScenarioError, match="'n' holds int64; give an array of floats"):
-        template({"n": np.zeros(2, dtype=np.int64)})
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({"n": np.zeros(2, dtype=np.int64)}, "'n' holds int64; give an array of floats"),
+        ({"n": [0.0, [1.0]]}, "'n' is no NumPy array .*; give an array of floats"),
+        ({1: np.zeros(2)}, "found the name 1; give strings"),
+        ({"n": np.zeros(0)}, "has no numbers to train; give an array of floats"),
+    ],
+)
+def test_other_values_are_one_line(made, message):
+    with pytest.raises(ScenarioError, match=message):
+        template(made)
 
 
 def test_a_module_is_copied_with_its_trained_parameters():
