@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from textwrap import dedent
 
 import numpy as np
@@ -326,36 +329,56 @@ def test_functions_can_be_given_in_python(tmp_path):
 
 
 TRAVELS = """
-from functools import lru_cache
+import os
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 
 def model():
     return {"w": np.random.normal(size=3)}
 
+class Rows:
+    def __init__(self, i):
+        self.i = i
+
+    @cached_property
+    def values(self):
+        return np.random.default_rng(self.i).normal(self.i, 1.0, (4, 3))
+
 @lru_cache
 def client(i):
-    return np.random.default_rng(i).normal(i, 1.0, (4, 3))
+    return Rows(i)
 
 def size(i, part):
     return 4
 
 def train(model, data, context):
+    if context.round == 4 and Path("die").exists():
+        os.kill(os.getpid(), 9)
     pull = context.state["pull"]
     for _ in range(context.steps):
-        pull = 0.5 * pull + model["w"] - data[np.random.randint(4)]
+        pull = 0.5 * pull + model["w"] - data.values[np.random.randint(4)]
         model["w"] = model["w"] - 0.1 * pull
     context.state["pull"] = pull
     return {"loss": np.abs(pull).sum(), "pull": pull[0]}
 
 def evaluate(model, data, part):
-    return {"loss": np.mean((data - model["w"]) ** 2)}
+    return {"loss": np.mean((data.values - model["w"]) ** 2)}
 """
+
+
+SECURE = [{"name": "clip", "norm": 1.0}, {"name": "secure-sum", "range": 4.0}]
+PRIVATE = {
+    "weights": "uniform", "uplink": [{"name": "clip", "norm": 1.0}],
+    "privacy": {"name": "tree", "noise": 1.0, "delta": 1e-5, "separation": 2},
+}  # fmt: skip
+"""Sampled clients may keep no state, those of a tree may."""
 
 
 @pytest.fixture
 def everything(study):
-    """A function that returns a study of four methods with client state."""
+    """A function that returns a study of methods with client state."""
 
     def make(**keys):
         local = {
@@ -366,7 +389,10 @@ def everything(study):
             {"name": "fedavg", "local": local},
             {"name": "fedexp", "local": local},
             {"name": "fedbuff", "buffer": 2, "local": local},
+            {"name": "fedvarp", "local": local},
             {"name": "fedavg", "label": "top-k", "local": local, "uplink": [memory]},
+            {"name": "fedavg", "label": "secure", "local": local, "uplink": SECURE},
+            {"name": "fedavg", "label": "private", "local": local, **PRIVATE},
         ]
         clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
         given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
@@ -395,5 +421,19 @@ def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, asser
     begun = rayfed.run(everything(rounds=2), out=tmp_path / "begun", page=False)
     rayfed.extend(begun.folder, rounds=6)
     again = rayfed.resume(begun.folder, page=False)
+    assert set(again.outcome.values()) == {"finished"}
+    assert_same(whole.folder, again.folder)
+
+
+@pytest.mark.slow
+def test_a_resume_after_kill_9_ends_with_the_same_bytes(everything, tmp_path, assert_same):
+    file = everything(checkpoint={"every_s": 0})
+    whole = rayfed.run(file, out=tmp_path / "whole", page=False)
+    (tmp_path / "die").touch()
+    command = [sys.executable, "-m", "rayfed", "run", file.name, "--out", "killed"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (tmp_path / "die").unlink()
+    again = rayfed.resume(tmp_path / "killed", page=False)
     assert set(again.outcome.values()) == {"finished"}
     assert_same(whole.folder, again.folder)
