@@ -12,11 +12,14 @@ import pytest
 import yaml
 
 import rayfed
+from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.problems import OwnCode
 from rayfed.report.best import Aim
+from rayfed.report.read.curves import default_target
 from rayfed.report.read.results import Results
 from rayfed.solvers import OwnTrain
+from rayfed.trials import SweepGoal
 
 MOVED = """
 import numpy as np
@@ -28,7 +31,7 @@ def client(i):
     return i
 
 def size(i, part):
-    return i + 1 if part == "train" else 2
+    return {"train": i + 1, "test": 2, "val": 0}[part]
 
 def train(model, data, context):
     model["w"] += [data, context.steps]
@@ -84,7 +87,7 @@ def test_the_model_is_the_mean_by_size_and_losses_are_those_of_the_code(result):
     assert found.events["loss"].tolist() == [0, 10, 20] * 2
     assert found.clients["samples"].tolist() == [1, 2, 3]
     assert found.clients["accuracy"].tolist() == pytest.approx([0, 0.1, 0.2])
-    np.testing.assert_allclose(found.model(), [8 / 3, 8])
+    np.testing.assert_allclose(found.weights(), [8 / 3, 8])
 
 
 def test_epochs_cost_passes_over_the_examples(result):
@@ -99,7 +102,7 @@ def test_a_declared_cost_is_the_time_and_the_budget(result):
     assert found.events["steps"].tolist() == [5, 10, 16] * 2
     assert found.events["compute_s"].tolist() == pytest.approx([5, 10, 16] * 2)
     mean = (5 * 1 + 10 * 2 + 16 * 3) / 6
-    np.testing.assert_allclose(found.model()[1], 2 * mean, rtol=1e-6)
+    np.testing.assert_allclose(found.weights()[1], 2 * mean, rtol=1e-6)
 
 
 def test_partial_tasks_have_fewer_steps(result):
@@ -107,7 +110,7 @@ def test_partial_tasks_have_fewer_steps(result):
     participation = {"deadline_s": 2.5, "late": "partial"}
     found = result(clients=clients, participation=participation)
     assert set(found.events["steps"]) == {2}
-    assert found.model()[1] == 4
+    assert found.weights()[1] == 4
 
 
 COUNTED = MOVED.replace(
@@ -180,12 +183,60 @@ def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     assert (aim.column, aim.target, aim.higher) == ("f1", 0.2, True)
 
 
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_a_metric_ends_a_run_and_is_the_target(result, better):
+    sign = 1 if better == "higher" else -1
+    code = MOVED.replace('"accuracy": data / 10', f'"f1": {sign} * float(model["w"][0])')
+    problem = {"metrics": {"f1": better}}
+    stop, evaluate = {"metrics": {"f1": sign * 6.0}}, {"every": 2}
+    found = result(code, problem=problem, stop=stop, evaluate=evaluate, rounds=20)
+    assert found.rounds["round"].max() == 6  # 4/3 a round are 6.67 in round 5, and it is even
+    (run,) = found.outcome
+    info = json.loads((found.folder / run / "run.json").read_text())
+    assert info["stopped_by"] == "f1"
+    assert default_target(Results.read(found.folder), "f1") == sign * 6.0
+
+
+@pytest.mark.parametrize(("column", "sign"), [("f1", -1.0), ("train_n", 1.0)])
+def test_a_sweep_may_go_by_a_metric(study, column, sign):
+    local, problem = {"metrics": {"n": "lower"}}, {"metrics": {"f1": "higher"}}
+    given = study(local=local, problem=problem, sweep={"by": column, "trials": 2})
+    assert SweepGoal.of(api.read(given)) == SweepGoal(column, sign)
+
+
+PARTS = MOVED.replace('"test": 2, "val": 0', '"test": 2 * (i == 1), "val": 3 * i').replace(
+    '    return {"loss": float',
+    """    assert part == "train" or size(data, part), "of no examples"
+    shift = {"train": 0, "test": 1, "val": 2}[part]
+    return {"f1": shift, "loss": shift + float""",
+)
+
+
+def test_parts_without_examples_are_not_evaluated(result):
+    found = result(PARTS, problem={"metrics": {"f1": "higher"}}, rounds=1)
+    assert found.rounds["test_loss"].tolist() == pytest.approx([2, 2 + 4 / 3])  # of client 1
+    assert found.rounds["accuracy"].tolist() == pytest.approx([0.1] * 2)
+    assert found.rounds["f1"].tolist() == [1, 1]
+    assert found.clients["accuracy"].isna().tolist() == [True, False, True]
+    assert "validation_loss" not in found.rounds
+
+
+def test_validation_examples_are_a_part(result):
+    found = result(PARTS, problem={"metrics": {"f1": "higher"}, "val": True}, rounds=1)
+    mean = 2 + (3 * 1 + 6 * 2) / 9  # 0, 3 and 6 examples with losses 2 + i
+    assert found.rounds["validation_loss"].tolist() == pytest.approx([mean, mean + 4 / 3])
+    assert found.rounds["validation_accuracy"].tolist() == pytest.approx(
+        [(3 * 0.1 + 6 * 0.2) / 9] * 2
+    )
+    assert found.rounds["test_loss"].tolist() == pytest.approx([2, 2 + 4 / 3])
+
+
 def test_groups_of_clients_have_settings_of_their_own(result):
     code = MOVED.replace("context.steps", "context.config['step']")
     groups = [{"name": "fast", "ids": [1], "local": {"config": {"step": 7}}}]
     clients = {"count": 3, "groups": groups}
     found = result(code, {"config": {"step": 1}}, clients=clients, rounds=1)
-    assert found.model()[1] == pytest.approx((1 * 1 + 7 * 2 + 1 * 3) / 6)
+    assert found.weights()[1] == pytest.approx((1 * 1 + 7 * 2 + 1 * 3) / 6)
 
 
 def test_generators_are_seeded_by_client_and_round(study, tmp_path):
@@ -197,7 +248,7 @@ def test_generators_are_seeded_by_client_and_round(study, tmp_path):
     losses = one.events["loss"].tolist()
     assert losses == two.events["loss"].tolist()
     assert len(set(losses)) == len(losses)
-    assert (one.model() == two.model()).all()
+    assert (one.weights() == two.weights()).all()
 
 
 def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
@@ -225,7 +276,11 @@ def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
         ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
         ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
         ("    model[", "    raise SystemExit\n    model[", "client 0, .* calls sys.exit; raise an"),
-        ("+= [data, context.steps]", "= model['w'] + 1j", "leaves complex.* in 'w'; leave an array"),
+        (
+            "+= [data, context.steps]",
+            "= model['w'] + 1j",
+            "leaves complex.* in 'w'; leave an array",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -258,6 +313,8 @@ def group(**local):
         ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
+        ({"problem": {"val": True}}, "problem.val: is true, but size returns 0"),
+        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'"),
         (
             group(state={"seen": 2}),
             r"clients.groups.1.local.state: 'seen' is .2,., elsewhere .1,.; give it another name",
@@ -276,8 +333,16 @@ def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message)
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('return i + 1 if part == "train" else 2', "return 1.5", r"size\(0, 'train'\) returns 1.5"),
-        ('return i + 1 if part == "train" else 2', "return 0", "return an int from 1 on"),
+        (
+            'return {"train": i + 1, "test": 2, "val": 0}[part]',
+            "return 1.5",
+            r"size\(0, 'train'\) returns 1.5",
+        ),
+        (
+            'return {"train": i + 1, "test": 2, "val": 0}[part]',
+            "return 0",
+            "return an int from 1 on",
+        ),
         ("def evaluate(model, data, part)", "def evaluate(model, data)", "takes .model, data."),
         ('return {"w": np.zeros(2)}', "return [1]", "return a torch.nn.Module or a dict"),
         ('return {"w": np.zeros(2)}', "raise OSError('gone')", "model fails: OSError: gone"),
@@ -324,6 +389,7 @@ def test_functions_can_be_given_in_python(tmp_path):
         page=False,
     )  # fmt: skip
     assert found.rounds["loss"].tolist() == [0, 1]
+    assert found.model() == {"w": [1.0]}
     noted = yaml.safe_load((tmp_path / "out" / "scenario.yaml").read_text())["problem"]["code"]
     assert noted["train"].endswith(":net_train")
 

@@ -62,6 +62,11 @@ class OwnTrain(Stepped):
         """True: the code knows the round."""
         return True
 
+    @property
+    def columns(self) -> dict[str, Better | None]:
+        """Columns of `metrics`, and which direction is better."""
+        return {f"{METRIC}{name}": better for name, better in self.metrics.items()}
+
     def bound(self, code: ClientCode) -> OwnTrain:
         """Return the solver with the costs that own code declares, if it does."""
         if code.cost is None:

@@ -6,7 +6,6 @@ import pytest
 from scipy.special import expit
 
 import rayfed
-from rayfed.problems import OwnCode
 from rayfed.problems.own_code.functions import ClientCode
 
 SIZES = (1, 2, 7, 30)
@@ -99,7 +98,7 @@ def assert_alike(own, built_in):
             np.testing.assert_allclose(one, two, 1e-12, 1e-12, err_msg=name)
         else:
             assert one.tolist() == two.tolist(), name
-    np.testing.assert_allclose(own.model(), np.ravel(built_in.model()), 1e-12, 1e-12)
+    np.testing.assert_allclose(own.weights(), np.ravel(built_in.weights()), 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize("weighting", ["size", "uniform", "sum"])

@@ -84,13 +84,15 @@ class ClientCode:
     client : callable
         ``client(i)`` returns the data of client i: any object.
     size : callable
-        ``size(i, part)`` returns the number of examples of client i in "train" or "test".
+        ``size(i, part)`` returns the number of examples of client i in "train", "test" or, where
+        the problem asks for it, "val".
     train : callable
         ``train(model, data, context)`` trains the model in place, and returns the mean loss over
         the local steps as ``{"loss": ...}`` with the metrics of the solver; see `Context`.
     evaluate : callable
-        ``evaluate(model, data, part)`` returns the mean loss over the examples of "train" or
-        "test", with their ``accuracy`` if there is one, and the metrics of the problem.
+        ``evaluate(model, data, part)`` returns the mean loss over the examples of a part, with
+        their ``accuracy`` if there is one, and the metrics of the problem. It is not called for
+        parts without examples.
     cost : callable, optional
         ``cost(i, n, context)`` returns the local steps of client i with n training examples;
         ``steps`` or ``epochs`` of the solver if None.

@@ -44,7 +44,9 @@ class Arrays:
             try:
                 self.values[name] = np.asarray(value)
             except (TypeError, ValueError, RuntimeError) as error:
-                text = f"'{shown}' is no NumPy array ({clipped(error, 60)}); give an array of floats"
+                text = (
+                    f"'{shown}' is no NumPy array ({clipped(error, 60)}); give an array of floats"
+                )
                 raise ScenarioError("problem.model", text) from error
             if self.values[name].dtype.kind != "f":
                 text = f"'{shown}' holds {self.values[name].dtype}; give an array of floats"

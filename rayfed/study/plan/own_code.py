@@ -33,7 +33,8 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     Raises
     ------
     ScenarioError
-        If other data are given, or the number of clients is missing.
+        If other data are given, the number of clients is missing, or no client has validation
+        examples where the problem asks for them.
     """
     if study.data is not None:
         raise ScenarioError("problem.dataset", "own code has data of its own; leave it out")
@@ -41,6 +42,9 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     if count is None:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
     sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
+    if problem.val and not sizes["validation"].any():
+        text = 'is true, but size returns 0 for "val" of all clients'
+        raise ScenarioError("problem.val", f"{text}; hold examples out, or leave it out")
     shards = OpaqueShards(sizes, dtype)
     return SeedData(problem, shards, None, {"clients": "", "server": ""})
 
