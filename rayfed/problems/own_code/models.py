@@ -12,7 +12,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.problems.layers import Layer
+from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import refuse
 
 
@@ -80,6 +80,8 @@ class Module:
     ----------
     module : torch.nn.Module
         As ``model()`` returns it.
+    normalisation : "average", "local" or "frozen"
+        Whether running statistics are part of the model, or fixed.
 
     Attributes
     ----------
@@ -87,9 +89,16 @@ class Module:
         Coordinates of each tensor; see `rayfed.problems.network.kernels.flat.layers_of`.
     """
 
-    def __init__(self, module: Any) -> None:
-        from rayfed.problems.network.kernels.flat import layers_of
+    def __init__(self, module: Any, normalisation: Normalisation = "average") -> None:
+        from rayfed.problems.network.kernels.flat import freeze_norms, layers_of
 
+        if normalisation == "frozen":
+            freeze_norms(module)
+        for name, part in module.named_modules():
+            cumulative = getattr(part, "momentum", 0) is None and part.running_var is not None
+            if cumulative and normalisation != "frozen":
+                text = f"BatchNorm ('{name}') has no momentum, so that its statistics need a count"
+                raise ScenarioError("problem.model", f"{text} of batches; give it one")
         self.module, self.layers = module, layers_of(module, ())
         self._made: dict[tuple[Any, str], Any] = {}
 
@@ -120,8 +129,8 @@ class Module:
         return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
-def template(made: Any) -> Arrays | Module:
-    """Return the flat form of the result of ``model()``.
+def template(made: Any, normalisation: Normalisation = "average") -> Arrays | Module:
+    """Return the flat form of the result of ``model()``; `normalisation` is that of `Module`.
 
     Raises
     ------
@@ -130,7 +139,7 @@ def template(made: Any) -> Arrays | Module:
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(made, torch.nn.Module):
-        return Module(made)
+        return Module(made, normalisation)
     if isinstance(made, Mapping) and made:
         return Arrays(made)
     text = f"returns {clipped(repr(made), 60)}; return a torch.nn.Module or a dict of arrays"

@@ -17,9 +17,8 @@ from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.own import Untrusted
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
-from rayfed.datasets.shards import PARTS
 from rayfed.problems.base import Batch, Problem, Scores, Start
-from rayfed.problems.layers import Layer
+from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import (
     ClientCode,
     Context,
@@ -36,7 +35,10 @@ from rayfed.problems.own_code.models import Arrays, Module, flat, template
 ACCURACY = "accuracy"
 """Metric that `ClientCode.evaluate` may return without a declaration."""
 NAMES = {"train": "train", "test": "test", "validation": "val"}
-"""Parts of a client's data, and their names for `ClientCode.size` and `ClientCode.evaluate`."""
+"""Parts of a client's data, and their names for `ClientCode.size` and `ClientCode.evaluate`.
+
+They are in the order of `rayfed.datasets.shards.PARTS`.
+"""
 Trained: TypeAlias = tuple[Array, dict[str, float]]
 """A trained model (p,), and the loss and metrics of the local steps."""
 
@@ -62,6 +64,10 @@ class OwnCode(Problem):
         `clients`.
     val : bool
         Whether clients have a part "val", to choose settings by.
+    normalisation : "average", "local" or "frozen"
+        Running statistics of BatchNorm in a module: averaged as the parameters are; at the clients,
+        which an algorithm such as FedBN has to do; or as ``model()`` made them, by which BatchNorm
+        then normalises in training as well.
     intercept : bool
         Must be False.
 
@@ -80,6 +86,7 @@ class OwnCode(Problem):
     code: Any
     metrics: Mapping[str, Better | None] = field(default_factory=dict)
     val: bool = False
+    normalisation: Normalisation = "average"
     intercept: bool = False
 
     def __post_init__(self) -> None:
@@ -177,7 +184,7 @@ class BoundOwnCode(OwnCode):
                 made = self.code.model()
             except Exception as error:
                 raise ScenarioError("problem.code", f"model fails: {raised(error)}") from error
-        return template(made)
+        return template(made, self.normalisation)
 
     @cached_property
     def _last(self) -> dict[str, Any]:
@@ -204,7 +211,7 @@ class BoundOwnCode(OwnCode):
 
     def module(self, x: Array) -> Any:
         """Return what ``model()`` returns, with a model (p,); a module is in evaluation mode."""
-        model = self._template.load(x, "cpu")
+        model: Any = self._template.load(x, "cpu")
         return model if isinstance(self._template, Arrays) else model.eval()
 
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
@@ -262,9 +269,9 @@ class BoundOwnCode(OwnCode):
         """Return the numbers of each client of a batch at x, (K, p) or (1, p); 0 of no examples."""
         clients, parts = batch.X[:, 0].astype(np.int64).T
         sizes = batch.y[:, 0].astype(np.int64).tolist()
-        none = dict.fromkeys(("loss", ACCURACY, *self.metrics), 0.0)
+        none, names = dict.fromkeys(("loss", ACCURACY, *self.metrics), 0.0), tuple(NAMES)
         return [
-            self.evaluated(x[min(k, len(x) - 1)], i, PARTS[part], sizes[k]) if sizes[k] else none
+            self.evaluated(x[min(k, len(x) - 1)], i, names[part], sizes[k]) if sizes[k] else none
             for k, (i, part) in enumerate(zip(clients.tolist(), parts.tolist(), strict=True))
         ]
 

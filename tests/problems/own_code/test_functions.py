@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets.shards import PARTS
 from rayfed.problems.own_code.functions import (
     ClientCode,
     OwnCodeError,
@@ -14,6 +15,7 @@ from rayfed.problems.own_code.functions import (
     preserved,
     seed_all,
 )
+from rayfed.problems.own_code.problem import NAMES
 
 
 def model():
@@ -86,6 +88,10 @@ def test_a_module_without_a_function_is_one_line(tmp_path, monkeypatch):
 def test_other_code_is_one_line(given, message):
     with pytest.raises(ScenarioError, match=message):
         ClientCode.of(given)
+
+
+def test_parts_are_in_the_order_of_the_shards():
+    assert tuple(NAMES) == PARTS
 
 
 def test_numbers_are_floats_of_the_declared_names():

@@ -84,3 +84,14 @@ def test_a_module_is_copied_with_its_trained_parameters():
     model[1] = torch.nn.Linear(2, 1)
     with pytest.raises(OwnCodeError, match=r"'1.weight' from shape \(1, 1\) to \(1, 2\)"):
         flat(known, model, x, train)
+
+
+def test_statistics_without_momentum_are_one_line():
+    nn = pytest.importorskip("torch.nn")
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None))
+    with pytest.raises(ScenarioError, match=r"BatchNorm \('1'\) has no momentum.*; give it one"):
+        template(module)
+    names = [layer.name for layer in template(module, "frozen").layers]
+    assert names == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    untracked = nn.Sequential(nn.BatchNorm1d(2, momentum=None, track_running_stats=False))
+    assert len(template(untracked).layers) == 2

@@ -22,7 +22,7 @@ REFUSED = {
     "ditto": "needs gradients",
     "exact-diffusion": "needs gradients",
     "extra": "needs gradients",
-    "fedbn": "needs gradients",
+    "fedbn": "has no normalisation layers",
     "feddyn": "needs gradients",
     "fedhybrid": "needs gradients",
     "fednova": "give a kind of SGD",

@@ -113,6 +113,11 @@ class BoundNetwork(NetworkSettings):
         task = super().task
         return task if task != "own" else "multiclass" if self.classes else "regression"
 
+    @cached_property
+    def statistics(self) -> int:
+        """Number of running statistics, the last coordinates of a model."""
+        return sum(layer.size for layer in self._layers if layer.kind == "statistics")
+
     @property
     def outputs(self) -> int:
         """Number of outputs of the module: the classes, or 1."""
@@ -121,7 +126,7 @@ class BoundNetwork(NetworkSettings):
     @property
     def random_steps(self) -> bool:
         """Whether local steps draw random numbers, or the module has BatchNorm."""
-        return self.random or self.augment is not None or self._has_statistics
+        return self.random or self.augment is not None or self.statistics > 0
 
     @property
     def gives(self) -> Terms:  # type: ignore[override]
@@ -247,7 +252,7 @@ class BoundNetwork(NetworkSettings):
         is the same to the bit.
         """
         few = batch.X.shape[1] <= ROWS
-        if self.device != "cpu" or batch.ridge is not None or self._has_statistics or not few:
+        if self.device != "cpu" or batch.ridge is not None or self.statistics or not few:
             return None
         value = x.new_zeros(len(x))
         for k, flat in enumerate(self._loaded(x, len(x), batch.key)):
@@ -286,7 +291,7 @@ class BoundNetwork(NetworkSettings):
         Clients that draw random numbers in the module, or that have BatchNorm, are looped over
         everywhere.
         """
-        calm = not (self.random or self._has_statistics)
+        calm = not (self.random or self.statistics)
         return self.device != "cpu" and (batch.key is None or calm)
 
     def _stacked_value_and_gradient(self, x: Tensors, batch: Batch) -> tuple[Tensors, Tensors]:
@@ -341,7 +346,7 @@ class BoundNetwork(NetworkSettings):
         if batch.key is not None and self.augment is not None:
             draws = drawn(self.augment, batch.key.only(k), len(X))[0]
             X = augmented(X.reshape(len(X), *self.rows), self.augment, draws)
-        if self._has_statistics and flat.module.training:  # padding is no row of a batch
+        if self.statistics and flat.module.training:  # padding is no row of a batch
             X, y, w = X[w > 0], y[w > 0], w[w > 0]
         for start in range(0, len(X), ROWS):
             block = slice(start, start + ROWS)
@@ -375,7 +380,7 @@ class BoundNetwork(NetworkSettings):
 
     def _loaded(self, models: Tensor, clients: int, key: StepKey | None = None) -> Iterator[Flat]:
         """Yield the module of one client after another, from models (K, p) or (1, p)."""
-        training = key is not None and (self.random or self._has_statistics)
+        training = key is not None and (self.random or self.statistics > 0)
         flat = self._flat(models.dtype, training)
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
@@ -384,7 +389,7 @@ class BoundNetwork(NetworkSettings):
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():
-                        flat.load(models[k], keep=self.writes or self._has_statistics)
+                        flat.load(models[k], keep=self.writes or self.statistics > 0)
                 if seed is not None:
                     generator.manual_seed(seed)
                 if training:
@@ -438,10 +443,6 @@ class BoundNetwork(NetworkSettings):
         module = make(self, self.rows, self.outputs, Key(0, "init"))
         *_, (name, _) = module.named_parameters()
         return name.rpartition(".")[0]
-
-    @property
-    def _has_statistics(self) -> bool:
-        return self._layers[-1].kind == "statistics"
 
     @cached_property
     def _loss(self) -> Loss:
