@@ -503,3 +503,41 @@ def test_a_resume_after_kill_9_ends_with_the_same_bytes(everything, tmp_path, as
     again = rayfed.resume(tmp_path / "killed", page=False)
     assert set(again.outcome.values()) == {"finished"}
     assert_same(whole.folder, again.folder)
+
+
+SHARED = MOVED.replace(
+    'return {"loss": 10.0 * data}',
+    """import os
+    seen = (context.device == "cuda") + 10 * (os.environ.get("CUDA_VISIBLE_DEVICES") == "0")
+    return {"loss": 0.0, "seen": seen}""",
+)
+"""Its metric is 11 where a task has the device, and Ray gave its actor a GPU."""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_actors_share_a_gpu(study, tmp_path):
+    ray = pytest.importorskip("ray")
+    shared = {"name": "ray", "device": "cuda", "gpus_per_actor": 0.125}
+    clients, local = {"count": 9}, {"metrics": {"seen": None}}
+    here = study(SHARED, local, clients=clients, executor={"name": "serial", "device": "cuda"})
+    alone = rayfed.run(here, out=tmp_path / "here", page=False)
+    ray.init(  # of a GPU that is not there
+        address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False
+    )
+    try:
+        file = study(SHARED, local, clients=clients, executor=shared)
+        found = rayfed.run(file, out=tmp_path / "out", page=False)
+    finally:
+        ray.shutdown()
+    assert found.rounds["train_seen"].tolist()[1:] == [11, 11]
+    assert alone.rounds["train_seen"].tolist()[1:] == [1, 1]
+    np.testing.assert_array_equal(found.weights(), alone.weights())
+    assert found.rounds["loss"].tolist() == alone.rounds["loss"].tolist()
+
+
+def test_a_module_on_a_device_that_is_not_there_is_refused_before_a_run(study):
+    pytest.importorskip("torch")
+    code = "import torch\n" + MOVED.replace('{"w": np.zeros(2)}', "torch.nn.Linear(1, 1)")
+    with pytest.raises(ScenarioError, match=r"executor.device: found 'npu', which torch does not"):
+        rayfed.run(study(code, executor={"name": "serial", "device": "npu"}), page=False)
