@@ -297,7 +297,7 @@ def preserved() -> Iterator[None]:
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     threads, drawn = (torch.get_num_threads(), torch.get_rng_state()) if torch else (1, None)
-    if torch and threads > 1:
+    if torch:  # also where OpenMP has one: MKL counts its own
         torch.set_num_threads(1)
     try:
         yield
@@ -311,5 +311,4 @@ def preserved() -> Iterator[None]:
         np.random.set_state(states[1])  # noqa: NPY002
         if torch:
             torch.set_rng_state(drawn)
-            if threads > 1:
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)

@@ -249,6 +249,7 @@ def test_averages_are_of_whole_uploads(scenario, keys, reason):
     api.prepare(api.read(given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["average", "frozen"])
 def test_models_of_torchvision_run(tmp_path, monkeypatch, mode):
     pytest.importorskip("torchvision")

@@ -140,3 +140,11 @@ def test_a_late_import_of_torch_is_one_line(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(OwnCodeError, match="import it at the top of the module"), preserved():
         monkeypatch.setitem(sys.modules, "torch", object())
+
+
+def test_torch_computes_with_one_thread_where_openmp_has_one(monkeypatch):
+    torch, given = pytest.importorskip("torch"), []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    with preserved():
+        assert given == [1]  # MKL may have more
