@@ -80,7 +80,7 @@ def train_module(model: nn.Module, data: Any, context: Context) -> dict[str, flo
         rows = torch.randint(0, ROWS, (32,))
         loss = nn.functional.cross_entropy(model(X[rows]), y[rows])
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         losses.append(loss.item())
     return {"loss": float(np.mean(losses))}

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -250,9 +251,9 @@ def test_averages_are_of_whole_uploads(scenario, keys, reason):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not find_spec("torchvision"), reason="needs torchvision")
 @pytest.mark.parametrize("mode", ["average", "frozen"])
 def test_models_of_torchvision_run(tmp_path, monkeypatch, mode):
-    pytest.importorskip("torchvision")
     pixels = tmp_path / "pixels.csv"
     draws = np.random.default_rng(0)
     table = pd.DataFrame(draws.normal(size=(12, 3 * 32 * 32)).astype(np.float32))

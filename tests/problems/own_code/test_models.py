@@ -87,7 +87,7 @@ def test_a_module_is_copied_with_its_trained_parameters():
 
 
 def test_statistics_without_momentum_are_one_line():
-    nn = pytest.importorskip("torch.nn")
+    nn = pytest.importorskip("torch").nn
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None))
     with pytest.raises(ScenarioError, match=r"BatchNorm \('1'\) has no momentum.*; give it one"):
         template(module)
