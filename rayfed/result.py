@@ -20,6 +20,7 @@ from rayfed.core.run_state import read_record
 from rayfed.core.targets import Targets
 from rayfed.problems.base import Problem
 from rayfed.problems.network.network import Network
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.report.result import RecordedResult
 from rayfed.runs.modules import of_study
 from rayfed.study.scenario.parts import problem_of
@@ -67,9 +68,10 @@ class Result(RecordedResult):
 
         Returns
         -------
-        torch.nn.Module or (p,) array
-            The module of a network with the final weights, in evaluation mode; an array for all
-            other problems. Layers that clients keep have their initial weights.
+        torch.nn.Module, dict of str to array, or (p,) array
+            The module of a network with the final weights, in evaluation mode; the module or the
+            named arrays of own code; an array for all other problems. Layers that clients keep have
+            their initial weights.
 
         Raises
         ------
@@ -84,7 +86,7 @@ class Result(RecordedResult):
         """
         folder = self._run(run)
         problem = (read_record(folder).get("scenario") or {}).get("problem") or {}
-        if problem.get("name") != Network.name:
+        if problem.get("name") not in (Network.name, OwnCode.name):
             return read_model(folder)
         return Trained.read(folder, trust).module
 
@@ -207,7 +209,7 @@ class Trained:
 
     @property
     def module(self) -> Any:
-        """The ``torch.nn.Module`` of a network with the final weights; None for other problems."""
+        """The module of a network with the final weights, or what own code has; None otherwise."""
         return self.problem.module(self.x)
 
     def write(self, path: Path) -> None:

@@ -156,6 +156,7 @@ class SweepGoal:
         held_out = study.validated or any(run.measuring.validation for run in runs)
         column = study.sweep.by or ("validation_loss" if held_out else "loss")
         better = {e.column.name: e.column.better for e in catalogue() if e.table == "rounds"}
+        better |= study.own_metrics
         scores = [name for name, which in better.items() if which is not None]
         if column not in scores:
             raise ScenarioError("sweep.by", unknown("score", column, scores))

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from textwrap import dedent
 
 import numpy as np
@@ -9,11 +12,14 @@ import pytest
 import yaml
 
 import rayfed
+from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.problems import OwnCode
 from rayfed.report.best import Aim
+from rayfed.report.read.curves import default_target
 from rayfed.report.read.results import Results
 from rayfed.solvers import OwnTrain
+from rayfed.trials import SweepGoal
 
 MOVED = """
 import numpy as np
@@ -25,7 +31,7 @@ def client(i):
     return i
 
 def size(i, part):
-    return i + 1 if part == "train" else 2
+    return {"train": i + 1, "test": 2, "val": 0}[part]
 
 def train(model, data, context):
     model["w"] += [data, context.steps]
@@ -45,10 +51,11 @@ def study(tmp_path, request):
         name = f"own_{abs(hash(request.node.nodeid))}"
         (tmp_path / f"{name}.py").write_text(dedent(code))
         local = {"name": "own-train", "steps": 4, **(local or {})}
+        algorithm = {"name": "fedavg", **keys.pop("algorithm", {}), "local": local}
         problem = {"name": "own-code", "code": name, **keys.pop("problem", {})}
         scenario = {
             "name": "own", "rounds": 2, "problem": problem, "clients": {"count": 3},
-            "algorithms": [{"name": "fedavg", "local": local}], "executor": {"name": "serial"},
+            "algorithms": [algorithm], "executor": {"name": "serial"},
         }  # fmt: skip
         path = tmp_path / "own.yaml"
         path.write_text(yaml.safe_dump(scenario | keys))
@@ -80,7 +87,7 @@ def test_the_model_is_the_mean_by_size_and_losses_are_those_of_the_code(result):
     assert found.events["loss"].tolist() == [0, 10, 20] * 2
     assert found.clients["samples"].tolist() == [1, 2, 3]
     assert found.clients["accuracy"].tolist() == pytest.approx([0, 0.1, 0.2])
-    np.testing.assert_allclose(found.model(), [8 / 3, 8])
+    np.testing.assert_allclose(found.weights(), [8 / 3, 8])
 
 
 def test_epochs_cost_passes_over_the_examples(result):
@@ -95,7 +102,7 @@ def test_a_declared_cost_is_the_time_and_the_budget(result):
     assert found.events["steps"].tolist() == [5, 10, 16] * 2
     assert found.events["compute_s"].tolist() == pytest.approx([5, 10, 16] * 2)
     mean = (5 * 1 + 10 * 2 + 16 * 3) / 6
-    np.testing.assert_allclose(found.model()[1], 2 * mean, rtol=1e-6)
+    np.testing.assert_allclose(found.weights()[1], 2 * mean, rtol=1e-6)
 
 
 def test_partial_tasks_have_fewer_steps(result):
@@ -103,7 +110,7 @@ def test_partial_tasks_have_fewer_steps(result):
     participation = {"deadline_s": 2.5, "late": "partial"}
     found = result(clients=clients, participation=participation)
     assert set(found.events["steps"]) == {2}
-    assert found.model()[1] == 4
+    assert found.weights()[1] == 4
 
 
 COUNTED = MOVED.replace(
@@ -115,17 +122,31 @@ COUNTED = MOVED.replace(
 STATE = {"state": {"seen": 2}, "metrics": {"seen": "higher"}}
 
 
-def test_late_and_dropped_tasks_leave_no_state(result):
+@pytest.mark.parametrize(
+    ("status", "keys"),
+    [
+        ("late", {"participation": {"deadline_s": 4}}),
+        ("dropped", {"availability": {"name": "markov", "mean_on_s": 6, "mean_off_s": 2}}),
+        ("unfinished", {"algorithm": {"name": "fedbuff", "buffer": 6, "concurrency": 3}}),
+    ],
+)
+def test_used_tasks_alone_leave_state(result, status, keys):
     clients = {"count": 3, "delay": {"name": "exponential", "mean_s": 1.0}}
-    found = result(COUNTED, STATE, clients=clients, participation={"deadline_s": 4}, rounds=8)
-    assert set(found.events["status"]) == {"used", "late"}
-    tasks = np.zeros(3)
-    for round, events in found.events[found.events["status"] == "used"].groupby("round"):
-        used = events["client"].to_numpy()
-        tasks[used] += 1
-        mean = np.average(tasks[used], weights=used + 1)
+    clients |= {"availability": keys.get("availability", "always")}
+    keys = {name: value for name, value in keys.items() if name != "availability"}
+    found = result(COUNTED, STATE, clients=clients, rounds=8, **keys)
+    assert {"used", status} <= set(found.events["status"])
+    tasks, asynchronous = np.zeros(3), status == "unfinished"
+    events = found.events[found.events["status"] == "used"]
+    for round, used in events.groupby("round"):
+        seen, weights = [], []
+        for client in used["client"]:  # in a buffer of 6 some of 3 clients come twice
+            tasks[client] += 1
+            seen.append(tasks[client])
+            weights.append(1 if asynchronous else client + 1)
+        mean = np.average(seen, weights=weights)
         assert found.rounds["train_seen"][round] == pytest.approx(mean)
-    assert (tasks < 8).all()
+    assert (tasks < 8).all() or asynchronous
 
 
 def test_own_code_trains_without_a_server(result):
@@ -162,12 +183,60 @@ def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     assert (aim.column, aim.target, aim.higher) == ("f1", 0.2, True)
 
 
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_a_metric_ends_a_run_and_is_the_target(result, better):
+    sign = 1 if better == "higher" else -1
+    code = MOVED.replace('"accuracy": data / 10', f'"f1": {sign} * float(model["w"][0])')
+    problem = {"metrics": {"f1": better}}
+    stop, evaluate = {"metrics": {"f1": sign * 6.0}}, {"every": 2}
+    found = result(code, problem=problem, stop=stop, evaluate=evaluate, rounds=20)
+    assert found.rounds["round"].max() == 6  # 4/3 a round are 6.67 in round 5, and it is even
+    (run,) = found.outcome
+    info = json.loads((found.folder / run / "run.json").read_text())
+    assert info["stopped_by"] == "f1"
+    assert default_target(Results.read(found.folder), "f1") == sign * 6.0
+
+
+@pytest.mark.parametrize(("column", "sign"), [("f1", -1.0), ("train_n", 1.0)])
+def test_a_sweep_may_go_by_a_metric(study, column, sign):
+    local, problem = {"metrics": {"n": "lower"}}, {"metrics": {"f1": "higher"}}
+    given = study(local=local, problem=problem, sweep={"by": column, "trials": 2})
+    assert SweepGoal.of(api.read(given)) == SweepGoal(column, sign)
+
+
+PARTS = MOVED.replace('"test": 2, "val": 0', '"test": 2 * (i == 1), "val": 3 * i').replace(
+    '    return {"loss": float',
+    """    assert part == "train" or size(data, part), "of no examples"
+    shift = {"train": 0, "test": 1, "val": 2}[part]
+    return {"f1": shift, "loss": shift + float""",
+)
+
+
+def test_parts_without_examples_are_not_evaluated(result):
+    found = result(PARTS, problem={"metrics": {"f1": "higher"}}, rounds=1)
+    assert found.rounds["test_loss"].tolist() == pytest.approx([2, 2 + 4 / 3])  # of client 1
+    assert found.rounds["accuracy"].tolist() == pytest.approx([0.1] * 2)
+    assert found.rounds["f1"].tolist() == [1, 1]
+    assert found.clients["accuracy"].isna().tolist() == [True, False, True]
+    assert "validation_loss" not in found.rounds
+
+
+def test_validation_examples_are_a_part(result):
+    found = result(PARTS, problem={"metrics": {"f1": "higher"}, "val": True}, rounds=1)
+    mean = 2 + (3 * 1 + 6 * 2) / 9  # 0, 3 and 6 examples with losses 2 + i
+    assert found.rounds["validation_loss"].tolist() == pytest.approx([mean, mean + 4 / 3])
+    assert found.rounds["validation_accuracy"].tolist() == pytest.approx(
+        [(3 * 0.1 + 6 * 0.2) / 9] * 2
+    )
+    assert found.rounds["test_loss"].tolist() == pytest.approx([2, 2 + 4 / 3])
+
+
 def test_groups_of_clients_have_settings_of_their_own(result):
     code = MOVED.replace("context.steps", "context.config['step']")
     groups = [{"name": "fast", "ids": [1], "local": {"config": {"step": 7}}}]
     clients = {"count": 3, "groups": groups}
     found = result(code, {"config": {"step": 1}}, clients=clients, rounds=1)
-    assert found.model()[1] == pytest.approx((1 * 1 + 7 * 2 + 1 * 3) / 6)
+    assert found.weights()[1] == pytest.approx((1 * 1 + 7 * 2 + 1 * 3) / 6)
 
 
 def test_generators_are_seeded_by_client_and_round(study, tmp_path):
@@ -179,7 +248,7 @@ def test_generators_are_seeded_by_client_and_round(study, tmp_path):
     losses = one.events["loss"].tolist()
     assert losses == two.events["loss"].tolist()
     assert len(set(losses)) == len(losses)
-    assert (one.model() == two.model()).all()
+    assert (one.weights() == two.weights()).all()
 
 
 def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
@@ -206,6 +275,12 @@ def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
         ('"accuracy": data / 10', '"accuracy": 50', "accuracy 50; return a share from 0 to 1"),
         ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
         ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
+        ("    model[", "    raise SystemExit\n    model[", "client 0, .* calls sys.exit; raise an"),
+        (
+            "+= [data, context.steps]",
+            "= model['w'] + 1j",
+            "leaves complex.* in 'w'; leave an array",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -213,6 +288,12 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
     assert old in MOVED
     found = result(MOVED.replace(old, new))
     assert re.search(message, failure(found)), failure(found)
+
+
+def group(**local):
+    """Returns clients of which two groups override the local solver, the second by these keys."""
+    first = {"name": "one", "ids": [0], "local": {"state": {"seen": 1}}}
+    return {"clients": {"count": 3, "groups": [first, {"name": "two", "ids": [1], "local": local}]}}
 
 
 @pytest.mark.parametrize(
@@ -232,6 +313,16 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
         ({"problem": {"metrics": {"a b": None}}}, "problem.metrics: found 'a b'; give a name"),
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
+        ({"problem": {"val": True}}, "problem.val: is true, but size returns 0"),
+        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'"),
+        (
+            group(state={"seen": 2}),
+            r"clients.groups.1.local.state: 'seen' is .2,., elsewhere .1,.; give it another name",
+        ),
+        (
+            group(metrics={"seen": "lower"}),
+            "clients.groups.1.local.metrics: found {'seen': 'lower'}, where the algorithm has {}",
+        ),
     ],
 )
 def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message):
@@ -242,11 +333,24 @@ def test_what_own_code_cannot_have_is_refused_before_a_run(study, keys, message)
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('return i + 1 if part == "train" else 2', "return 1.5", r"size\(0, 'train'\) returns 1.5"),
-        ('return i + 1 if part == "train" else 2', "return 0", "return an int from 1 on"),
+        (
+            'return {"train": i + 1, "test": 2, "val": 0}[part]',
+            "return 1.5",
+            r"size\(0, 'train'\) returns 1.5",
+        ),
+        (
+            'return {"train": i + 1, "test": 2, "val": 0}[part]',
+            "return 0",
+            "return an int from 1 on",
+        ),
         ("def evaluate(model, data, part)", "def evaluate(model, data)", "takes .model, data."),
         ('return {"w": np.zeros(2)}', "return [1]", "return a torch.nn.Module or a dict"),
         ('return {"w": np.zeros(2)}', "raise OSError('gone')", "model fails: OSError: gone"),
+        (
+            "def client",
+            "def cost(i, n, context):\n    return {}['c']\ndef client",
+            r"problem.code: cost\(0, 1, context\) fails in round 1: KeyError: 'c' \(own_",
+        ),
     ],
 )
 def test_code_that_cannot_run_is_refused_before_a_run(study, old, new, message):
@@ -285,41 +389,62 @@ def test_functions_can_be_given_in_python(tmp_path):
         page=False,
     )  # fmt: skip
     assert found.rounds["loss"].tolist() == [0, 1]
+    assert found.model() == {"w": [1.0]}
     noted = yaml.safe_load((tmp_path / "out" / "scenario.yaml").read_text())["problem"]["code"]
     assert noted["train"].endswith(":net_train")
 
 
 TRAVELS = """
-from functools import lru_cache
+import os
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 
 def model():
     return {"w": np.random.normal(size=3)}
 
+class Rows:
+    def __init__(self, i):
+        self.i = i
+
+    @cached_property
+    def values(self):
+        return np.random.default_rng(self.i).normal(self.i, 1.0, (4, 3))
+
 @lru_cache
 def client(i):
-    return np.random.default_rng(i).normal(i, 1.0, (4, 3))
+    return Rows(i)
 
 def size(i, part):
     return 4
 
 def train(model, data, context):
+    if context.round == 4 and Path("die").exists():
+        os.kill(os.getpid(), 9)
     pull = context.state["pull"]
     for _ in range(context.steps):
-        pull = 0.5 * pull + model["w"] - data[np.random.randint(4)]
+        pull = 0.5 * pull + model["w"] - data.values[np.random.randint(4)]
         model["w"] = model["w"] - 0.1 * pull
     context.state["pull"] = pull
     return {"loss": np.abs(pull).sum(), "pull": pull[0]}
 
 def evaluate(model, data, part):
-    return {"loss": np.mean((data - model["w"]) ** 2)}
+    return {"loss": np.mean((data.values - model["w"]) ** 2)}
 """
+
+
+SECURE = [{"name": "clip", "norm": 1.0}, {"name": "secure-sum", "range": 4.0}]
+PRIVATE = {
+    "weights": "uniform", "uplink": [{"name": "clip", "norm": 1.0}],
+    "privacy": {"name": "tree", "noise": 1.0, "delta": 1e-5, "separation": 2},
+}  # fmt: skip
+"""Sampled clients may keep no state, those of a tree may."""
 
 
 @pytest.fixture
 def everything(study):
-    """A function that returns a study of four methods with client state."""
+    """A function that returns a study of methods with client state."""
 
     def make(**keys):
         local = {
@@ -330,7 +455,10 @@ def everything(study):
             {"name": "fedavg", "local": local},
             {"name": "fedexp", "local": local},
             {"name": "fedbuff", "buffer": 2, "local": local},
+            {"name": "fedvarp", "local": local},
             {"name": "fedavg", "label": "top-k", "local": local, "uplink": [memory]},
+            {"name": "fedavg", "label": "secure", "local": local, "uplink": SECURE},
+            {"name": "fedavg", "label": "private", "local": local, **PRIVATE},
         ]
         clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
         given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
@@ -361,3 +489,55 @@ def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, asser
     again = rayfed.resume(begun.folder, page=False)
     assert set(again.outcome.values()) == {"finished"}
     assert_same(whole.folder, again.folder)
+
+
+@pytest.mark.slow
+def test_a_resume_after_kill_9_ends_with_the_same_bytes(everything, tmp_path, assert_same):
+    file = everything(checkpoint={"every_s": 0})
+    whole = rayfed.run(file, out=tmp_path / "whole", page=False)
+    (tmp_path / "die").touch()
+    command = [sys.executable, "-m", "rayfed", "run", file.name, "--out", "killed"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (tmp_path / "die").unlink()
+    again = rayfed.resume(tmp_path / "killed", page=False)
+    assert set(again.outcome.values()) == {"finished"}
+    assert_same(whole.folder, again.folder)
+
+
+SHARED = MOVED.replace(
+    'return {"loss": 10.0 * data}',
+    """import os
+    seen = (context.device == "cuda") + 10 * (os.environ.get("CUDA_VISIBLE_DEVICES") == "0")
+    return {"loss": 0.0, "seen": seen}""",
+)
+"""Its metric is 11 where a task has the device, and Ray gave its actor a GPU."""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_actors_share_a_gpu(study, tmp_path):
+    ray = pytest.importorskip("ray")
+    shared = {"name": "ray", "device": "cuda", "gpus_per_actor": 0.125}
+    clients, local = {"count": 9}, {"metrics": {"seen": None}}
+    here = study(SHARED, local, clients=clients, executor={"name": "serial", "device": "cuda"})
+    alone = rayfed.run(here, out=tmp_path / "here", page=False)
+    ray.init(  # of a GPU that is not there
+        address="local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False
+    )
+    try:
+        file = study(SHARED, local, clients=clients, executor=shared)
+        found = rayfed.run(file, out=tmp_path / "out", page=False)
+    finally:
+        ray.shutdown()
+    assert found.rounds["train_seen"].tolist()[1:] == [11, 11]
+    assert alone.rounds["train_seen"].tolist()[1:] == [1, 1]
+    np.testing.assert_array_equal(found.weights(), alone.weights())
+    assert found.rounds["loss"].tolist() == alone.rounds["loss"].tolist()
+
+
+def test_a_module_on_a_device_that_is_not_there_is_refused_before_a_run(study):
+    pytest.importorskip("torch")
+    code = "import torch\n" + MOVED.replace('{"w": np.zeros(2)}', "torch.nn.Linear(1, 1)")
+    with pytest.raises(ScenarioError, match=r"executor.device: found 'npu', which torch does not"):
+        rayfed.run(study(code, executor={"name": "serial", "device": "npu"}), page=False)

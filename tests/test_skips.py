@@ -19,6 +19,7 @@ ELSEWHERE = {
     "needs the mushrooms": DATA,
     "needs chromium": BROWSER,
     "needs chromium and chromedriver": BROWSER,
+    "needs torchvision": "by hand, where it is installed",
     "needs git": "wherever the project is checked out",
     "needs glibc 2.36, which keeps arrays beyond 32 MiB": "Debian 12 and newer",
     "no IPv6 on this machine": "where the loopback has an IPv6 address",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import md
@@ -23,6 +24,7 @@ from rayfed.core.needs import (
 )
 from rayfed.core.plugins import find
 from rayfed.study.forecast.parts import SETTINGS
+from rayfed.testing.own_parts import verdicts
 
 HEAD = """# What goes with what
 
@@ -43,7 +45,7 @@ GIVERS = {"problems": BY_PROBLEMS, "datasets": BY_DATA, "solvers": BY_SOLVERS}
 def page() -> str:
     """Return the page."""
     parts = list(_parts())
-    return "\n\n".join([HEAD, _algorithms(), _terms(parts)]) + "\n"
+    return "\n\n".join([HEAD, _algorithms(), _own_code(), _terms(parts)]) + "\n"
 
 
 def _algorithms() -> str:
@@ -53,6 +55,26 @@ def _algorithms() -> str:
     ]
     head = ("algorithm", "needs", "gives")
     return f"## Algorithms\n\n{md.table(head, rows)}"
+
+
+def _own_code() -> str:
+    """Return which parts run with own training code, each of which is tried."""
+    with TemporaryDirectory() as folder:
+        tried = list(verdicts(Path(folder)))
+    rows = []
+    for kind in dict.fromkeys(kind for kind, _, _ in tried):
+        of_kind = [(f"`{name}`", why) for each, name, why in tried if each == kind]
+        works = ", ".join(name for name, why in of_kind if not why)
+        refused = "; ".join(
+            f"{name}: {md.escaped(why.partition('; ')[0])}" for name, why in of_kind if why
+        )
+        rows.append((kind, works, refused))
+    text = (
+        "Each part in a study of [own training code](../howto/own-code.md) with client state: it "
+        "runs, or it is refused before the run. FedBN runs with a module that has normalisation "
+        "layers. Faults, rules, codecs and memories are those of FedAvg."
+    )
+    return f"## Own training code\n\n{text}\n\n{md.table(('parts', 'run', 'refused'), rows)}"
 
 
 def _terms(parts: Sequence[tuple[str, Terms, Terms]]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rayfed.algorithms.base import Aim, Algorithm, Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
-from rayfed.core.needs import ONE_ASK, OWN_MODELS, SOLVER, Terms
+from rayfed.core.needs import ONE_ASK, OWN_MODELS, OWN_STATISTICS, SOLVER, Terms
 from rayfed.messages import Ask, State, Upload
 
 
@@ -72,7 +72,7 @@ class LocalOnly(Algorithm):
 
     name: ClassVar[str] = "local-only"
     needs: ClassVar[Terms] = frozenset({SOLVER})
-    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK})
+    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK, OWN_STATISTICS})
     baseline: ClassVar[bool] = True
     aim: ClassVar[Aim] = "own"
 

@@ -14,7 +14,7 @@ from annotated_types import Interval
 from rayfed.algorithms.asynchronous import Discounted
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.core.needs import VECTORS, Terms
+from rayfed.core.needs import AVERAGED, VECTORS, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class FedAsync(Discounted):
 
     name: ClassVar[str] = "fedasync"
     needs: ClassVar[Terms] = Discounted.needs | {VECTORS}
+    gives: ClassVar[Terms] = Discounted.gives | {AVERAGED}
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column("mixing", about="Weight a of the reply in the new model: mixing s(staleness)."),
     )

@@ -15,6 +15,7 @@ from annotated_types import Interval
 from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
+from rayfed.core.needs import AVERAGED, Terms
 from rayfed.messages import Ask, State
 
 
@@ -55,6 +56,7 @@ class FedAvgM(FedAvg):
     """
 
     name: ClassVar[str] = "fedavgm"
+    gives: ClassVar[Terms] = FedAvg.gives - {AVERAGED}
 
     server_momentum: Annotated[float, Interval(ge=0, lt=1)] = 0.9
 

@@ -7,21 +7,17 @@ Batch Normalization", ICLR 2021, https://arxiv.org/abs/2102.07623, Algorithm 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
-from rayfed.algorithms.split import LayerSplit
-from rayfed.core.arrays import Array, Ints, namespace
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import GRADIENTS, OWN_STATISTICS, Terms
-from rayfed.messages import Upload
-from rayfed.problems.base import Batch
+from rayfed.core.needs import OWN_STATISTICS, Terms
 from rayfed.problems.layers import Layer
 
 if TYPE_CHECKING:
-    from rayfed.clients import Clients
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +53,7 @@ class FedBN(FedPer):
 
     name: ClassVar[str] = "fedbn"
     coded: ClassVar[Coded] = {"delta": "any"}
-    needs: ClassVar[Terms] = FedPer.needs | {GRADIENTS}
     gives: ClassVar[Terms] = FedPer.gives | {OWN_STATISTICS}
-
-    _moved: LayerSplit = field(
-        default=LayerSplit(()), init=False
-    )  # by the solver, not as statistics
-
-    def on_layers(self, layers: Sequence[Layer]) -> Self:
-        """Return the algorithm for the layers of a model."""
-        bound = super().on_layers(layers)
-        statistics = [layer for layer in layers if layer.kind == "statistics"]
-        object.__setattr__(bound, "_moved", LayerSplit.of(layers, statistics))
-        return bound
 
     def own_layers(self, layers: Sequence[Layer]) -> Sequence[Layer]:
         """Return the layers that are personal, statistics among them.
@@ -86,19 +70,3 @@ class FedBN(FedPer):
             return own
         named = super().own_layers(layers)
         return [layer for layer in layers if layer in named or layer.kind == "statistics"]
-
-    def train(self, clients: Clients, base: Array) -> Upload:
-        """Client function: local steps on all layers; upload the change of the base (K, s)."""
-        problem, moved = clients.problem, self._moved
-        models = self._split.join(base[None, :], clients.state["own"])
-        statistics = namespace(models).asarray(moved.own(models), copy=True)
-
-        def normalised(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
-            loss, g = problem.value_and_gradient(moved.join(y, statistics[index]), batches[0])
-            statistics[index] -= moved.own(g)
-            return loss, moved.shared(g)
-
-        local = clients.solve(moved.shared(models), gradient=normalised)
-        models = moved.join(local.x, statistics)
-        delta = base - self._split.shared(models)
-        return Upload({"delta": delta}, {"own": self._split.own(models)}, loss=local.loss)

@@ -15,6 +15,7 @@ from annotated_types import Ge, Gt, Interval
 from rayfed.algorithms.base import Round
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array
+from rayfed.core.needs import AVERAGED, Terms
 from rayfed.messages import Ask, State
 
 
@@ -32,6 +33,8 @@ class Adaptive(FedAvg):
         False, as in the paper: x <- x - eta_g m / (sqrt(v) + tau), and v starts at tau^2. True, as
         in the code of FedExP's authors: x <- x - eta_g m / sqrt(v + tau), and v starts at 0.
     """
+
+    gives: ClassVar[Terms] = FedAvg.gives - {AVERAGED}
 
     server_lr: Annotated[float, Gt(0)] = 0.1
     tau: Annotated[float, Ge(0)] = 1e-3

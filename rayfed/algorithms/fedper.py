@@ -18,7 +18,7 @@ from rayfed.algorithms.fedavg import FedAvg
 from rayfed.algorithms.split import LayerSplit
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError, listed
-from rayfed.core.needs import LAYERS, ONE_ASK, OWN_MODELS, Terms
+from rayfed.core.needs import AVERAGED, LAYERS, ONE_ASK, OWN_MODELS, Terms
 from rayfed.messages import Ask, ByClient, State, Upload
 from rayfed.problems.layers import Layer, head, matching
 
@@ -65,7 +65,7 @@ class FedPer(FedAvg):
     name: ClassVar[str] = "fedper"
     coded: ClassVar[Coded] = {"delta": "any"}
     needs: ClassVar[Terms] = FedAvg.needs | {LAYERS}
-    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK})
+    gives: ClassVar[Terms] = frozenset({OWN_MODELS, ONE_ASK, AVERAGED})
 
     personal_layers: Annotated[tuple[str, ...], MinLen(1)] | None = None
 

@@ -16,7 +16,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import GRADIENTS, Terms
+from rayfed.core.needs import AVERAGED, GRADIENTS, Terms
 from rayfed.messages import ByClient, Upload
 from rayfed.problems.base import Batch
 from rayfed.solvers.base import Solver
@@ -56,6 +56,7 @@ class FedRep(FedPer):
 
     name: ClassVar[str] = "fedrep"
     needs: ClassVar[Terms] = FedPer.needs | {GRADIENTS}
+    gives: ClassVar[Terms] = FedPer.gives - {AVERAGED}
     coded: ClassVar[Coded] = {"delta": "any"}
 
     head: Solver = field(default_factory=SGD)

@@ -14,6 +14,7 @@ from rayfed.clients import gram
 from rayfed.clients.gram import GramSteps
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
+from rayfed.core.errors import RayfedError
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.datasets.shards import Shards
 from rayfed.problems.base import Batch, Oracle, Problem, StepKey
@@ -124,6 +125,8 @@ class Clients:
                 text = "own code takes its steps itself, by its own gradients"
                 raise OwnCodeError(f"{text}; choose a method that changes no gradients")
             return self._trained(x)
+        if self.problem.statistics and gradient is None:
+            return self._with_statistics(x, correction, after_step)
         added = None if correction is None else xp.astype(correction, dtype, copy=False)
         places, clients = np.arange(len(self.ids)), self
         unequal = bool((self.steps != self.steps[0]).any())
@@ -154,6 +157,28 @@ class Clients:
             return local
         back = np.argsort(places)
         return Local(local.x[back], local.loss[back])
+
+    def _with_statistics(
+        self, x: Array, correction: Array | None, after_step: Callable[[Array, Ints], None] | None
+    ) -> Local:
+        """Take the local steps from x (K, p) of a model that ends with running statistics (K, s).
+
+        Minibatches move the statistics, the solver moves everything else.
+        """
+        if not (correction is None and after_step is None):
+            text = "steps that are corrected or looked at one by one have no running statistics"
+            raise RayfedError(f"{text}; give problem.normalisation: frozen")
+        xp, problem, weights = namespace(x), self.problem, x.shape[1] - self.problem.statistics
+        statistics = xp.asarray(x[:, weights:], copy=True)
+
+        def gradient(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
+            joined = xp.concat([y, statistics[index]], axis=1)
+            loss, g = problem.value_and_gradient(joined, batches[0])
+            statistics[index] -= g[:, weights:]
+            return loss, g[:, :weights]
+
+        local = self.solve(x[:, :weights], gradient=gradient)
+        return Local(xp.concat([local.x, statistics], axis=1), local.loss)
 
     def _trained(self, x: Array) -> Local:
         """Run own training code from x (K, p); repeated calls continue with the state left."""

@@ -93,9 +93,10 @@ FIXED_ROWS = Term("rows that stay the same in all rounds", "changes rows over ro
 MODEL = Term("a global model", "has no global model")
 OWN_MODELS = Term("models of the clients' own", "has no models of the clients' own")
 ONE_ASK = Term("one Ask in a round", "asks several times")
-OWN_STATISTICS = Term(
-    "running statistics that stay at the clients (they average wrongly over different data)",
-    "averages them",
+OWN_STATISTICS = Term("running statistics that stay at the clients", "averages them")
+AVERAGED = Term(
+    "a mean of clients' models as the next one, so that running variances stay in their range",
+    "moves the model otherwise",
 )
 OWN_STEPS = Term("step counts of the method's own", "takes those of the solver")
 SERVER = Term("a server", "learns without one")
@@ -176,7 +177,7 @@ WALK = Term("a server that visits clients", "visits no client", "use select: wal
 ALL_ROWS = Term("the loss of all rows", "looks at some rows alone")
 APART = Term("rows that stay with their clients", "has all rows in one place")
 
-GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS})
+GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS, AVERAGED})
 """Terms that an algorithm removes unless it gives them."""
 BY_PROBLEMS: Terms = frozenset(
     {

@@ -34,7 +34,7 @@ from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
 from rayfed.solvers.base import Solver
-from rayfed.solvers.own_train import METRIC, OwnTrain
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.solvers.sampling import Subsample
 
 if TYPE_CHECKING:
@@ -155,11 +155,14 @@ class Ending:
         Rules that end it before.
     pace : Pace, optional
         What it must keep up with, in a sweep that prunes.
+    higher : frozenset of str
+        Metrics of `stop` of which higher values are better.
     """
 
     rounds: int
     stop: Stop = field(default_factory=Stop)
     pace: Pace | None = None
+    higher: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -247,7 +250,7 @@ class Run:
         """The columns of own training code: metrics of evaluations, and of local steps."""
         evaluated = self.training.problem.further.items()
         solvers = [each for each in self.training.solvers if isinstance(each, OwnTrain)]
-        metrics = {f"{METRIC}{name}": b for each in solvers for name, b in each.metrics.items()}
+        metrics = {name: better for each in solvers for name, better in each.columns.items()}
         about = "Metric of own code, a mean over the examples that accuracy is measured on."
         local = "Metric of local steps of own code, a weighted mean over the replies that are used."
         found = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -131,6 +131,8 @@ class Stop:
         Tolerance on the cost: the loss changed by at most this from one evaluation to the next.
     model_change : float, optional
         Tolerance on the solution: the model moved by at most this (Euclidean norm) in a round.
+    metrics : mapping of str to float
+        Values of columns of measures and of own code, to be reached in their better direction.
     """
 
     time_s: Annotated[float, Gt(0)] | None = None
@@ -140,9 +142,19 @@ class Stop:
     loss: float | None = None
     loss_change: Annotated[float, Ge(0)] | None = None
     model_change: Annotated[float, Ge(0)] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
-    def rule(self, row: Mapping[str, Any], updates: int) -> str | None:
-        """Return the name of the rule that a row meets, after so many updates, or None."""
+    def rule(self, row: Mapping[str, Any], updates: int, higher: Container[str] = ()) -> str | None:
+        """Return the name of the rule that a row meets, or None.
+
+        Parameters
+        ----------
+        row : mapping of str to object
+        updates : int
+            Replies that have been used.
+        higher : container of str
+            Metrics of which higher values are better.
+        """
         if self.time_s is not None and row["time_s"] >= self.time_s:
             return "time_s"
         if self.client_updates is not None and updates >= self.client_updates:
@@ -153,6 +165,9 @@ class Stop:
                 return name
         if self.accuracy is not None and row["accuracy"] >= self.accuracy:
             return "accuracy"
+        for name, bound in self.metrics.items():
+            if row[name] >= bound if name in higher else row[name] <= bound:
+                return name
         return None
 
     @cached_property

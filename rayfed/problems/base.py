@@ -269,6 +269,11 @@ class Problem:
         return self
 
     @property
+    def statistics(self) -> int:
+        """Number of running statistics, the last coordinates of a model."""
+        return 0
+
+    @property
     def further(self) -> Mapping[str, Better | None]:
         """Names of metrics in addition to loss and accuracy, and their better directions."""
         return {}

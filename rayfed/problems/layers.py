@@ -17,6 +17,14 @@ gradient a kernel returns what is to be subtracted from them after the step.
 """
 
 
+Normalisation: TypeAlias = Literal["average", "local", "frozen"]
+"""Handling of running statistics.
+
+They are averaged as the parameters are, stay at the clients, which an algorithm has to do, or stay
+as they are at first.
+"""
+
+
 @dataclass(frozen=True)
 class Layer:
     """A named block of parameters: the coordinates ``start`` to ``stop - 1`` of a model (p,).

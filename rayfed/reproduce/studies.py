@@ -411,6 +411,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     scored = (
         *evaluated(algorithm, classes=many, validation=study.validated),
         *(name for each in measures for name in names(each.columns_of(availability))),
+        *study.own_metrics,
     )
     stops = study.stop.columns
     select = study.participation_of(index).select

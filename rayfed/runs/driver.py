@@ -302,7 +302,7 @@ class Driver:
     def _rule(self, run_state: RunState, row: Row) -> str | None:
         """Return the rule that a row meets, or None."""
         ending = self.run.ending
-        rule = ending.stop.rule(row, run_state.updates)
+        rule = ending.stop.rule(row, run_state.updates, ending.higher)
         if rule is None and run_state.exhausted:
             return "nobody"
         if rule is None and run_state.round >= ending.rounds:

@@ -13,6 +13,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Better
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.needs import NOTHING, Terms
+from rayfed.core.plugins import raised
 from rayfed.core.rng import Draw
 from rayfed.problems.own_code.functions import ClientCode, Context, check_metrics, refuse
 from rayfed.problems.own_code.problem import BoundOwnCode
@@ -60,6 +61,11 @@ class OwnTrain(Stepped):
     def scheduled(self) -> bool:
         """True: the code knows the round."""
         return True
+
+    @property
+    def columns(self) -> dict[str, Better | None]:
+        """Columns of `metrics`, and which direction is better."""
+        return {f"{METRIC}{name}": better for name, better in self.metrics.items()}
 
     def bound(self, code: ClientCode) -> OwnTrain:
         """Return the solver with the costs that own code declares, if it does."""
@@ -161,13 +167,17 @@ class _Charged(OwnTrain):
         Raises
         ------
         ScenarioError
-            If a cost is no whole number from 1 on.
+            If a cost raises, or is no whole number from 1 on.
         """
         ids = np.arange(len(sizes)) if ids is None else ids
         rounds = np.broadcast_to(draw, len(ids)).tolist()
         config, found = self.settings_of(), []
         for i, n, now in zip(ids.tolist(), sizes.tolist(), rounds, strict=True):
-            steps = self.code.cost(i, n, Context(i, now, config=config))
+            try:
+                steps = self.code.cost(i, n, Context(i, now, config=config))
+            except Exception as error:
+                text = f"cost({i}, {n}, context) fails in round {now}: {raised(error)}"
+                raise ScenarioError("problem.code", text) from error
             if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
                 text = f"cost({i}, {n}, context) returns {clipped(repr(steps), 40)}"
                 raise ScenarioError("problem.code", f"{text}; return an int from 1 on")

@@ -13,7 +13,7 @@ Model = dict[str, Array]
 
 def model() -> Model:
     """Return the first model."""
-    return {"mean": np.zeros(2)}
+    return {"mean": np.zeros(2), "offset": np.zeros((2, 2))}
 
 
 def client(i: int) -> Floats:

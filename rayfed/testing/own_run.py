@@ -23,7 +23,7 @@ from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.problems.own_code.functions import Context, seeds_of
-from rayfed.problems.own_code.problem import PARTS, BoundOwnCode
+from rayfed.problems.own_code.problem import NAMES, BoundOwnCode
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.testing.checks.common import require
 
@@ -81,11 +81,13 @@ def digests(run: Run, order: Sequence[int]) -> Digests:
             local, after, metrics = trained
             parts = [local.x, local.loss, *after.values(), *metrics.values()]
             found[f"train of client {i}"] = _digest(*parts)
-            for part in PARTS:
+            for part in problem.parts:
                 n = int(shards.sizes(ids, part)[0])
                 if n:
                     values = problem.evaluated(local.x[0], i, part, n)
-                    found[f"evaluate of client {i}, {part}"] = _digest(*map(float, values.values()))
+                    found[f"evaluate of client {i}, {NAMES[part]}"] = _digest(
+                        *map(float, values.values())
+                    )
     return found
 
 

@@ -88,7 +88,7 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         }  # fmt: skip
     if OWN_STEPS in cls.gives:
         del scenario["algorithms"][0]["local"]["steps"]
-    if OWN_STATISTICS in cls.gives:
+    if OWN_STATISTICS in cls.gives and LAYERS in cls.needs:
         model = "rayfed.testing.modules:Normed"
         scenario["problem"] |= {"name": "network", "model": model, "l2": 0}
     elif LAYERS in cls.needs:

@@ -400,3 +400,35 @@ def test_a_study_of_which_a_run_was_stopped_has_not_held(study, reproduce, monke
         status, _, _ = reproduce("own", *words)
         assert status == 1
         assert "not checked" in [claim["status"] for claim in told(home)["claims"]]
+
+
+OF_METRICS = """
+source: "A. Author, Title, 2024"
+parts: {main: {about: "Own code."}}
+claims:
+  - says: "The score gets there."
+    where: "table 1"
+    check: {value: {rounds_to: {f1: 0.8}}, below: 3}
+  - says: "Its local score is high."
+    where: "table 1"
+    check: {value: {column: train_f1, at: last}, above: 0.8}
+"""
+
+
+def test_claims_may_be_about_metrics_of_own_code(study, tmp_path):
+    study()
+    scenario = yaml.safe_load(SCENARIO) | {
+        "problem": {
+            "name": "own-code", "code": "rayfed.testing.own_code", "metrics": {"f1": "higher"},
+        },
+        "algorithms": [
+            {"name": "fedavg", "local": {"name": "own-train", "metrics": {"f1": "higher"}}}
+        ],
+    }  # fmt: skip
+    claims = tmp_path / "scenarios" / "own.claims.yaml"
+    (tmp_path / "scenarios" / "own.yaml").write_text(yaml.safe_dump(scenario))
+    claims.write_text(OF_METRICS)
+    find(str(claims)).check()
+    claims.write_text(OF_METRICS.replace("train_f1", "train_f2"))
+    with pytest.raises(ScenarioError, match="unknown column 'train_f2'"):
+        find(str(claims)).check()

@@ -49,6 +49,10 @@ class Network(NetworkSettings):
     frozen : tuple of str
         Names of parameters that stay as they start, outside the model x; patterns with ``*``. So
         do parameters that need no gradient (``requires_grad=False``), whatever their names.
+    normalisation : "average", "local" or "frozen"
+        Running statistics of BatchNorm: averaged as the parameters are; at the clients, which an
+        algorithm such as FedBN has to do; or as they start, by which BatchNorm then normalises in
+        training as well.
     init_layers : tuple of str
         Names of the parameters and buffers that a file under ``init`` gives, as patterns; the
         others start as under ``init: torch``. Empty for all.

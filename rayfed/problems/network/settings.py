@@ -14,6 +14,7 @@ from rayfed.core.errors import ScenarioError, clipped, unknown
 from rayfed.core.needs import HESSIANS, REPRESENTATIONS, Terms
 from rayfed.core.own import Untrusted, admit
 from rayfed.problems.base import Problem, Start
+from rayfed.problems.layers import Normalisation
 
 Predicted: TypeAlias = Literal["regression", "binary", "multiclass", "own"]
 LOSSES: Mapping[str, Predicted] = {
@@ -63,6 +64,7 @@ class NetworkSettings(Problem):
     label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0
     shape: tuple[Annotated[int, Ge(1)], ...] = ()
     frozen: tuple[str, ...] = ()
+    normalisation: Normalisation = "average"
     init_layers: tuple[str, ...] = ()
     augment: Augment | None = None
     precision: Literal["full", "bfloat16"] = "full"

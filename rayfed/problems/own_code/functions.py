@@ -84,13 +84,15 @@ class ClientCode:
     client : callable
         ``client(i)`` returns the data of client i: any object.
     size : callable
-        ``size(i, part)`` returns the number of examples of client i in "train" or "test".
+        ``size(i, part)`` returns the number of examples of client i in "train", "test" or, where
+        the problem asks for it, "val".
     train : callable
         ``train(model, data, context)`` trains the model in place, and returns the mean loss over
         the local steps as ``{"loss": ...}`` with the metrics of the solver; see `Context`.
     evaluate : callable
-        ``evaluate(model, data, part)`` returns the mean loss over the examples of "train" or
-        "test", with their ``accuracy`` if there is one, and the metrics of the problem.
+        ``evaluate(model, data, part)`` returns the mean loss over the examples of a part, with
+        their ``accuracy`` if there is one, and the metrics of the problem. It is not called for
+        parts without examples.
     cost : callable, optional
         ``cost(i, n, context)`` returns the local steps of client i with n training examples;
         ``steps`` or ``epochs`` of the solver if None.
@@ -289,22 +291,24 @@ def preserved() -> Iterator[None]:
     Raises
     ------
     OwnCodeError
-        If PyTorch is imported meanwhile: its first draws would depend on earlier ones.
+        If PyTorch is imported meanwhile: its first draws would depend on earlier ones. If a
+        function exits, which would end all runs of the process.
     """
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
     threads, drawn = (torch.get_num_threads(), torch.get_rng_state()) if torch else (1, None)
-    if torch and threads > 1:
+    if torch:  # also where OpenMP has one: MKL counts its own
         torch.set_num_threads(1)
     try:
         yield
         if torch is None and "torch" in sys.modules:
             text = "torch is imported inside a function"
             raise OwnCodeError(f"{text}; import it at the top of the module, where it is seeded")
+    except SystemExit as exit:
+        raise OwnCodeError("a function calls sys.exit; raise an error in its place") from exit
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002
         if torch:
             torch.set_rng_state(drawn)
-            if threads > 1:
-                torch.set_num_threads(threads)
+            torch.set_num_threads(threads)

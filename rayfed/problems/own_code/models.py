@@ -12,7 +12,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.problems.layers import Layer
+from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import refuse
 
 
@@ -28,14 +28,31 @@ class Arrays:
     ----------
     layers : tuple of Layer
         Coordinates of each array, in the order of the mapping.
+
+    Raises
+    ------
+    ScenarioError
+        If a name is no string, a value no array of floats, or there are no numbers.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = {name: np.asarray(value) for name, value in values.items()}
-        for name, value in self.values.items():
-            if value.dtype.kind != "f":
-                text = f"'{clipped(name, 40)}' holds {value.dtype}; give an array of floats"
+        self.values: dict[str, Array] = {}
+        for name, value in values.items():
+            shown = clipped(name, 40)
+            if not isinstance(name, str):
+                raise ScenarioError("problem.model", f"found the name {shown}; give strings")
+            try:
+                self.values[name] = np.asarray(value)
+            except (TypeError, ValueError, RuntimeError) as error:
+                text = (
+                    f"'{shown}' is no NumPy array ({clipped(error, 60)}); give an array of floats"
+                )
+                raise ScenarioError("problem.model", text) from error
+            if self.values[name].dtype.kind != "f":
+                text = f"'{shown}' holds {self.values[name].dtype}; give an array of floats"
                 raise ScenarioError("problem.model", text)
+        if not any(value.size for value in self.values.values()):
+            raise ScenarioError("problem.model", "has no numbers to train; give an array of floats")
         ends = list(accumulate((v.size for v in self.values.values()), initial=0))
         self.layers = tuple(
             Layer(name, ends[k], ends[k + 1], shape=value.shape)
@@ -63,6 +80,8 @@ class Module:
     ----------
     module : torch.nn.Module
         As ``model()`` returns it.
+    normalisation : "average", "local" or "frozen"
+        Whether running statistics are part of the model, or fixed.
 
     Attributes
     ----------
@@ -70,9 +89,16 @@ class Module:
         Coordinates of each tensor; see `rayfed.problems.network.kernels.flat.layers_of`.
     """
 
-    def __init__(self, module: Any) -> None:
-        from rayfed.problems.network.kernels.flat import layers_of
+    def __init__(self, module: Any, normalisation: Normalisation = "average") -> None:
+        from rayfed.problems.network.kernels.flat import freeze_norms, layers_of
 
+        if normalisation == "frozen":
+            freeze_norms(module)
+        for name, part in module.named_modules():
+            cumulative = getattr(part, "momentum", 0) is None and part.running_var is not None
+            if cumulative and normalisation != "frozen":
+                text = f"BatchNorm ('{name}') has no momentum, so that its statistics need a count"
+                raise ScenarioError("problem.model", f"{text} of batches; give it one")
         self.module, self.layers = module, layers_of(module, ())
         self._made: dict[tuple[Any, str], Any] = {}
 
@@ -103,8 +129,8 @@ class Module:
         return dict(model.named_parameters()) | dict(model.named_buffers())
 
 
-def template(made: Any) -> Arrays | Module:
-    """Return the flat form of the result of ``model()``.
+def template(made: Any, normalisation: Normalisation = "average") -> Arrays | Module:
+    """Return the flat form of the result of ``model()``; `normalisation` is that of `Module`.
 
     Raises
     ------
@@ -113,7 +139,7 @@ def template(made: Any) -> Arrays | Module:
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(made, torch.nn.Module):
-        return Module(made)
+        return Module(made, normalisation)
     if isinstance(made, Mapping) and made:
         return Arrays(made)
     text = f"returns {clipped(repr(made), 60)}; return a torch.nn.Module or a dict of arrays"
@@ -137,6 +163,9 @@ def flat(known: Arrays | Module, model: Any, x: Array, train: Callable[..., Any]
             refuse(train, f"removes '{clipped(layer.name, 40)}' from the model; keep its names")
         value = named[layer.name]
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+        if value.dtype.kind not in "fiub":
+            shown = clipped(layer.name, 40)
+            refuse(train, f"leaves {value.dtype} in '{shown}'; leave an array of floats")
         if value.shape != layer.shape:
             text = f"changes '{clipped(layer.name, 40)}' from shape {layer.shape} to {value.shape}"
             refuse(train, f"{text}; train in place")

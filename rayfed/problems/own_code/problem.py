@@ -19,7 +19,7 @@ from rayfed.core.plugins import raised
 from rayfed.core.rng import Key
 from rayfed.core.targets import Targets
 from rayfed.problems.base import Batch, Problem, Scores, Start
-from rayfed.problems.layers import Layer
+from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import (
     ClientCode,
     Context,
@@ -35,8 +35,11 @@ from rayfed.problems.own_code.models import Arrays, Module, flat, template
 
 ACCURACY = "accuracy"
 """Metric that `ClientCode.evaluate` may return without a declaration."""
-PARTS = ("train", "test")
-"""Parts of a client's data, which `ClientCode.size` and `ClientCode.evaluate` are asked for."""
+NAMES = {"train": "train", "test": "test", "validation": "val"}
+"""Parts of a client's data, and their names for `ClientCode.size` and `ClientCode.evaluate`.
+
+They are in the order of `rayfed.datasets.shards.PARTS`.
+"""
 Trained: TypeAlias = tuple[Array, dict[str, float]]
 """A trained model (p,), and the loss and metrics of the local steps."""
 
@@ -60,6 +63,12 @@ class OwnCode(Problem):
         Further numbers that ``evaluate`` returns, each a mean over examples, and which are better.
         They are columns of `rounds`, means over the examples that accuracy is measured on, and of
         `clients`.
+    val : bool
+        Whether clients have a part "val", to choose settings by.
+    normalisation : "average", "local" or "frozen"
+        Running statistics of BatchNorm in a module: averaged as the parameters are; at the clients,
+        which an algorithm such as FedBN has to do; or as ``model()`` made them, by which BatchNorm
+        then normalises in training as well.
     intercept : bool
         Must be False.
 
@@ -77,6 +86,8 @@ class OwnCode(Problem):
 
     code: Any
     metrics: Mapping[str, Better | None] = field(default_factory=dict)
+    val: bool = False
+    normalisation: Normalisation = "average"
     intercept: bool = False
 
     def __post_init__(self) -> None:
@@ -90,6 +101,11 @@ class OwnCode(Problem):
         except ScenarioError as error:
             raise ScenarioError("code", str(error)) from error
         check_metrics(self.metrics)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Parts of the clients' data, among `NAMES`."""
+        return tuple(part for part in NAMES if part != "validation" or self.val)
 
     @property
     def further(self) -> Mapping[str, Better | None]:
@@ -110,15 +126,15 @@ class OwnCode(Problem):
             If `ClientCode.size` raises, returns no whole number, or no training examples.
         """
         found = {}
-        for part in PARTS:
+        for part in self.parts:
             try:
-                given = [self.code.size(i, part) for i in range(clients)]
+                given = [self.code.size(i, NAMES[part]) for i in range(clients)]
             except Exception as error:
                 raise ScenarioError("problem.code", f"size fails: {raised(error)}") from error
             least = int(part == "train")
             for i, n in enumerate(given):
                 if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-                    text = f"size({i}, '{part}') returns {clipped(repr(n), 40)}"
+                    text = f"size({i}, '{NAMES[part]}') returns {clipped(repr(n), 40)}"
                     raise ScenarioError("problem.code", f"{text}; return an int from {least} on")
             found[part] = np.array(given, dtype=np.int64)
         return found
@@ -171,7 +187,7 @@ class BoundOwnCode(OwnCode):
                 made = self.code.model()
             except Exception as error:
                 raise ScenarioError("problem.code", f"model fails: {raised(error)}") from error
-        return template(made)
+        return template(made, self.normalisation)
 
     @cached_property
     def _last(self) -> dict[str, Any]:
@@ -190,8 +206,16 @@ class BoundOwnCode(OwnCode):
         return self._template.layers
 
     def named(self, x: Array, features: int, classes: int) -> Mapping[str, Array]:
-        """Return the parameters of a model (p,) by name, in their shapes."""
-        return {layer.name: x[layer.slice].reshape(layer.shape) for layer in self._template.layers}
+        """Return the arrays of a model (p,) by name; of a module its state dict."""
+        model = self.module(x)
+        if isinstance(self._template, Arrays):
+            return dict(model)
+        return {name: value.numpy() for name, value in model.state_dict().items()}
+
+    def module(self, x: Array) -> Any:
+        """Return what ``model()`` returns, with a model (p,); a module is in evaluation mode."""
+        model: Any = self._template.load(x, "cpu")
+        return model if isinstance(self._template, Arrays) else model.eval()
 
     def initial(self, kind: Start, features: int, classes: int, key: Key) -> Floats:
         """Return the initial model (p,), as ``model()`` made it."""
@@ -245,11 +269,12 @@ class BoundOwnCode(OwnCode):
         return Scores(columns["loss"], columns[ACCURACY], rows, further)
 
     def _found(self, x: Array, batch: Batch) -> list[dict[str, float]]:
-        """Return the numbers of each client of a batch at x, (K, p) or (1, p)."""
+        """Return the numbers of each client of a batch at x, (K, p) or (1, p); 0 of no examples."""
         clients, parts = batch.X[:, 0].astype(np.int64).T
         sizes = batch.y[:, 0].astype(np.int64).tolist()
+        none, names = dict.fromkeys(("loss", ACCURACY, *self.metrics), 0.0), tuple(NAMES)
         return [
-            self.evaluated(x[min(k, len(x) - 1)], i, PARTS[part], sizes[k])
+            self.evaluated(x[min(k, len(x) - 1)], i, names[part], sizes[k]) if sizes[k] else none
             for k, (i, part) in enumerate(zip(clients.tolist(), parts.tolist(), strict=True))
         ]
 
@@ -262,7 +287,7 @@ class BoundOwnCode(OwnCode):
         ----------
         x : (p,) array
         client : int
-        part : "train" or "test"
+        part : "train", "test" or "validation"
         size : int
             Number of examples.
 
@@ -279,7 +304,7 @@ class BoundOwnCode(OwnCode):
         with preserved():
             data = self._data(client)
             seed_all(seed_of(self.key.sub(f"evaluate/{part}"), client))
-            returned = evaluate(model, data, part)
+            returned = evaluate(model, data, NAMES[part])
             given = isinstance(returned, Mapping) and ACCURACY in returned
             found = numbers(
                 evaluate, returned, (*self.metrics, *([ACCURACY] if given else [])),

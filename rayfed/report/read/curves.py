@@ -374,7 +374,8 @@ def stopped_at(results: Results, column: str) -> float | None:
 def _stop(results: Results, column: str) -> float | None:
     """Return the value of a column that ends a run; None if there is none, or several."""
     scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
-    values = {(scenario.get("stop") or {}).get(column) for scenario in scenarios}
+    rules = [scenario.get("stop") or {} for scenario in scenarios]
+    values = {({**rule, **(rule.get("metrics") or {})}).get(column) for rule in rules}
     return values.pop() if len(values) == 1 else None
 
 

@@ -16,6 +16,7 @@ from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
     ALL_STEPS,
+    AVERAGED,
     BLIND,
     BOTH_WAYS,
     BOUNDED,
@@ -204,6 +205,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
             and privacy.sampled
             and (algorithm.client_state(run.training.x0) or any(s.state for s in own)),
             SENT: ask is None or not coded_vectors(ask, run.coded(ask)),
+            AVERAGED: getattr(algorithm, "server_lr", 1.0) > 1,  # out of the range of the models
         }
     )
     if ask is None:  # the run reports it, whether late tasks are used or not
@@ -235,6 +237,17 @@ def _participation(run: Run) -> Iterator[Part]:
             yield Part(place, shown, needs, frozenset(each.removes), each.instead)
 
 
+def _batch_norm(run: Run, module: str) -> Part:
+    """Return the running statistics of a module as a part."""
+    mode = getattr(run.training.problem, "normalisation", "average")
+    needs = frozenset({OWN_STATISTICS})
+    if mode == "average":
+        averaged = {AVERAGED, MEAN, FRESH, EXACT_UPLOADS, EXACT_DOWNLOADS}
+        needs = NOTHING if OWN_STATISTICS in run.training.algorithm.gives else frozenset(averaged)
+    instead = "give problem.normalisation: frozen, or use GroupNorm or algorithm 'fedbn'"
+    return Part("problem.model", f"BatchNorm ('{module}', {mode})", needs, NOTHING, instead)
+
+
 def _federation(run: Run) -> Iterator[Part]:
     algorithm, population, rule = (
         run.training.algorithm,
@@ -250,11 +263,8 @@ def _federation(run: Run) -> Iterator[Part]:
     if isinstance(algorithm, Asynchronous) and algorithm.overlap:
         needs, removes = frozenset({TIMES, RESTARTS}), frozenset({IN_TURN})
         yield Part("algorithm.overlap", "overlap: true", needs, removes, "leave it out")
-    for layer in run.layers:
-        if layer.kind == "statistics":
-            name = f"BatchNorm ('{layer.module}')"
-            instead = "use GroupNorm, or algorithm 'fedbn'"
-            yield Part("problem.model", name, frozenset({OWN_STATISTICS}), NOTHING, instead)
+    if norms := [layer.module for layer in run.layers if layer.kind == "statistics"]:
+        yield _batch_norm(run, norms[0])
     clients = run.federation.clients
     if EVERYONE in algorithm.needs and (may_fail(run) or clients.by_round):
         instead = "let none be away, crash, fail to reply or be silent"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from rayfed.core.columns import names
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.opaque import OpaqueShards
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import Run
 from rayfed.problems.base import Problem
 from rayfed.problems.own_code.problem import OwnCode
 from rayfed.solvers.base import Solver
-from rayfed.solvers.own_train import OwnTrain
+from rayfed.solvers.own_train import STATE, OwnTrain
 from rayfed.study import Study
 from rayfed.study.plan.data import SeedData
 from rayfed.study.plan.shared import Shared
@@ -32,7 +33,8 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     Raises
     ------
     ScenarioError
-        If other data are given, or the number of clients is missing.
+        If other data are given, the number of clients is missing, or no client has validation
+        examples where the problem asks for them.
     """
     if study.data is not None:
         raise ScenarioError("problem.dataset", "own code has data of its own; leave it out")
@@ -40,6 +42,9 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     if count is None:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
     sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
+    if problem.val and not sizes["validation"].any():
+        text = 'is true, but size returns 0 for "val" of all clients'
+        raise ScenarioError("problem.val", f"{text}; hold examples out, or leave it out")
     shards = OpaqueShards(sizes, dtype)
     return SeedData(problem, shards, None, {"clients": "", "server": ""})
 
@@ -51,6 +56,9 @@ def charged(solver: Solver, problem: OwnCode) -> Solver:
 
 def check_solvers(study: Study, problem: Problem) -> None:
     """Refuse solvers of own code with other problems, and other local solvers with own code.
+
+    Groups of clients have the metrics of their algorithm, and the shapes of its state: columns and
+    stored state are those of all clients.
 
     Raises
     ------
@@ -70,6 +78,25 @@ def check_solvers(study: Study, problem: Problem) -> None:
             if not own and isinstance(solver, OwnTrain):
                 text = f"found 'own-train' with problem '{problem.name}'"
                 raise ScenarioError(place, f"{text}; use another solver, or problem own-code")
+        if own and isinstance(algorithm.local, OwnTrain):
+            _check_groups(algorithm.local, study.group_solvers(index))
+
+
+def _check_groups(local: OwnTrain, groups: Iterable[Solver]) -> None:
+    """Refuse groups of clients with other metrics, or with state of one name and other shapes."""
+    shapes = {name: row.shape for name, row in local.initial(float).items()}
+    for k, solver in enumerate(groups):
+        if not isinstance(solver, OwnTrain):
+            continue
+        place = f"clients.groups.{k}.local"
+        if solver.metrics != local.metrics:
+            found, known = (clipped(dict(each.metrics), 60) for each in (solver, local))
+            text = f"found {found}, where the algorithm has {known}"
+            raise ScenarioError(f"{place}.metrics", f"{text}; give the same to all clients")
+        for name, row in solver.initial(float).items():
+            if shapes.setdefault(name, row.shape) != row.shape:
+                text = f"'{name.removeprefix(STATE)}' is {row.shape}, elsewhere {shapes[name]}"
+                raise ScenarioError(f"{place}.state", f"{text}; give it another name")
 
 
 def check_columns(run: Run) -> None:

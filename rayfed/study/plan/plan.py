@@ -13,7 +13,7 @@ from rayfed.algorithms.base import Algorithm, Weights
 from rayfed.channel.faulty import faulty
 from rayfed.core.arrays import Ints
 from rayfed.core.columns import names
-from rayfed.core.errors import ScenarioError, under
+from rayfed.core.errors import ScenarioError, under, unknown
 from rayfed.core.needs import COHORT, GRAPHS, WALK
 from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
@@ -298,6 +298,7 @@ class _Seed:
             record=record,
         )
         check_columns(run)
+        run = replace(run, ending=replace(run.ending, higher=_higher(run)))
         check_run(run)
         run = with_noise(run)
         return replace(run, record={**run.record, "aim": of_aim(run)})
@@ -478,3 +479,19 @@ def walks_of(study: Study, graphs: Graphs) -> list[Walk]:
     parts = [study.participation_of(index) for index in range(len(study.algorithms))]
     walks = (part.select.walk_on(graphs) for part in parts)
     return list(dict.fromkeys(walk for walk in walks if walk is not None))
+
+
+def _higher(run: Run) -> frozenset[str]:
+    """Return the metrics of `Stop` of which higher values are better.
+
+    Raises
+    ------
+    ScenarioError
+        If a metric is no column of which one direction is better.
+    """
+    columns = (column for group in run.measured.values() for column in group)
+    better = {column.name: column.better for column in columns if column.better}
+    for name in run.ending.stop.metrics:
+        if name not in better:
+            raise ScenarioError(f"stop.metrics.{name}", unknown("metric", name, better))
+    return frozenset(name for name in run.ending.stop.metrics if better[name] == "higher")

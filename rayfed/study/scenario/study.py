@@ -17,6 +17,7 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
+from rayfed.core.columns import Better
 from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.needs import COHORT
@@ -27,9 +28,11 @@ from rayfed.datasets.partitions.base import Partition
 from rayfed.engine.settings import Participation, Stop
 from rayfed.population import Server
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.selection.simple import All
 from rayfed.solvers import override
 from rayfed.solvers.base import Solver
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.solvers.sgd import SGD
 from rayfed.study.scenario import fields
 from rayfed.study.scenario.fields import Count, Plugin, Seed, SettingsOf
@@ -208,7 +211,18 @@ class Study(Settings):
     @property
     def validated(self) -> bool:
         """Whether rows are to be held out to choose settings by."""
-        return self.data is not None and self.data.validation is not None
+        own = isinstance(self.problem, OwnCode) and self.problem.val
+        return own or (self.data is not None and self.data.validation is not None)
+
+    @property
+    def own_metrics(self) -> dict[str, Better | None]:
+        """Columns of metrics of own training code, and which direction is better."""
+        found = dict(self.problem.further)
+        for index, algorithm in enumerate(self.algorithms):
+            for solver in (algorithm.local, *self.group_solvers(index)):
+                if isinstance(solver, OwnTrain):
+                    found |= solver.columns
+        return found
 
     def group_solvers(self, index: int) -> tuple[Solver, ...]:
         """Return the local solver of each client group under the algorithm of that index."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from rayfed import api, testing
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import EVERYONE, OWN_STATISTICS, OWN_STEPS
+from rayfed.core.needs import EVERYONE, LAYERS, OWN_STATISTICS, OWN_STEPS
 from rayfed.core.plugins import find
 from rayfed.engine.tasks import USED, Tasks
 from tests.contract.references.channel import Channel, Reply
@@ -191,9 +191,10 @@ class Combination:
         # a step takes a second, and two at client 4; or one in the mean
         pace = {"name": "exponential" if waiting else "constant", "mean_s": 1.0}
         groups.append({"ids": [4], "delay": {**pace, "mean_s": 2.0}})
+        normed = OWN_STATISTICS in cls.gives and LAYERS in cls.needs
         return {
             "name": "combination", "rounds": ROUNDS, "seeds": [SEED], "dtype": "float64",
-            "problem": NORMED if OWN_STATISTICS in cls.gives else self.world.scenario(),
+            "problem": NORMED if normed else self.world.scenario(),
             "clients": {
                 "count": N, "delay": pace, "groups": groups,
             },

@@ -144,10 +144,11 @@ def test_normalisations_that_no_client_can_keep_are_refused(settings, place, mes
     assert raised.value.place == f"problem.{place}"
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "local-only"])
-def test_batch_norm_is_refused_where_statistics_would_be_shared(mixed, algorithm):
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "fedadam"])
+def test_local_statistics_are_refused_where_they_would_be_shared(mixed, algorithm):
     made = mixed(algorithms=[{"name": algorithm}])
-    made["problem"] |= {"name": "network", "model": "rayfed.testing.modules:Normed", "l2": 0}
-    line = r"^problem.model: BatchNorm \('norm'\) needs .*use GroupNorm, or algorithm 'fedbn'"
+    model = {"model": "rayfed.testing.modules:Normed", "normalisation": "local"}
+    made["problem"] |= {"name": "network", "l2": 0, **model}
+    line = r"^problem.model: BatchNorm \('norm', local\) needs .*use GroupNorm or algorithm 'fedbn'"
     with pytest.raises(ScenarioError, match=line):
         api.prepare(api.read(made))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
+from rayfed.datasets.shards import PARTS
 from rayfed.problems.own_code.functions import (
     ClientCode,
     OwnCodeError,
@@ -14,6 +15,7 @@ from rayfed.problems.own_code.functions import (
     preserved,
     seed_all,
 )
+from rayfed.problems.own_code.problem import NAMES
 
 
 def model():
@@ -88,6 +90,10 @@ def test_other_code_is_one_line(given, message):
         ClientCode.of(given)
 
 
+def test_parts_are_in_the_order_of_the_shards():
+    assert tuple(NAMES) == PARTS
+
+
 def test_numbers_are_floats_of_the_declared_names():
     found = numbers(train, {"loss": np.float32(2), "f1": 1}, ["f1"], "here", 3)
     assert found == {"loss": 2.0, "f1": 1.0}
@@ -134,3 +140,11 @@ def test_a_late_import_of_torch_is_one_line(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(OwnCodeError, match="import it at the top of the module"), preserved():
         monkeypatch.setitem(sys.modules, "torch", object())
+
+
+def test_torch_computes_with_one_thread_where_openmp_has_one(monkeypatch):
+    torch, given = pytest.importorskip("torch"), []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    with preserved():
+        assert given == [1]  # MKL may have more

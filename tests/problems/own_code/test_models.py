@@ -51,9 +51,18 @@ def test_other_models_are_one_line(made):
         template(made)
 
 
-def test_arrays_of_integers_are_one_line():
-    with pytest.raises(ScenarioError, match="'n' holds int64; give an array of floats"):
-        template({"n": np.zeros(2, dtype=np.int64)})
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ({"n": np.zeros(2, dtype=np.int64)}, "'n' holds int64; give an array of floats"),
+        ({"n": [0.0, [1.0]]}, "'n' is no NumPy array .*; give an array of floats"),
+        ({1: np.zeros(2)}, "found the name 1; give strings"),
+        ({"n": np.zeros(0)}, "has no numbers to train; give an array of floats"),
+    ],
+)
+def test_other_values_are_one_line(made, message):
+    with pytest.raises(ScenarioError, match=message):
+        template(made)
 
 
 def test_a_module_is_copied_with_its_trained_parameters():
@@ -75,3 +84,14 @@ def test_a_module_is_copied_with_its_trained_parameters():
     model[1] = torch.nn.Linear(2, 1)
     with pytest.raises(OwnCodeError, match=r"'1.weight' from shape \(1, 1\) to \(1, 2\)"):
         flat(known, model, x, train)
+
+
+def test_statistics_without_momentum_are_one_line():
+    nn = pytest.importorskip("torch").nn
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None))
+    with pytest.raises(ScenarioError, match=r"BatchNorm \('1'\) has no momentum.*; give it one"):
+        template(module)
+    names = [layer.name for layer in template(module, "frozen").layers]
+    assert names == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    untracked = nn.Sequential(nn.BatchNorm1d(2, momentum=None, track_running_stats=False))
+    assert len(template(untracked).layers) == 2

@@ -163,6 +163,7 @@ def test_gpus_decide_where_actors_are(started):
         (1.0, 1.0, 1),
         (1.0, 0.5, 2),
         (1.0, 0.2, 5),
+        (1.0, 0.125, 8),
         (1.0, 0.1, 8),  # a process for each of eight CPUs, at most
         (0.6, 0.2, 3),  # though 0.6 / 0.2 < 3
         (1.0, 0.4, 2),

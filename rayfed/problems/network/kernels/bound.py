@@ -134,6 +134,11 @@ class BoundNetwork(NetworkSettings):
             return task
         return "multiclass" if self.classes else "regression"
 
+    @cached_property
+    def statistics(self) -> int:
+        """Number of running statistics, the last coordinates of a model."""
+        return sum(layer.size for layer in self._layers if layer.kind == "statistics")
+
     @property
     def outputs(self) -> int:
         """Number of outputs that a constructor is offered: the classes, or the target's numbers."""
@@ -194,7 +199,7 @@ class BoundNetwork(NetworkSettings):
     @property
     def random_steps(self) -> bool:
         """Whether local steps draw random numbers, or the module has BatchNorm."""
-        return self.random or self.augment is not None or self._has_statistics
+        return self.random or self.augment is not None or self.statistics > 0
 
     @property
     def gives(self) -> Terms:  # type: ignore[override]
@@ -360,7 +365,7 @@ class BoundNetwork(NetworkSettings):
         is the same to the bit.
         """
         few = batch.X.shape[1] <= ROWS
-        if self.device != "cpu" or batch.ridge is not None or self._has_statistics or not few:
+        if self.device != "cpu" or batch.ridge is not None or self.statistics or not few:
             return None
         value = x.new_zeros(len(x))
         for k, flat in enumerate(self._loaded(x, len(x), batch.key)):
@@ -399,7 +404,7 @@ class BoundNetwork(NetworkSettings):
         Clients that draw random numbers in the module, or that have BatchNorm or a loss of the
         user's own, are looped over everywhere.
         """
-        calm = not (self.random or self._has_statistics)
+        calm = not (self.random or self.statistics)
         return self.device != "cpu" and (batch.key is None or calm) and not self.own_loss
 
     def _stacked_value_and_gradient(self, x: Tensors, batch: Batch) -> tuple[Tensors, Tensors]:
@@ -455,7 +460,7 @@ class BoundNetwork(NetworkSettings):
         if batch.key is not None and self.augment is not None:
             draws = drawn(self.augment, batch.key.only(k), len(X))[0]
             X = augmented(X.reshape(len(X), *self.rows), self.augment, draws)
-        if self._has_statistics and flat.module.training:  # padding is no row of a batch
+        if self.statistics and flat.module.training:  # padding is no row of a batch
             X, y, w = X[w > 0], y[w > 0], w[w > 0]
         if self.target is not None and self.target.none:
             y = X.reshape(len(X), *self.rows)
@@ -509,7 +514,7 @@ class BoundNetwork(NetworkSettings):
 
     def _loaded(self, models: Tensor, clients: int, key: StepKey | None = None) -> Iterator[Flat]:
         """Yield the module of one client after another, from models (K, p) or (1, p)."""
-        training = key is not None and (self.random or self._has_statistics)
+        training = key is not None and (self.random or self.statistics > 0)
         flat = self._flat(models.dtype, training)
         seeds = key.seeds().tolist() if key is not None and training else [None] * clients
         generator = generator_of(torch.device(self.device))
@@ -518,7 +523,7 @@ class BoundNetwork(NetworkSettings):
             for k, seed in enumerate(seeds):
                 if k < len(models):
                     with torch.no_grad():
-                        flat.load(models[k], keep=self.writes or self._has_statistics)
+                        flat.load(models[k], keep=self.writes or self.statistics > 0)
                 if seed is not None:
                     generator.manual_seed(seed)
                 if training:
@@ -572,10 +577,6 @@ class BoundNetwork(NetworkSettings):
         module = make(self, self.rows, self.outputs, Key(0, "init"))
         *_, (name, _) = module.named_parameters()
         return name.rpartition(".")[0]
-
-    @property
-    def _has_statistics(self) -> bool:
-        return self._layers[-1].kind == "statistics"
 
     @cached_property
     def _loss(self) -> Loss:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import accumulate
 
 import torch
@@ -57,12 +58,30 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
     )
 
 
+def freeze_norms(module: nn.Module) -> None:
+    """Let BatchNorm normalise by its running statistics as they are, in training as well.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Changed in place. Scales and shifts are trained as before.
+    """
+    for part in module.modules():
+        if isinstance(part, _BatchOrInstance):
+            part.eval()
+            part.train = partial(_unchanged, part)  # type: ignore
+
+
+def _unchanged(part: nn.Module, mode: bool = True) -> nn.Module:
+    return part
+
+
 def _statistics(module: nn.Module) -> dict[str, Tensor]:
-    """Return the running means and variances of a module by name."""
+    """Return the running means and variances of a module by name, of those that move."""
     return {
         f"{name}.{buffer}" if name else buffer: tensor
         for name, part in module.named_modules()
-        if isinstance(part, _BatchOrInstance)
+        if isinstance(part, _BatchOrInstance) and "train" not in vars(part)  # see `freeze_norms`
         for buffer, tensor in part.named_buffers(recurse=False)
         if buffer in ("running_mean", "running_var")
     }

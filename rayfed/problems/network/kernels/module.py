@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.rng import Key
+from rayfed.problems.network.kernels.flat import freeze_norms
 from rayfed.problems.network.settings import MODELS, NetworkSettings
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
@@ -108,6 +109,8 @@ def make(network: NetworkSettings, shape: tuple[int, ...], outputs: int, key: Ke
         raise ScenarioError(_PLACE, text)
     _check_numbers(network, module)
     _check_batch_norm(network, module)
+    if network.normalisation == "frozen":
+        freeze_norms(module)
     return module
 
 
@@ -140,13 +143,13 @@ def _check_numbers(network: NetworkSettings, module: nn.Module) -> None:
 
 
 def _check_batch_norm(network: NetworkSettings, module: nn.Module) -> None:
-    """Refuse BatchNorm that no client could keep; the others need an algorithm that does so."""
+    """Refuse BatchNorm whose running statistics are no values of a model."""
     for name, part in module.named_modules():
         if isinstance(part, _BATCH_NORM):
             if not part.track_running_stats or part.momentum is None:
                 text = f"{shown(network)} has BatchNorm ('{name}') without running statistics"
                 raise ScenarioError(_PLACE, f"{text} or a momentum; leave PyTorch's defaults")
-            if network.l2:
+            if network.l2 and network.normalisation != "frozen":
                 text = f"covers the running statistics of BatchNorm ('{name}')"
                 raise ScenarioError("problem.l2", f"{text}; give local.weight_decay in its place")
 
@@ -207,7 +210,7 @@ def check_rows(
             text = f"{shown(network)} returns other scores for the same rows and random numbers"
             raise ScenarioError(_PLACE, f"{text}; draw by torch, and keep nothing between batches")
         norms = (part for part in module.modules() if isinstance(part, _BATCH_NORM))
-        if not any(norms):  # it cannot train on one row
+        if not any(part.training for part in norms):  # it cannot train on one row
             _check_scores(network, _scores(network, module, shape, 1), shape, needed, 1)
     return random, scores
 
