@@ -427,7 +427,7 @@ class _Seed:
     def _bound_problem(self) -> Problem:
         """Return the problem that has met its rows."""
         shards = self.data.shards
-        bound = self.problem.bound(shards.shape, shards.classes, self._init_key)
+        bound = self.data.problem.bound(shards.shape, shards.classes, self._init_key)
         return bound.on_device(self.study.executor.device)
 
     @property
