@@ -183,7 +183,8 @@ def main(grid, context):
 
 sys.path.insert(0, ".")
 client = importlib.import_module(f"{package}.client_app").app
-run_simulation(app, client, clients, backend_config={"client_resources": {"num_cpus": 1}})
+config = {"init_args": {"address": "local", "num_cpus": 2}}  # no Ray that runs already
+run_simulation(app, client, clients, backend_config=config)
 print(json.dumps(found))
 """
 """Flower's own simulation of an app with given cohorts, whose metrics it prints as JSON."""
