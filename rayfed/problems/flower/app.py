@@ -231,10 +231,9 @@ class FlowerApp:
         if train:
             columns = {name: text.removeprefix("train_") for name, text in columns.items()}
         for column, (one, usual) in named.items():
-            for name in [name for name in (one,) if name] or usual:
-                if name in answer.metrics:
-                    columns[name] = column
-                    break
+            names = usual if one is None else (one,)
+            first = next((name for name in names if name in answer.metrics), None)
+            columns |= {} if first is None else {first: column}
         if not train and "loss" not in columns.values():
             text = f"evaluate of the Flower app returns {listed(answer.metrics) or 'no metrics'}"
             raise FlowerError(f"{clipped(text, 100)}; name the loss in problem.loss")
@@ -288,9 +287,9 @@ class FlowerCode(ClientCode):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Modules of the app, the ServerApp and the model."""
+        """Modules of the app, the ServerApp, the model and the numbers of examples."""
         given = self.app.settings
-        paths = (given.app, given.server, given.model)
+        paths = (given.app, given.server, given.model, given.examples)
         return tuple(path.partition(":")[0] for path in paths if path is not None)
 
     @property

@@ -20,7 +20,7 @@ NUM_EXAMPLES = "num-examples"
 """Metric that Flower's strategies weigh replies by."""
 ROUND = "server-round"
 """Setting with the round, as Flower's strategies send it."""
-_PATIENCE = 8  # questions for clients, a second apart where a strategy waits for more
+_PATIENCE = 5  # questions for clients, a second apart where a strategy waits for more
 _LENGTH = 8  # bytes of the length of a packed state
 
 

@@ -62,6 +62,18 @@ def test_losses_are_those_of_the_app_with_its_model_settings_and_weights(result,
     assert (found.events["loss"] > 0).all()
 
 
+def test_a_fit_without_loss_and_an_app_without_state(result):
+    found = result(LEGACY.replace('{"loss": loss}', "{}"), problem={"state_bytes": 0})
+    np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-12)
+    assert found.events["loss"].isna().all()
+
+
+def test_arrays_have_the_type_of_the_study_and_reach_the_app_in_their_own(result):
+    found = result(dtype="float32")
+    assert found.model().dtype == np.float32
+    np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-5)
+
+
 def test_cohorts_are_weighted_by_num_examples(result):
     found = result(participation={"cohort": 2}, rounds=5)
     cohorts = {r: np.sort(e["client"].to_numpy()) for r, e in found.events.groupby("round")}
@@ -279,7 +291,7 @@ def test_losses_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
     (tmp_path / "simulation.py").write_text(SIMULATION)
     done = subprocess.run(
         [sys.executable, "simulation.py", package, json.dumps(cohorts), "4"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     theirs = json.loads(done.stdout.splitlines()[-1])
