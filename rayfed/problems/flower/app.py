@@ -270,20 +270,20 @@ class FlowerCode(ClientCode):
     Parameters
     ----------
     app : FlowerApp
-    returned : tuple of str
+    training_metrics : tuple of str
         Metrics of training.
     """
 
     needs: ClassVar[Terms] = frozenset({ALL_STEPS})
 
     app: FlowerApp
-    returned: tuple[str, ...] = ()
+    training_metrics: tuple[str, ...] = ()
 
     @classmethod
-    def of_app(cls, app: FlowerApp, returned: tuple[str, ...] = ()) -> FlowerCode:
+    def of_app(cls, app: FlowerApp, training_metrics: tuple[str, ...] = ()) -> FlowerCode:
         """Return the functions of an app."""
         functions = {name: getattr(app, name) for name in ARGUMENTS if name not in OPTIONAL}
-        return cls(app=app, returned=returned, **functions)
+        return cls(app=app, training_metrics=training_metrics, **functions)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -291,11 +291,6 @@ class FlowerCode(ClientCode):
         given = self.app.settings
         paths = (given.app, given.server, given.model, given.examples)
         return tuple(path.partition(":")[0] for path in paths if path is not None)
-
-    @property
-    def training_metrics(self) -> tuple[str, ...]:
-        """Metrics of training."""
-        return self.returned
 
     @property
     def first_state(self) -> Mapping[str, Array]:
@@ -309,7 +304,7 @@ class FlowerCode(ClientCode):
 
     def seeded(self, seed: int) -> FlowerCode:
         """Return the code with the initial model of a seed."""
-        return self.of_app(self.app.opened(seed), self.returned)
+        return self.of_app(self.app.opened(seed), self.training_metrics)
 
 
 @dataclass(frozen=True, eq=False)

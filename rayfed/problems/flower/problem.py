@@ -14,7 +14,7 @@ from annotated_types import Ge
 
 from rayfed.core.errors import ScenarioError, clipped, unknown
 from rayfed.core.extras import install
-from rayfed.core.own import settled
+from rayfed.core.own import Untrusted, settled
 from rayfed.core.plugins import load
 from rayfed.problems.flower.app import FlowerApp, FlowerCode, Settings, survey
 from rayfed.problems.own_code.problem import OwnCode
@@ -105,14 +105,14 @@ class Flower(OwnCode):
 
 
 def _check(name: str, path: str, kind: type[Any] | None) -> None:
-    """Refuse a name of something else."""
+    """Refuse a name of something else than a value of a kind, or than a function."""
     if ":" not in path:
         raise ScenarioError(name, f"found '{clipped(path, 60)}'; write module:name")
     try:
         item = load(path)
+    except Untrusted:
+        raise
     except ScenarioError as error:
-        if type(error) is not ScenarioError:
-            raise
         raise ScenarioError(name, str(error)) from error
     if kind is None and not callable(item):
         raise ScenarioError(name, f"found {clipped(repr(item), 60)}; name a function")

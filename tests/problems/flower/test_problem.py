@@ -130,6 +130,19 @@ def test_a_resumed_study_is_as_if_it_had_not_stopped(flower, tmp_path, assert_sa
     assert_same(whole.folder, again.folder)
 
 
+def test_an_error_in_a_client_names_it_with_its_round(result):
+    fails = (
+        'if config["server-round"] == 2 and seed[0] == 3:\n        raise KeyError("no such file")'
+    )
+    client = CLIENT.replace("    loss = steps", f"    {fails}\n    loss = steps")
+    with pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
+        found = result(client)
+    (run,) = found.outcome
+    reason = json.loads((found.folder / run / "run.json").read_text())["reason"]
+    for text in ("round 2", "client 3", "KeyError: 'no such file'", "client_app.py"):
+        assert text in reason
+
+
 TORCH = """
 import torch
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
