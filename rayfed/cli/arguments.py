@@ -108,15 +108,14 @@ ScenarioFile = Annotated[
         autocompletion=completion.of_scenarios,
     ),
 ]
-ScenarioFiles = Annotated[
-    list[Path],
-    typer.Argument(
-        help="A scenario file (YAML), or the name of one that comes with rayfed. Several make one "
-        "study with the runs of all.",
-        metavar="FILE...",
-        autocompletion=completion.of_scenarios,
-    ),
-]
+_SCENARIOS = typer.Argument(
+    help="A scenario file (YAML), or the name of one that comes with rayfed. Several make one "
+    "study with the runs of all.",
+    metavar="FILE...",
+    autocompletion=completion.of_scenarios,
+)
+ScenarioFiles = Annotated[list[Path], _SCENARIOS]
+ScenarioFilesOrNone = Annotated[list[Path] | None, _SCENARIOS]
 Folder = Annotated[
     Path,
     typer.Argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import shlex
 import sys
@@ -15,7 +16,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from rayfed.cli.console import err, say
-from rayfed.core.errors import RayfedError, ScenarioError, clipped
+from rayfed.core.errors import RayfedError, ScenarioError, clipped, under
 from rayfed.core.plugins import ALL_KINDS, base, find, load, places
 
 _ADVISORY = ("check_paper", "check_documented")
@@ -195,8 +196,8 @@ def _named(name: str) -> str:
     return f"{_module(name)}:{_class(name)}"
 
 
-def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
-    """Return a scenario, and for each plug-in of the user's a file and one with its test."""
+def _filled(starter: str, **words: Any) -> str:
+    """Return a starter with words in their places."""
     from jinja2 import Environment, PackageLoader
 
     starters = Environment(
@@ -205,19 +206,62 @@ def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return starters.get_template(f"{starter}.txt").render(words)
 
-    def filled(starter: str, **words: Any) -> str:
-        return starters.get_template(f"{starter}.txt").render(words)
 
+def _files(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
+    """Return a scenario, and for each plug-in of the user's a file and one with its test."""
     study = _module(folder.resolve().name) if folder.resolve().name else "study"
     own = {kind: f'"{_named(name)}"' for kind, name in names.items() if kind != "client"}
     own |= {kind: _module(name) for kind, name in names.items() if kind == "client"}
-    files = {"scenario.yaml": filled("scenario.yaml", study=study, **own)}
+    files = {"scenario.yaml": _filled("scenario.yaml", study=study, **own)}
     for kind, name in names.items():
         module, numbers = _module(name), "problem" in names
         words = {"name": name, "module": module, "Class": _class(name), "numbers": numbers}
         words["kinds"] = _kinds(kind)
-        files[f"{module}.py"] = filled(f"{kind}.py", **words)
-        sound = "" if kind == "client" else "\n\n" + filled("sound.py", **words)
-        files[f"test_{module}.py"] = filled(f"test_{kind}.py", **words) + sound
+        files[f"{module}.py"] = _filled(f"{kind}.py", **words)
+        sound = "" if kind == "client" else "\n\n" + _filled("sound.py", **words)
+        files[f"test_{module}.py"] = _filled(f"test_{kind}.py", **words) + sound
     return files
+
+
+def flower_scenario(folder: Path) -> Path:
+    """Return the scenario of a Flower app, which is written if its folder has none.
+
+    Parameters
+    ----------
+    folder : Path
+        With the pyproject.toml of the app.
+
+    Raises
+    ------
+    ScenarioError
+        If it is not the folder of an app.
+    """
+    from rayfed.problems.flower.problem import read_project
+
+    path, place = folder / "scenario.yaml", "--flower"
+    if path.exists():
+        return path
+    if not (folder / "pyproject.toml").is_file():
+        raise ScenarioError(place, f"{folder} has no pyproject.toml; give the folder of an app")
+    with under(place):
+        project = read_project(folder / "pyproject.toml")
+    components, config = project.get("components"), project.get("config")
+    app = components.get("clientapp") if isinstance(components, Mapping) else None
+    if not isinstance(app, str):
+        text = "pyproject.toml names no clientapp under [tool.flwr.app.components]"
+        raise ScenarioError(place, f"{text}; give the folder of an app")
+
+    def setting(name: str, usual: int) -> int:
+        value = config.get(name) if isinstance(config, Mapping) else None
+        return value if isinstance(value, int) and value > 0 else usual
+
+    words = {
+        "file": path.name, "name": json.dumps(_module(folder.resolve().name) or "flower"),
+        "app": json.dumps(app), "rounds": setting("num-server-rounds", 10),
+        "epochs": setting("local-epochs", 1), "batch": setting("batch-size", 32),
+    }  # fmt: skip
+    _write(folder, {path.name: _filled("flower.yaml", **words)})
+    say(f"wrote {path}; check its numbers of clients and steps")
+    return path

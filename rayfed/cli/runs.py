@@ -20,7 +20,7 @@ from rayfed.cli.arguments import (
     Out,
     Overrides,
     ScenarioFile,
-    ScenarioFiles,
+    ScenarioFilesOrNone,
     Trackers,
     Trust,
     local,
@@ -28,6 +28,7 @@ from rayfed.cli.arguments import (
 )
 from rayfed.cli.console import Quiet, Verbose, Volume, err, out, say
 from rayfed.cli.dashboard import watched
+from rayfed.cli.own import flower_scenario
 from rayfed.cli.plans import headline, prepared, swept
 from rayfed.cli.results import print_best
 from rayfed.core.announced import run_folders
@@ -38,7 +39,7 @@ from rayfed.runs.files.place import read_note, shown
 
 
 def run(
-    scenarios: ScenarioFiles,
+    scenarios: ScenarioFilesOrNone = None,
     set_: Overrides = None,
     out_: Out = None,
     address: Address = None,
@@ -55,6 +56,14 @@ def run(
             help="Open the dashboard in a browser while it runs; also does what --profile does.",
         ),
     ] = False,
+    flower: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Run the scenario.yaml in the folder of a Flower app; it is written if there is "
+            "none.",
+        ),
+    ] = None,
     log: Trackers = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -69,6 +78,10 @@ def run(
     """
     from rayfed import api
 
+    if flower is not None and not scenarios:
+        scenarios = [flower_scenario(flower)]
+    elif flower is not None or not scenarios:
+        raise ScenarioError("run", "give scenario files, or --flower with the folder of an app")
     volume = Volume(quiet, verbose)
     with volume.applied():
         plan = prepared(scenarios, set_, address, api.without_search)

@@ -7,6 +7,7 @@ from rayfed.core.plugins import lazy
 if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.problems.base import Problem as Problem
     from rayfed.problems.circle import Circle as Circle
+    from rayfed.problems.flower.problem import Flower as Flower
     from rayfed.problems.least_squares import LeastSquares as LeastSquares
     from rayfed.problems.logistic_regression import LogisticRegression as LogisticRegression
     from rayfed.problems.mlp import MLP as MLP

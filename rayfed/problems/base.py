@@ -22,7 +22,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
 from rayfed.core.columns import Better
 from rayfed.core.errors import RayfedError, ScenarioError
-from rayfed.core.needs import BY_PROBLEMS, REPRESENTATIONS, Terms, refuse_flags
+from rayfed.core.needs import BY_PROBLEMS, NOTHING, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.targets import Targets
@@ -224,6 +224,11 @@ class Problem:
 
     def __init_subclass__(cls) -> None:
         refuse_flags(cls, OLD_FLAGS)
+
+    @property
+    def needs(self) -> Terms:
+        """Terms that other parts of a run must not remove."""
+        return NOTHING
 
     @property
     def exact(self) -> str:

@@ -42,7 +42,10 @@ _NAMED = re.compile(r"\b([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
 
 def own_modules(runs: Iterable[Run]) -> list[ModuleType]:
     """Return the user's modules that define plug-ins of the runs, and the modules beside them."""
+    runs = list(runs)
     names = {_home(plugin) for run in runs for plugin in _plugins(run)}
+    problems = [run.training.problem for run in runs]
+    names.update(*(each.code.modules for each in problems if isinstance(each, OwnCode)))
     folders = {_file(name).parent for name in names if _is_users(name)}
     if not folders:  # most often; a process has imported thousands of modules
         return []

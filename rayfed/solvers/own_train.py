@@ -12,7 +12,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Better
 from rayfed.core.errors import ScenarioError, clipped
-from rayfed.core.needs import NOTHING, Terms
+from rayfed.core.needs import ALL_STEPS, NOTHING, Terms
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Draw
 from rayfed.problems.own_code.functions import ClientCode, Context, check_metrics, refuse
@@ -68,10 +68,18 @@ class OwnTrain(Stepped):
         return {f"{METRIC}{name}": better for name, better in self.metrics.items()}
 
     def bound(self, code: ClientCode) -> OwnTrain:
-        """Return the solver with the costs that own code declares, if it does."""
-        if code.cost is None:
-            return self
-        return _Charged(**{f.name: getattr(self, f.name) for f in fields(OwnTrain)}, code=code)
+        """Return the solver with the costs, state, settings and metrics that own code declares.
+
+        Raises
+        ------
+        ScenarioError
+            If `time_s` sets how many steps are taken, but the code takes all of its own.
+        """
+        if self.time_s is not None and ALL_STEPS in code.needs:
+            raise ScenarioError("local.time_s", "the code takes steps of its own; give steps")
+        held = {f.name: getattr(self, f.name) for f in fields(OwnTrain)}
+        held["metrics"] = {**dict.fromkeys(code.training_metrics), **self.metrics}
+        return _Bound(**held, code=code)
 
     def initial(self, dtype: Any) -> dict[str, Array]:
         """Return the first row of each array of client state, by its name with `STATE`."""
@@ -79,8 +87,7 @@ class OwnTrain(Stepped):
 
     def settings_of(self) -> dict[str, Any]:
         """Return the settings that the code finds in its context."""
-        given = {"epochs": self.epochs, "batch": self.batch}
-        return given | dict(self.config)
+        return {"epochs": self.epochs, "batch": self.batch, **self.config}
 
     def train(
         self,
@@ -129,11 +136,12 @@ class OwnTrain(Stepped):
         self, code: ClientCode, own: Mapping[str, Any], after: Mapping[str, Array], k: int
     ) -> None:
         """Write the state of client number k, and refuse other names or shapes."""
-        odd = sorted(map(str, own.keys() ^ self.state.keys()))
+        names = {name.removeprefix(STATE) for name in after}
+        odd = sorted(map(str, own.keys() ^ names))
         if odd:
             text = f"adds or removes '{clipped(odd[0], 40)}' in context.state"
             refuse(code.train, f"{text}; declare it in local.state")
-        for name in self.state:
+        for name in names:
             value, rows = np.asarray(own[name]), after[f"{STATE}{name}"]
             if value.shape != rows.shape[1:]:
                 text = f"leaves '{name}' of shape {value.shape} in context.state"
@@ -142,8 +150,8 @@ class OwnTrain(Stepped):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Charged(OwnTrain):
-    """Own training code that declares its cost.
+class _Bound(OwnTrain):
+    """Own training code that has met its functions.
 
     Parameters
     ----------
@@ -151,6 +159,15 @@ class _Charged(OwnTrain):
     """
 
     code: ClientCode
+
+    def initial(self, dtype: Any) -> dict[str, Array]:
+        """Return the first row of each array of client state; see `OwnTrain.initial`."""
+        own = {f"{STATE}{name}": row for name, row in self.code.first_state.items()}
+        return super().initial(dtype) | own
+
+    def settings_of(self) -> dict[str, Any]:
+        """Return the settings that the code finds in its context."""
+        return self.code.settings_of(self.config, {"epochs": self.epochs, "batch": self.batch})
 
     def step_counts(
         self,
@@ -162,13 +179,17 @@ class _Charged(OwnTrain):
         draw: Draw = 1,
         state: State | None = None,
     ) -> Ints:
-        """Return the declared cost of each client (K,); see `Solver.step_counts`.
+        """Return the cost of each client (K,), as declared; see `Solver.step_counts`.
 
         Raises
         ------
         ScenarioError
             If a cost raises, or is no whole number from 1 on.
         """
+        if self.code.cost is None:
+            return super().step_counts(
+                sizes, seconds_per_step, ids=ids, seed=seed, draw=draw, state=state
+            )
         ids = np.arange(len(sizes)) if ids is None else ids
         rounds = np.broadcast_to(draw, len(ids)).tolist()
         config, found = self.settings_of(), []

@@ -7,9 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.cli.own import flower_scenario
+from rayfed.core.errors import ScenarioError
 from rayfed.testing import answer, reply
 
 HEAD = """
@@ -240,3 +243,34 @@ class TestInit:
         assert status == 2
         assert told in err
         assert not list(tmp_path.iterdir())
+
+
+def test_a_flower_app_gets_a_scenario_once(tmp_path):
+    place = tmp_path / "pyproject.toml"
+    place.write_text(
+        '[tool.flwr.app.components]\nclientapp = "mine.client:app"\n'
+        "[tool.flwr.app.config]\nnum-server-rounds = 7\nlocal-epochs = 2\nbatch-size = 16\n"
+    )
+    path = flower_scenario(tmp_path)
+    held = yaml.safe_load(path.read_text())
+    assert held["problem"] == {"name": "flower", "app": "mine.client:app"}
+    local = {"name": "own-train", "epochs": 2, "batch": 16}
+    assert (held["rounds"], held["algorithms"]) == (7, [{"name": "fedavg", "local": local}])
+    path.write_text("name: changed\n")
+    assert flower_scenario(tmp_path).read_text() == "name: changed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "--flower: .* has no pyproject.toml; give the folder of an app"),
+        ("[project]\nname = 'a'\n", "names no clientapp under .*; give the folder of an app"),
+        ("= 3", "--flower.*: .*pyproject.toml cannot be read: .*; correct it"),
+    ],
+)
+def test_a_folder_without_a_flower_app_is_refused(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ScenarioError, match=message):
+        flower_scenario(tmp_path)
+    assert not (tmp_path / "scenario.yaml").exists()

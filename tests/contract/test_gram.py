@@ -21,7 +21,7 @@ STEPS = np.array([9, 4, 12, 1, 9, 9, 3])
 PROBLEMS = {
     name: cls
     for name, cls in find("problems").items()
-    if not cls.libraries and name != "own-code" and cls().linear_scores(2) is not None
+    if not cls.libraries and cls.task != "own" and cls().linear_scores(2) is not None
 }
 SOLVERS = {
     name: cls for name, cls in find("solvers").items() if issubclass(cls, Descent) and cls.linear

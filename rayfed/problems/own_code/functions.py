@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from rayfed.core.arrays import Array
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, listed
+from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.own import Untrusted
 from rayfed.core.plugins import defined_at, load
 from rayfed.core.rng import Draw, Key
@@ -103,6 +104,9 @@ class ClientCode:
         If a function is not found, or cannot be called so; the place is its name.
     """
 
+    needs: ClassVar[Terms] = NOTHING
+    """Terms that other parts of a run must not remove, from `rayfed.core.needs`."""
+
     model: Any
     client: Any
     size: Any
@@ -146,6 +150,29 @@ class ClientCode:
             needed = ", ".join(name for name in ARGUMENTS if name not in OPTIONAL)
             raise ScenarioError("", f"{text}; give {needed}, and cost if there is one")
         return cls(**given)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the user's beyond those that define the functions."""
+        return ()
+
+    @property
+    def training_metrics(self) -> tuple[str, ...]:
+        """Metrics that ``train`` returns beyond those that the solver declares."""
+        return ()
+
+    @property
+    def first_state(self) -> Mapping[str, Array]:
+        """First values of client state beyond that of the solver, by name."""
+        return {}
+
+    def seeded(self, seed: int) -> ClientCode:
+        """Return the code with the values that a seed decides before `model` is called."""
+        return self
+
+    def settings_of(self, config: Mapping[str, Any], solver: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``config`` of a context: that of the scenario, and settings of the solver."""
+        return {**solver, **config}
 
 
 def _of_module(module: str) -> dict[str, str]:

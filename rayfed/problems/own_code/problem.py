@@ -108,6 +108,12 @@ class OwnCode(Problem):
         return tuple(part for part in NAMES if part != "validation" or self.val)
 
     @property
+    def needs(self) -> Terms:
+        """Terms that the code needs."""
+        needs: Terms = self.code.needs
+        return needs
+
+    @property
     def further(self) -> Mapping[str, Better | None]:
         """The metrics."""
         return self.metrics
@@ -139,11 +145,17 @@ class OwnCode(Problem):
             found[part] = np.array(given, dtype=np.int64)
         return found
 
+    def of_clients(self, clients: int, config: Mapping[str, Any]) -> OwnCode:
+        """Return the problem of N clients, with the settings of the first local solver."""
+        return self
+
     def bound(
         self, shape: tuple[int, ...], classes: int, key: Key, target: Targets | None = None
     ) -> Problem:
         """Return the problem with its model; see `Problem.bound`."""
-        bound = BoundOwnCode(**{f.name: getattr(self, f.name) for f in fields(OwnCode)}, key=key)
+        held = {f.name: getattr(self, f.name) for f in fields(OwnCode)}
+        held["code"] = self.code.seeded(seed_of(key))
+        bound = BoundOwnCode(**held, key=key)
         bound.layers(0, 0)  # made here, so that mistakes are found before a run
         return bound
 

@@ -41,6 +41,8 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     count = study.clients.count
     if count is None:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
+    local = study.algorithms[0].local
+    problem = problem.of_clients(count, local.config if isinstance(local, OwnTrain) else {})
     sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
     if problem.val and not sizes["validation"].any():
         text = 'is true, but size returns 0 for "val" of all clients'

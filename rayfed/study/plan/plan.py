@@ -429,7 +429,7 @@ class _Seed:
         """Return the problem that has met its rows."""
         shards = self.data.shards
         target = [] if shards.target is None else [shards.target]
-        bound = self.problem.bound(shards.shape, shards.classes, self._init_key, *target)
+        bound = self.data.problem.bound(shards.shape, shards.classes, self._init_key, *target)
         return bound.on_device(self.study.executor.device)
 
     @property

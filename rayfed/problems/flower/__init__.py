@@ -1,0 +1,1 @@
+"""Flower apps as own training code."""

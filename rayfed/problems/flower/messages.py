@@ -1,0 +1,315 @@
+"""Messages of Flower apps: records of arrays and settings, and replies.
+
+Flower's record types: https://flower.ai/docs/framework/ref-api/flwr.app.RecordDict.html
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rayfed.core.arrays import Array
+from rayfed.core.errors import RayfedError, clipped, listed
+
+NUM_EXAMPLES = "num-examples"
+"""Metric that Flower's strategies weigh replies by."""
+ROUND = "server-round"
+"""Setting with the round, as Flower's strategies send it."""
+_PATIENCE = 5  # questions for clients, a second apart where a strategy waits for more
+_LENGTH = 8  # bytes of the length of a packed state
+
+
+class FlowerError(RayfedError):
+    """A Flower app that cannot be run here, or answers in another form."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """The arrays and settings of the first training message.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Arrays of the model, in the order in which they are sent.
+    config : mapping of str to object
+        Settings for training, without the round.
+    keys : (str, str)
+        Names of the two records in the message.
+    """
+
+    arrays: Mapping[str, Array]
+    config: Mapping[str, Any]
+    keys: tuple[str, str] = ("arrays", "config")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The reply of a ClientApp.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Trained arrays; empty after an evaluation.
+    metrics : mapping of str to float
+        Metrics that are numbers, by name.
+    examples : int
+        Number of examples.
+    """
+
+    arrays: Mapping[str, Array]
+    metrics: Mapping[str, float]
+    examples: int
+
+
+@contextmanager
+def in_process() -> Iterator[None]:
+    """Let apps make messages in this process, without the progress that Flower logs."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1  # of a message's sender
+    logger = logging.getLogger("flwr")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def is_legacy(app: Any) -> bool:
+    """Return whether a ClientApp is made of a ``client_fn``, which has messages of its own."""
+    return app._call is not None
+
+
+def call(app: Any, kind: str, opening: Opening, context: Any) -> Answer:
+    """Return the answer of a ClientApp to a message.
+
+    Parameters
+    ----------
+    app : flwr.clientapp.ClientApp
+    kind : "train" or "evaluate"
+    opening : Opening
+        Arrays and settings to send.
+    context : flwr.app.Context
+        Of the client; its state changes.
+
+    Raises
+    ------
+    FlowerError
+        If the reply has another form; exceptions of the app pass.
+    """
+    content = (_legacy_content if is_legacy(app) else _content)(kind, opening)
+    reply = send(app, kind, content, context)
+    return (_legacy_answer if is_legacy(app) else _answer)(kind, reply, opening)
+
+
+def send(app: Any, kind: str, content: Any, context: Any) -> Any:
+    """Return the content of the reply of a ClientApp to a message of some kind."""
+    from flwr.app import Message, RecordDict
+
+    message = Message(content, context.node_id, kind)
+    reply = app(message, context)
+    if not isinstance(reply, Message):
+        _refuse(kind, f"returns {clipped(repr(reply), 60)}; return Message(content, reply_to=...)")
+    if reply.has_error():
+        _refuse(kind, f"answers with the error {clipped(reply.error.reason, 100)!r}")
+    assert isinstance(reply.content, RecordDict)
+    return reply.content
+
+
+def _refuse(kind: str, text: str) -> NoReturn:
+    raise FlowerError(f"{kind} of the Flower app {text}")
+
+
+def _content(kind: str, opening: Opening) -> Any:
+    from flwr.app import Array as Packed
+    from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+
+    arrays = ArrayRecord({name: Packed(value) for name, value in opening.arrays.items()})
+    names = opening.keys
+    return RecordDict({names[0]: arrays, names[1]: ConfigRecord(dict(opening.config))})
+
+
+def _answer(kind: str, reply: Any, opening: Opening) -> Answer:
+    records, arrays = list(reply.metric_records.values()), list(reply.array_records.values())
+    wanted = 1 if kind == "train" else 0
+    if len(records) != 1 or (wanted and len(arrays) != 1):
+        found = f"{len(arrays)} ArrayRecord and {len(records)} MetricRecord"
+        _refuse(kind, f"returns {found}; return one{' of each' if wanted else ' MetricRecord'}")
+    metrics = dict(records[0])
+    if NUM_EXAMPLES not in metrics:
+        text = f"returns no '{NUM_EXAMPLES}' in {clipped(listed(metrics), 60) or 'its metrics'}"
+        _refuse(kind, f"{text}; add it to the MetricRecord")
+    trained = {name: array.numpy() for name, array in arrays[0].items()} if wanted else {}
+    return Answer(trained, _numbers(metrics), _examples(kind, metrics[NUM_EXAMPLES]))
+
+
+def _legacy_content(kind: str, opening: Opening) -> Any:
+    from flwr.common import EvaluateIns, FitIns, ndarrays_to_parameters
+    from flwr.compat.common import recorddict_compat as compat
+
+    parameters = ndarrays_to_parameters(list(opening.arrays.values()))
+    if kind == "train":
+        return compat.fitins_to_recorddict(FitIns(parameters, dict(opening.config)), True)
+    return compat.evaluateins_to_recorddict(EvaluateIns(parameters, dict(opening.config)), True)
+
+
+def _legacy_answer(kind: str, reply: Any, opening: Opening) -> Answer:
+    from flwr.common import Code, parameters_to_ndarrays
+    from flwr.compat.common import recorddict_compat as compat
+
+    found: Any
+    if trains := kind == "train":
+        found = compat.recorddict_to_fitres(reply, keep_input=True)
+    else:
+        found = compat.recorddict_to_evaluateres(reply)
+    if found.status.code != Code.OK:
+        _refuse(kind, f"answers {clipped(found.status.message, 80)!r}; implement it")
+    metrics, examples = dict(found.metrics), _examples(kind, found.num_examples)
+    if not trains:
+        return Answer({}, _numbers({"loss": found.loss} | metrics), examples)
+    trained = parameters_to_ndarrays(found.parameters)
+    if len(trained) != len(opening.arrays):
+        text = f"returns {len(trained)} arrays, but was sent {len(opening.arrays)}"
+        _refuse(kind, f"{text}; return as many")
+    return Answer(dict(zip(opening.arrays, trained, strict=True)), _numbers(metrics), examples)
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics that are single numbers, but the number of examples."""
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name != NUM_EXAMPLES and isinstance(value, int | float)
+    }
+
+
+def _examples(kind: str, value: Any) -> int:
+    if not isinstance(value, int | float) or value != int(value) or value < 0:
+        _refuse(kind, f"returns {clipped(repr(value), 40)} examples; return a whole number")
+    return int(value)
+
+
+def pack(state: Any, size: int) -> Array:
+    """Return the state of a client as bytes (size,): their number, and records by Flower's format.
+
+    Raises
+    ------
+    FlowerError
+        If it needs more bytes.
+    """
+    from flwr.common.serde import recorddict_to_proto
+
+    data = recorddict_to_proto(state).SerializeToString(deterministic=True)
+    needed = len(data) + _LENGTH if data else 0
+    if needed > size:
+        text = f"context.state of a client takes {needed:,} bytes of {size:,}"
+        raise FlowerError(f"{text}; set problem.state_bytes to as many as it will take")
+    out = np.zeros(size, np.uint8)
+    if data:
+        out[:_LENGTH] = np.frombuffer(len(data).to_bytes(_LENGTH, "little"), np.uint8)
+        out[_LENGTH:needed] = np.frombuffer(data, np.uint8)
+    return out
+
+
+def unpack(packed: Array) -> Any:
+    """Return the state of a client, the inverse of `pack`."""
+    from flwr.common.serde import recorddict_from_proto
+    from flwr.proto.recorddict_pb2 import RecordDict
+
+    data = packed.tobytes()
+    size = int.from_bytes(data[:_LENGTH], "little")
+    return recorddict_from_proto(RecordDict.FromString(data[_LENGTH : _LENGTH + size]))
+
+
+class _Opened(BaseException):
+    """Ends a ServerApp at its first messages; no handler of an app catches it."""
+
+
+def opened(server: Any, clients: int, run_config: Mapping[str, Any]) -> Opening:
+    """Return the first training message of a ServerApp, which is run up to there.
+
+    Parameters
+    ----------
+    server : flwr.serverapp.ServerApp
+    clients : int
+        Number of nodes that it finds, each of them available.
+    run_config : mapping
+
+    Raises
+    ------
+    FlowerError
+        If it sends another message before, or none, or one of another form.
+    """
+    from flwr.app import Context, RecordDict
+
+    sent: list[Any] = []
+    with suppress(_Opened):
+        server(_grid(clients, sent), Context(1, 0, {}, RecordDict(), dict(run_config)))
+    if not sent:
+        raise FlowerError("the ServerApp sends no message; name the model in problem.model")
+    kind = sent[0].metadata.message_type
+    if kind != "train":
+        text = f"the ServerApp sends a message '{kind}' before it trains"
+        raise FlowerError(f"{text}; name the model in problem.model")
+    return _opening(sent[0].content)
+
+
+def _grid(clients: int, sent: list[Any]) -> Any:
+    """Return a grid of N clients that adds the first messages to a list and ends the app."""
+    from flwr.serverapp import Grid
+
+    asked = iter(range(_PATIENCE))
+
+    class Listening(Grid):  # type: ignore[misc,unused-ignore]  # flwr may be missing
+        """A grid that notes the first messages and ends the app."""
+
+        def set_run(self, run: Any) -> None:
+            """Take no run."""
+
+        @property
+        def run(self) -> Any:
+            """No run."""
+            return None
+
+        def create_message(self, *args: Any, **keys: Any) -> NoReturn:
+            """Refuse an older way of making messages."""
+            raise FlowerError("the ServerApp calls grid.create_message; make a Message")
+
+        def get_node_ids(self) -> Iterable[int]:
+            """Return all clients, to a strategy that does not wait for more."""
+            if next(asked, None) is None:
+                text = f"the ServerApp waits for more clients than the {clients} here"
+                raise FlowerError(f"{text}; raise clients.count")
+            return range(clients)
+
+        def push_messages(self, messages: Iterable[Any]) -> NoReturn:
+            """Note messages and end the app."""
+            sent.extend(messages)
+            raise _Opened
+
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Any]:
+            """Return no reply."""
+            return []
+
+        def send_and_receive(self, messages: Iterable[Any], *, timeout: Any = None) -> NoReturn:
+            """Note messages and end the app."""
+            self.push_messages(messages)
+
+    return Listening()
+
+
+def _opening(content: Any) -> Opening:
+    arrays, settings = list(content.array_records.items()), list(content.config_records.items())
+    if len(arrays) != 1 or len(settings) > 1 or content.metric_records:
+        found = (len(arrays), len(settings), len(content.metric_records))
+        text = "the ServerApp sends {} ArrayRecord, {} ConfigRecord and {} MetricRecord"
+        raise FlowerError(f"{text.format(*found)}; send one ArrayRecord and one ConfigRecord")
+    (name, record), (key, config) = arrays[0], (settings or [("config", {})])[0]
+    config = {name: value for name, value in config.items() if name != ROUND}
+    return Opening({n: a.numpy() for n, a in record.items()}, config, (name, key))
