@@ -80,11 +80,10 @@ def ready(driver):
 
 
 def unfold(driver):
-    driver.execute_script(
-        "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
-    )
+    """Open all folds, those too that come with the answer to an opened one."""
+    opened = "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
     drawn = "[...document.querySelectorAll('.more .plot')].every((one) => one.on)"
-    wait(driver, f"!document.querySelector('[data-waiting]') && {drawn}")
+    wait(driver, f"({opened}, !document.querySelector('[data-waiting]') && {drawn})", seconds=30)
 
 
 EMPTY = "[...document.querySelectorAll('.plot')].filter((p) => !p.data?.length).map((p) => p.id)"
@@ -441,10 +440,11 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     ready(page)
     runs = "page.data.panels.convergence.parts[0].curves.runs"
     last = f"Math.max(...{runs}.flatMap((run) => run.data.round))"
-    page.execute_script("window.same = true; window.scrollTo(0, 40);")
+    page.execute_script("window.same = true")
     accuracy = "document.querySelector('[data-y=accuracy]')"  # once there is a row
     wait(page, f"{accuracy} && ({accuracy}.click(), true)")
     wait(page, "document.getElementById('convergence').layout.yaxis.title.text == 'accuracy'")
+    page.execute_script("window.scrollTo(0, 40)")  # a page without rows is too short for it
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
     ActionChains(page).drag_and_drop_by_offset(place, 120, 40).perform()
     zoom = page.execute_script("return document.getElementById('convergence').layout.xaxis.range")
