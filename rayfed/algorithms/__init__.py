@@ -45,10 +45,12 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.giant import GIANT as GIANT
     from rayfed.algorithms.gossip_learning import GossipLearning as GossipLearning
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
+    from rayfed.algorithms.hierfavg import HierFAVG as HierFAVG
     from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL
     from rayfed.algorithms.mifa import MIFA as MIFA
     from rayfed.algorithms.moon import Moon as Moon
+    from rayfed.algorithms.multi_walk import MultiWalk as MultiWalk
     from rayfed.algorithms.overlap_sgd import OverlapSGD as OverlapSGD
     from rayfed.algorithms.perfedavg import PerFedAvg as PerFedAvg
     from rayfed.algorithms.pfedme import PFedMe as PFedMe

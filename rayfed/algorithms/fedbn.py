@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedper import FedPer
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import OWN_STATISTICS, Terms
 from rayfed.problems.layers import Layer
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 from rayfed.clients import Clients
 from rayfed.core.arrays import Array, Floats, Ints, to_numpy
 from rayfed.measures.base import MeasureView
-from rayfed.messages import State, Upload
+from rayfed.messages import Ask, State, Upload
 from rayfed.solvers import Descent, Local
 from rayfed.solvers.sgd import SGD
 
@@ -118,11 +118,14 @@ def next_tasks(view: MeasureView) -> dict[str, Array] | None:
     None where one machine has all rows, or a client function does no local steps.
     """
     rounds = view.algorithm.round(view.server)
-    ask = next(rounds, None)
+    ask = next((asked for asked in rounds if isinstance(asked, Ask)), None)  # after any wait
     rounds.close()
     if ask is None or not ask.local or view.algorithm.centralised:
         return None
-    return {"client_half": np.array(ask.function), **ask.send}
+    send = ask.send
+    if ask.edge_of is not None:  # edge servers begin a round with one model
+        send = {name: values[0] for name, values in send.items()}
+    return {"client_half": np.array(ask.function), **send}
 
 
 def squares(rows: Floats) -> Floats:

@@ -253,7 +253,7 @@ class Metrics(Measure):
         ``balanced_accuracy``, ``macro_f1``, ``f1_2`` (of class 2), ``auc``, ``top_3``,
         ``perplexity``, ``rmse``, ``mae``, ``r2``, ``quantile_0.9`` (pinball loss), ``concordance``,
         or ``package.module:function``, in Python also a function, of targets and outputs.
-    clients : bool
+    per_client : bool
         Whether there are also the mean over clients and the mean of the worst tenth of them.
 
     Examples
@@ -266,15 +266,15 @@ class Metrics(Measure):
     needs: ClassVar[Terms] = frozenset({ROWS})
     columns: ClassVar[tuple[Column, ...]] = (
         Column("*", about="Each metric of `of`, over all rows that accuracy is measured on."),
-        Column("*_client_mean", about="Mean of the metric over clients, if `clients` is true."),
+        Column("*_client_mean", about="Mean of the metric over clients, if `per_client`."),
         Column(
             "*_client_worst_decile",
-            about="Its mean over the worst tenth of the clients, rounded up, if `clients` is true.",
+            about="Its mean over the worst tenth of the clients, rounded up, if `per_client`.",
         ),
     )  # fmt: skip
 
     of: tuple[Any, ...]
-    clients: bool = False
+    per_client: bool = False
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.metrics]
@@ -292,7 +292,7 @@ class Metrics(Measure):
         self, availability: Availability | None, layers: Sequence[Layer] = ()
     ) -> tuple[Column, ...]:
         """Return the columns of the metrics."""
-        ends = ("", *_CLIENTS) if self.clients else ("",)
+        ends = ("", *_CLIENTS) if self.per_client else ("",)
         return tuple(
             Column(each.name + end, better=each.better, about=each.about)
             for each in self.metrics for end in ends
@@ -328,7 +328,7 @@ class Metrics(Measure):
     @classmethod
     def example(cls, folder: Path) -> Self:
         """Return a metric that needs no library, for the checks of plug-ins."""
-        return cls(of=("perplexity",), clients=True)
+        return cls(of=("perplexity",), per_client=True)
 
     def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
         """Return the metrics over all rows, and those of clients."""
@@ -340,7 +340,7 @@ class Metrics(Measure):
         parts = list(zip(np.split(y, starts[1:]), np.split(z, starts[1:]), strict=True))
         for each in self.metrics:
             row[each.name] = each.of(y, z)
-            if self.clients:
+            if self.per_client:
                 found = np.array([each.of(*part) for part in parts])
                 found = np.sort(found[np.isfinite(found)])
                 worst = found[::-1] if each.better == "lower" else found

@@ -373,7 +373,7 @@ TABLES = {
 }  # fmt: skip
 LONG = "x" * 5000
 COMMANDS = {
-    "no file": (["run"], "Missing argument 'FILE...'; see rayfed run --help"),
+    "no file": (["run"], "run: give scenario files, or --flower with the folder of an app"),
     "no such command": (["fly"], "No such command 'fly'"),
     "no such option": (["run", "small.yaml", "--ouch"], "No such option: --ouch"),
     "an option of 9,000 characters": (["run", "--" + "x" * 9000], "No such option: --xxx"),

@@ -33,7 +33,7 @@ def gini(y, z):
 
 def scenario(y, problem, of, *, clients=True, **more):
     data = {"X": X, "y": y, "client": CLIENT}
-    measures = [{"name": "metrics", "of": of, "clients": clients}]
+    measures = [{"name": "metrics", "of": of, "per_client": clients}]
     return {
         "name": "metrics", "rounds": 3, "executor": "serial",
         "problem": {"name": problem, "dataset": {"name": "arrays", "data": data}},

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from annotated_types import Ge
 
-from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.errors import LibraryMissing, ScenarioError, clipped, unknown
 from rayfed.core.extras import install
 from rayfed.core.own import Untrusted, settled
 from rayfed.core.plugins import load
@@ -91,8 +91,8 @@ class Flower(OwnCode):
 
     @classmethod
     def example(cls, folder: Path) -> Self:
-        """Return no example: the checks of plug-ins have no Flower app."""
-        raise NotImplementedError
+        """Return no example: it takes an app."""
+        raise LibraryMissing("problem", "'flower' needs an app")
 
     def of_clients(self, clients: int, config: Mapping[str, Any]) -> OwnCode:
         """Return the problem of N clients; see `OwnCode.of_clients`."""

@@ -38,6 +38,7 @@ REFUSED = {
         "distance": "needs a known optimum",
         "gradient": "needs gradients",
         "heterogeneity": "needs gradients",
+        "metrics": "needs rows",
     },
     "partitions": dict.fromkeys(find("partitions"), "needs"),
     "drifts": dict.fromkeys(find("drifts"), "needs"),
