@@ -76,6 +76,7 @@ _DATA = {
     "disc.samples": (20, 60),
     "features": (1, 4),
     "flip": [0.0, 0.0, 0.3],
+    "Augment.flip": [False, True],
     "fedhybrid-logistic.samples": (20, 60),
     "fedhybrid-quadratic.samples": (10, 40),
     "ill_conditioned": (0, 3),
