@@ -384,8 +384,8 @@ def first_column(results: Results) -> str:
     """Return the column that comes first.
 
     It is the gap to the optimum if the study asks for it, or the one that ends runs; where most
-    algorithms give clients models of their own, how good these are; else the loss, or without one
-    the first that can be won.
+    algorithms give clients models of their own, the accuracy of nodes if it is measured, or how
+    good these models are; else the loss, or without one the first that can be won.
     """
     known = y_columns(results)
     scenarios = [run.info.get("scenario") or {} for run in results.runs_found]
@@ -394,7 +394,7 @@ def first_column(results: Results) -> str:
         return "loss_gap"
     if len(ending := [column for column in known if _stop(results, column) is not None]) == 1:
         return ending[0]
-    for column in ("personal_accuracy", "personal_loss"):
+    for column in ("node_accuracy", "personal_accuracy", "personal_loss"):
         if column in known and 2 * _having(results, column) > len(results.rivals):
             return column
     if "loss" in known or not known:

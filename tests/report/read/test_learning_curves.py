@@ -175,6 +175,15 @@ def test_where_most_clients_have_models_of_their_own_these_come_first(tmp_path, 
     assert "0.9 with ditto, 0.9 with fedbn and 1 other" in headline(results, summary(results))
 
 
+def test_where_nodes_are_measured_they_come_before_models_of_their_own(tmp_path, run_writer, rows):
+    values = {"node_accuracy": [0.1, 0.5, 0.9]}
+    own = {"personal_accuracy": [0.1, 0.6, 0.95]}
+    run_writer(tmp_path, "d-psgd", 0, rows([1.0, 0.5, 0.4], **values, **own))
+    run_writer(tmp_path, "dfedavg", 0, rows([1.0, 0.5, 0.4], **values, **own))
+    run_writer(tmp_path, "fedavg", 0, rows([1.0, 0.5, 0.4], **values))
+    assert first_column(Results.read(tmp_path)) == "node_accuracy"
+
+
 def test_without_a_loss_comes_what_can_be_won(tmp_path, run_writer, rows):
     run_writer(tmp_path, "fedavg", 0, rows([np.nan] * 3, accuracy=[0.1, 0.5, 0.9]))
     assert first_column(Results.read(tmp_path)) == "accuracy"
