@@ -36,6 +36,7 @@ class Control:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.started: dict[str, subprocess.Popen[bytes]] = {}
+        self.stopped: set[str] = set()  # since they were started last
         self.actions: dict[str, Callable[[StudyLine, Mapping[str, Any]], str]] = {
             "stop": self._stop, "resume": self._resume, "extend": self._extend,
             "note": self._note, "archive": self._archive, "restore": self._restore,
@@ -67,6 +68,7 @@ class Control:
         return self.actions[what](self.catalogue.studies[key], given)
 
     def _stop(self, study: StudyLine, given: Mapping[str, Any]) -> str:
+        self.stopped.add(study.key)
         run = given.get("run")
         stopped = ask(study.folder, [] if run is None else [str(run)])
         return f"{many(len(stopped), 'run')} of {study.key} will stop after the round"
@@ -117,9 +119,10 @@ class Control:
         Raises
         ------
         ScenarioError
-            With its last line, if it fails within `SOON_S`.
+            With its last line, if it fails within `SOON_S` and was not stopped meanwhile.
         """
         self._check_idle(key)
+        self.stopped.discard(key)
         folder = self.catalogue.studies[key].folder
         with usable(folder):
             opened_log = opened(folder / LOG, APPENDED)
@@ -130,7 +133,7 @@ class Control:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         with suppress(subprocess.TimeoutExpired):
-            if process.wait(SOON_S):
+            if process.wait(SOON_S) and key not in self.stopped:
                 raise ScenarioError("", _last_line(folder / LOG))
         return f"{command[0]} of {key} has started; its output is in {LOG}"
 

@@ -27,7 +27,8 @@ def test_a_view_is_saved_by_its_address(command, tmp_path):
     assert (status, said) == (0, "page: seen.html\n"), errors
     data = data_of((tmp_path / "seen.html").read_text())
     assert data["opening"] == "x=time_s"
-    assert {run["seed"] for run in data["runs"]} == {4}
+    (part,) = data["panels"]["convergence"]["parts"]
+    assert {run["seed"] for run in part["curves"]["runs"]} == {4}
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,7 @@ GOSSIP = {
         "algorithms": ["ad-psgd", "gossip-learning"],
         "topology": {"name": "random", "p": 0.3, "every": 2, "disconnected": "repair"},
     },
+    "walks": {"algorithms": ["multi-walk"], "topology": "ring"},
 }
 
 

@@ -110,7 +110,7 @@ class OwnCode(Problem):
     @property
     def needs(self) -> Terms:
         """Terms that the code needs."""
-        needs: Terms = self.code.needs
+        needs: Terms = NOTHING if self.code is None else self.code.needs
         return needs
 
     @property
