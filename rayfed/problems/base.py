@@ -226,7 +226,7 @@ class Problem:
         refuse_flags(cls, OLD_FLAGS)
 
     @property
-    def needs(self) -> Terms:
+    def setting_needs(self) -> Terms:
         """Terms that other parts of a run must not remove."""
         return NOTHING
 

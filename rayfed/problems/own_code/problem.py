@@ -108,9 +108,9 @@ class OwnCode(Problem):
         return tuple(part for part in NAMES if part != "validation" or self.val)
 
     @property
-    def needs(self) -> Terms:
+    def setting_needs(self) -> Terms:
         """Terms that the code needs."""
-        needs: Terms = NOTHING if self.code is None else self.code.needs
+        needs: Terms = self.code.needs
         return needs
 
     @property

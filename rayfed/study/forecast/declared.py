@@ -82,7 +82,7 @@ def of_problem(problem: Problem) -> Part:
     removes = BY_PROBLEMS - problem.gives
     removes |= where({LABELS: problem.task == "regression", OPTIMUM: not problem.has_optimum})
     instead = "choose another method, or another problem"
-    return Part("", f"'{problem.name}'", problem.needs, removes, instead)
+    return Part("", f"'{problem.name}'", problem.setting_needs, removes, instead)
 
 
 def _data(
