@@ -1,4 +1,4 @@
-"""The part of 48 of the slow tests that a commit runs: all of them within 48 commits."""
+"""The part of 96 of the slow tests that a commit runs: all of them within 96 commits."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "part.sh"
-PARTS = [f"{k}/48" for k in range(1, 49)]
+PARTS = [f"{k}/96" for k in range(1, 97)]
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
