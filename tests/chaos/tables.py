@@ -30,7 +30,7 @@ FETCHED = ("boston", "cifar10", "cifar100", "fashion-mnist", "fedhybrid-boston",
 def weights() -> Mapping[str, float]:
     """Return how often plug-ins are drawn, by name, in place of 1."""
     large = {"mushroom": 0.03, "fedhybrid-mushroom": 0.03}
-    torch = {"network": 1.0 if find_spec("torch") else 0.0}
+    torch = {"network": 1.0 if find_spec("torch") else 0.0, "flower": 0.0}  # which takes an app
     return {**large, **torch, **dict.fromkeys(FETCHED, 0.0)}
 
 
