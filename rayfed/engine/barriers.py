@@ -73,6 +73,22 @@ def arcs(
     return Arcs(sender, receiver, seconds)
 
 
+def alone_s(
+    links: tuple[Floats, Floats, Floats],
+    sender: int,
+    receiver: int,
+    message_bytes: float,
+    routes: Routes | None = None,
+) -> float:
+    """Return the seconds of a message that shares neither connection; arguments as for `arcs`."""
+    latency, down, up = links
+    seconds, rate = float(latency[sender] + latency[receiver]), min(up[sender], down[receiver])
+    if routes is not None:
+        on_the_way, bandwidth = routes.of(np.array([sender]), np.array([receiver]))
+        seconds, rate = seconds + float(on_the_way[0]), min(rate, bandwidth[0])
+    return seconds + message_bytes * 8e-6 / float(rate)
+
+
 class StepEnd(NamedTuple):
     """The end of a step.
 

@@ -19,6 +19,7 @@ from rayfed.algorithms.meeting import BEGUN, Meeting
 from rayfed.clients.request import uncharged
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key
+from rayfed.engine.barriers import alone_s
 from rayfed.engine.clock import Traffic
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.places import Durations
@@ -161,8 +162,8 @@ class MeetingPolicy:
             return
         number, steps, compute_s = self._work(node, line)
         over_s = line.now_s + compute_s
-        there_s, moved = self._drawn(node, line, nodes, over_s)
-        over_s += there_s + self._seconds(int(nodes.peer[node]), node)
+        there_s, back_s, moved = self._drawn(node, line, nodes, over_s)
+        over_s += there_s + back_s
         self._put(node, line, nodes, Task(
             over_s, node, 0, USED, number, line.version, MEETS, 0, 1, steps, 2 * moved, 2 * moved,
             1.0, line.now_s, compute_s, over_s, over_s, math.inf, math.inf,
@@ -170,7 +171,7 @@ class MeetingPolicy:
 
     def _send(self, task: Task, line: Timeline, nodes: Nodes) -> None:
         """Let a node send its model to a peer now."""
-        there_s, moved = self._drawn(task.client, line, nodes, line.now_s)
+        there_s, _, moved = self._drawn(task.client, line, nodes, line.now_s)
         self._put(task.client, line, nodes, task._replace(
             ask=TRAVELS, over_s=line.now_s + there_s, down_bytes=moved, up_bytes=moved,
         ))  # fmt: skip
@@ -191,18 +192,25 @@ class MeetingPolicy:
         nodes.serial[node] = line.serial + 1
         line.begin([task._replace(serial=line.serial + 1)])
 
-    def _drawn(self, node: int, line: Timeline, nodes: Nodes, now_s: float) -> tuple[float, int]:
-        """Draw the peer of a node; return the seconds and the bytes of a message to it.
+    def _drawn(
+        self, node: int, line: Timeline, nodes: Nodes, now_s: float
+    ) -> tuple[float, float, int]:
+        """Draw the peer of a node; return the seconds there and back, and the bytes of a message.
 
         A node without neighbours is its own peer: it trains alone.
         """
-        around = self.graphs.at(line.version + 1, now_s).neighbours(node)
+        epoch = self.graphs.epoch(line.version + 1, now_s)
+        around = self.graphs.of(epoch).neighbours(node)
         nodes.peer[node] = node
         if not len(around):
-            return 0.0, 0
+            return 0.0, 0.0, 0
         drawn = self.key.integers([node], [len(around)], 1, round=line.serial)
         nodes.peer[node] = peer = int(around[drawn.item()])
-        return self._seconds(node, peer), self.message_bytes
+        routes, size = self.graphs.routes(epoch), self.message_bytes
+        there_s, back_s = (
+            alone_s(self.links, *ends, size, routes) for ends in ((node, peer), (peer, node))
+        )
+        return there_s, back_s, size
 
     def _work(self, node: int, line: Timeline) -> tuple[int, int, float]:
         """Return the number of a node's next computation, its local steps, and its seconds."""
@@ -210,14 +218,6 @@ class MeetingPolicy:
         (row,) = self.durations.rows(np.array([node]), np.array([number]), Traffic(0, 0))
         steps, _, compute_s, *_ = row.tolist()
         return number, int(steps), compute_s
-
-    def _seconds(self, sender: int, receiver: int) -> float:
-        """Return the time of a message, which has both connections to itself; 0 to oneself."""
-        if sender == receiver:
-            return 0.0
-        latency, down, up = self.links
-        rate = min(up[sender], down[receiver])
-        return float(latency[sender] + latency[receiver] + self.message_bytes * 8e-6 / rate)
 
     # -- computing -------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.core.arrays import Array
+from rayfed.engine.barriers import alone_s
 from rayfed.engine.clock import Traffic
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.run import Run
@@ -17,7 +18,6 @@ from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
 from rayfed.executors.profile import Profile
 from rayfed.topology.walks.metropolis import Walker
 
-_BITS = 8e-6  # megabits in a byte
 PLACES = ("at", "came", "visits", "arrived_s", "start_s", "compute_s", "steps", "over_s")
 """Arrays (R,) of the state of a run: the node of each walk, whether it came over a link, the number
 of its visit, from 0, when it arrived or will, when the visit began, what it takes, and when it is
@@ -43,7 +43,8 @@ class WalkPolicy:
         assert isinstance(algorithm, MultiWalk)  # the plan has checked this, and the graphs
         assert graphs is not None
         self.run, self.exchange, self.algorithm = run, exchange, algorithm
-        self.walker, self.population = Walker(graphs, algorithm.rule), run.federation.population
+        self.walker = Walker(graphs, algorithm.rule)
+        self.links = run.federation.population.links(np.arange(graphs.count))
         self.message_bytes = algorithm.ask(run.training.x0).bytes_up(run.training.dtype.itemsize)
 
     def profile(self, profile: Profile) -> None:
@@ -115,13 +116,9 @@ class WalkPolicy:
         target = self.walker.step(source, row + 1, now_s, ask=walk)
         seconds = self.walker.seconds(source, target, row + 1, now_s)
         if target != source:
-            ends = np.array([source, target])
-            latency, down, up = self.population.links(ends)
-            graphs, rate = self.walker.graphs, min(float(up[0]), float(down[1]))
-            if (routes := graphs.routes(graphs.epoch(row + 1, now_s))) is not None:
-                on_the_way, bandwidth = routes.of(ends[:1], ends[1:])
-                seconds, rate = seconds + float(on_the_way[0]), min(rate, float(bandwidth[0]))
-            seconds += float(latency.sum()) + _BITS * self.message_bytes / rate
+            graphs = self.walker.graphs
+            routes = graphs.routes(graphs.epoch(row + 1, now_s))
+            seconds += alone_s(self.links, source, target, self.message_bytes, routes)
         places["at"][walk], places["came"][walk] = target, target != source
         places["visits"][walk] += 1
         places["arrived_s"][walk] = now_s + seconds

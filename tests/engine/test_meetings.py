@@ -330,6 +330,22 @@ def test_peers_are_neighbours_at_the_instant_and_all_of_them_come(tmp_path):
     assert diagonals <= seen <= diagonals | ring_of
 
 
+def test_links_with_their_own_latency_delay_both_ways(tmp_path):
+    """Each arc adds 5 s to the latency of both ends."""
+    lines = ["u,v,latency_s", *(f"{i},{(i + 1) % 4},5" for i in range(4))]
+    (tmp_path / "links.csv").write_text("\n".join(lines))
+    took = {}
+    for name in ("ring", "links"):
+        topology = {"name": "trace", "path": str(tmp_path / "links.csv")}
+        more = {"topology": topology} if name == "links" else {}
+        engine = loop(ring(tmp_path) | more)
+        state, _ = engine.start()
+        took[name] = np.array(
+            [(t.client, t.over_s - t.compute_s) for t in state.timeline.open.values()]
+        )
+    np.testing.assert_allclose(took["links"], took["ring"] + [0, 10], atol=1e-12)
+
+
 def test_a_forecast_counts_messages(tmp_path):
     for name, ways, numbers in (("ad-psgd", 2, 1), ("gossip-learning", 1, 2)):
         (run,) = api.prepare(api.read(ring(tmp_path, name=name, meetings=7))).runs
