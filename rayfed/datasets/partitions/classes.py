@@ -188,7 +188,7 @@ class Dirichlet(Partition):
         )
 
     def _counts(self, rows: int, sizes: Ints, n: int, stream: Stream) -> Ints:
-        shares = stream.dirichlet(np.full(len(sizes), self.alpha))
+        shares = dirichlet_shares(stream, self.alpha, len(sizes))
         if self.balance:
             open_ = shares * (sizes < n / len(sizes))
             shares = open_ / open_.sum() if open_.sum() > 0 else shares
@@ -205,6 +205,25 @@ def legacy_stream(seed: int) -> np.random.RandomState:
 
 
 _RARE = 1e-6
+
+
+def dirichlet_shares(stream: Stream, alpha: float, count: int) -> Floats:
+    """Draw `count` shares from a symmetric Dirichlet distribution.
+
+    Raises
+    ------
+    ScenarioError
+        If they do not add up to 1: the gamma numbers that are normalised are all 0, as in NumPy's
+        legacy generator at a small `alpha`, or their sum overflows.
+    """
+    with np.errstate(invalid="ignore"):
+        shares = stream.dirichlet(np.full(count, alpha))
+    if not abs(shares.sum() - 1.0) < _RARE:
+        legacy = alpha < 1 and isinstance(stream, np.random.RandomState)
+        remedy = "a larger one or legacy: false" if legacy else "a smaller one"
+        text = f"found {alpha:g}, from which NumPy draws no shares that add up to 1; use {remedy}"
+        raise ScenarioError("partition.alpha", text)
+    return np.asarray(shares)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,9 +272,7 @@ class DirichletEqual(Partition):
         left : list of int
             Rows of each class.
         """
-        priors = np.array(
-            [stream.dirichlet(np.full(len(left), self.alpha)) for _ in range(clients)]
-        )
+        priors = np.array([dirichlet_shares(stream, self.alpha, len(left)) for _ in range(clients)])
         sums: list[list[float]] = priors.cumsum(axis=1).tolist()
         taken: list[list[int]] = [[] for _ in left]
         size = sum(left) // clients

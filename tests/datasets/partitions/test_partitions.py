@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -177,6 +179,27 @@ def test_the_legacy_generator_is_seeded_by_the_run_where_the_partition_is_not():
     data, free = table(3000), Dirichlet(alpha=1.0, legacy=True)
     drawn = free.draw(by_class("", data), 6, np.random.RandomState(5))
     np.testing.assert_array_equal(free.assign(data, 6, 5), drawn)
+
+
+@pytest.mark.parametrize("kind", [Dirichlet, DirichletEqual])
+@pytest.mark.parametrize(
+    ("alpha", "legacy", "remedy"),
+    [(1e-10, True, "a larger one or legacy: false"), (1e308, False, "a smaller one")],
+)
+def test_shares_that_are_not_finite_are_refused(kind, alpha, legacy, remedy):
+    with pytest.raises(
+        ScenarioError, match=rf"partition\.alpha: found {re.escape(f'{alpha:g}')}, .*{remedy}"
+    ):
+        kind(alpha=alpha, legacy=legacy).assign(table(), 6, 0)
+
+
+@pytest.mark.parametrize("kind", [Dirichlet, DirichletEqual])
+def test_the_smallest_concentration_gives_every_class_to_one_client(kind):
+    owner = kind(alpha=1e-300, **({"min_size": 0} if kind is Dirichlet else {})).assign(
+        table(), 6, 0
+    )
+    assert owner.min() >= 0
+    assert owner.max() < 6
 
 
 def test_a_seed_that_the_legacy_generator_does_not_know_is_refused():
