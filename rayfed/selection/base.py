@@ -149,7 +149,7 @@ class Selection:
     def __init_subclass__(cls) -> None:
         refuse_flags(cls, OLD_FLAGS)
         looks, own = cls.asks or cls.listens, COHORT in cls.removes
-        cls.needs |= where({ROUNDS: looks or GRAPHS in cls.needs})
+        cls.needs |= where({ROUNDS: looks or cls.may_be_empty or GRAPHS in cls.needs})
         cls.removes |= where(
             {
                 EVERYONE: own or cls.may_be_empty or cls.repeats, ONE_MORE: looks or own,

@@ -1,7 +1,9 @@
 """Poisson cohorts: coins that do not know each other, and rounds without anybody."""
 
 import numpy as np
+import pytest
 
+from rayfed.core.errors import ScenarioError
 from rayfed.selection import Poisson, SelectionView
 from rayfed.testing import tiny_run
 
@@ -64,3 +66,11 @@ def test_nobody_at_all_is_waited_for(tmp_path):
     participation = {"cohort": 2, "select": "poisson"}
     found = tiny_run(tmp_path, "fedavg", participation=participation, clients=clients, rounds=30)
     assert found.rounds.participants.iloc[1:].min() >= 1  # q = 1
+
+
+@pytest.mark.parametrize("name", ["fedasync", "fedbuff", "fedat"])
+def test_methods_without_rounds_are_refused(tmp_path, name):
+    # an empty cohort is a round; without rounds nothing would draw again
+    participation = {"cohort": 2, "select": "poisson"}
+    with pytest.raises(ScenarioError, match=f"needs rounds, but '{name}' is"):
+        tiny_run(tmp_path, name, participation=participation)
