@@ -63,6 +63,10 @@ class Ask:
         `send` then have a row for each edge server, of which a client downloads its own, and the
         reply has means by edge server (`Reply.groups`). An edge server waits for its own clients
         alone, and begins the next such Ask of the round at once, with its whole cohort.
+    share : callable, optional
+        Share (K,) of the model that clients with these ids (K,) train, if not all of it. A step and
+        each transfer take this share of what they take for the model. Uploads are as long as the
+        model, with zeros in all other coordinates.
     """
 
     function: str
@@ -77,6 +81,7 @@ class Ask:
     overlap: bool = False
     bits: Mapping[str, int] = field(default_factory=dict)
     edge_of: Callable[[Ints], Ints] | None = None
+    share: Callable[[Ints], Floats] | None = None
 
     @property
     def bytes_down(self) -> int:
@@ -89,6 +94,10 @@ class Ask:
         plain = {name: n for name, n in self.up.items() if name not in self.bits}
         coded = -(-sum(self.bits.values()) // 8)
         return coded + sum(itemsize * n if n > 1 else 8 * n for n in plain.values())
+
+    def shares(self, ids: Ints) -> float | Floats:
+        """Return the share of the model that clients train, for all or for each (K,)."""
+        return 1.0 if self.share is None else self.share(ids)
 
     @property
     def local(self) -> bool:

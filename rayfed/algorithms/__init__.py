@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.fedbuff import FedBuff as FedBuff
     from rayfed.algorithms.feddrift import FedDrift as FedDrift
     from rayfed.algorithms.feddyn import FedDyn as FedDyn
+    from rayfed.algorithms.federated_dropout import FederatedDropout as FederatedDropout
     from rayfed.algorithms.fedexp import FedExP as FedExP
     from rayfed.algorithms.fedhybrid.fedhybrid import FedHybrid as FedHybrid
     from rayfed.algorithms.fednova import FedNova as FedNova
@@ -40,11 +41,13 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.fedper import FedPer as FedPer
     from rayfed.algorithms.fedprox import FedProx as FedProx
     from rayfed.algorithms.fedrep import FedRep as FedRep
+    from rayfed.algorithms.fedrolex import FedRolex as FedRolex
     from rayfed.algorithms.fedvarp import FedVARP as FedVARP
     from rayfed.algorithms.finetuned import FineTuned as FineTuned
     from rayfed.algorithms.giant import GIANT as GIANT
     from rayfed.algorithms.gossip_learning import GossipLearning as GossipLearning
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
+    from rayfed.algorithms.heterofl import HeteroFL as HeteroFL
     from rayfed.algorithms.hierfavg import HierFAVG as HierFAVG
     from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL

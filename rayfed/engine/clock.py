@@ -118,6 +118,11 @@ class Traffic(NamedTuple):
     up: int | Ints
     turns: int = 0
 
+    def times(self, shares: Floats) -> Traffic:
+        """Return the traffic of clients (K,) that send and get shares of it."""
+        down, up = (np.rint(size * shares).astype(np.int64) for size in (self.down, self.up))
+        return Traffic(down, up, self.turns)
+
 
 class Duration(NamedTuple):
     """Virtual seconds (K,) that a task takes each client, and its local steps (K,)."""
@@ -260,7 +265,7 @@ class Clock:
         fit_s : float
             The virtual time by which uploads must arrive: local steps are cut to fit.
         """
-        pace = self.pace(ids, round, number)
+        pace = self.pace(ids, round, number) * ask.shares(ids)
         if ask.local:
             steps = self.counter.steps(ids, pace, round, step_state)
         else:

@@ -334,6 +334,8 @@ class Exchange:
             sizes = self.channel.traffic(ask, ids, state, version)
         else:
             sizes = Traffic(ask.bytes_down, ask.bytes_up(self.run.training.dtype.itemsize))
+        if ask.share is not None:
+            sizes = sizes.times(ask.share(ids))
         up = sizes.up + 8 * self.listened(ask, asked.owner)
         return Traffic(sizes.down, up, sizes.turns)
 

@@ -118,7 +118,7 @@ class Durations:
     def _table(self, ids: Ints, numbers: Ints, traffic: Traffic) -> Array:
         """Return the columns (K, 5) of tasks."""
         clock, counter = self.exchange.clock, self.exchange.counter
-        pace = clock.pace(ids, numbers)
+        pace = clock.pace(ids, numbers) * self.ask.shares(ids)
         steps = np.zeros(len(ids), dtype=np.int64)
         if self.ask.local:
             steps = counter.steps(ids, pace, numbers, self.step_state)
@@ -208,7 +208,8 @@ class Places:
         self.asked = SentAsk(ask, "algorithm")
         self.channel: State = {}
         none = np.empty(0, dtype=np.int64)
-        self.plain = None if exchange.channel.codes else exchange.traffic(self.asked, none, {}, 0)
+        varies = exchange.channel.codes or ask.share is not None
+        self.plain = None if varies else exchange.traffic(self.asked, none, {}, 0)
         self.down_bytes = 0  # of tasks that have begun
         self.population, self.rule = run.federation.population, run.participation
         algorithm = run.training.algorithm

@@ -93,6 +93,7 @@ class Group:
     network: Connection | None = None
     availability: Availability | None = None
     crash: Crash | None = None
+    capacity: float | None = None
 
     @property
     def size(self) -> int:
@@ -117,6 +118,10 @@ class Population:
     groups : tuple of Group
         Clients with other settings. Explicit ids are assigned first; the other groups divide a
         keyed permutation of the remaining ids, so that looking up the group of an id is O(1).
+    capacity : float or tuple of float
+        Share of the units of a hidden layer that a client trains, with methods that train parts of
+        a model. Several shares are those of equal parts of the population, of which the first has
+        the clients with the shortest mean step.
     names : tuple of str
         Names of the N clients in the user's data; empty if they have none.
     ranks, sizes, holds : array, optional
@@ -147,6 +152,7 @@ class Population:
     availability: Availability = field(default_factory=Always)
     groups: tuple[Group, ...] = ()
     crash: Crash = field(default_factory=Crash)
+    capacity: float | tuple[float, ...] = 1.0
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     ranks: Ints | None = field(default=None, compare=False, repr=False)
     sizes: Ints | None = field(default=None, compare=False, repr=False)
@@ -207,6 +213,20 @@ class Population:
             permutation = Key(self.seed, "groups").permutation(self.count - len(named))
             groups[~explicit] = keyed[np.searchsorted(bounds, permutation(rank), side="right")]
         return groups
+
+    def capacities(self) -> Floats:
+        """Return the capacity (N,) of each client."""
+        ids = np.arange(self.count)
+        shares = self.capacity if isinstance(self.capacity, tuple) else (self.capacity,)
+        order = np.argsort(self.mean_seconds_per_step(ids), kind="stable")
+        found = np.empty(self.count)
+        for share, part in zip(shares, np.array_split(order, len(shares)), strict=True):
+            found[part] = share
+        groups = self.group_of(ids)
+        for index, group in enumerate(self.groups, 1):
+            if group.capacity is not None:
+                found[groups == index] = group.capacity
+        return found
 
     def straggles(self, ids: npt.ArrayLike) -> Bools:
         """Return which clients (K,) are stragglers."""

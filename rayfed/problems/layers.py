@@ -40,6 +40,9 @@ class Layer:
         What it is for; see `Kind`.
     shape : tuple of int
         Its shape, where it is no vector.
+    outputs : int, optional
+        Which of the first two axes of the weights of a fully connected or convolutional layer
+        counts outputs; the other one counts inputs. None for all other parameters.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Layer:
     stop: int
     kind: Kind = "weights"
     shape: tuple[int, ...] = ()
+    outputs: int | None = None
 
     @property
     def size(self) -> int:

@@ -98,7 +98,8 @@ class MLP(Problem):
         for module, (rows, columns) in zip(modules, self._shapes(features, classes), strict=True):
             inputs = rows - self.intercept
             bias, stop = start + inputs * columns, start + rows * columns
-            layers.append(Layer(f"{module}.weight", start, bias, shape=(inputs, columns)))
+            shape = inputs, columns
+            layers.append(Layer(f"{module}.weight", start, bias, shape=shape, outputs=1))
             if self.intercept:
                 layers.append(Layer(f"{module}.bias", bias, stop))
             start = stop

@@ -201,3 +201,22 @@ def test_a_share_that_is_half_a_client_beyond_is_rounded_to_even():
     """0.82 of 75 are 61.5; in floating point a little less."""
     population = Population(75, 0, stragglers=Stragglers(fraction=0.82, slowdown=8.0))
     assert population.straggles(np.arange(75)).sum() == 62
+
+
+def test_capacities_follow_the_speed_and_those_of_groups_replace_them():
+    slow = Group("slow", ids=(0, 4), delay=ConstantDelay(mean_s=9.0))
+    own = Group("own", ids=(5,), capacity=0.3)
+    population = Population(6, 0, capacity=(1.0, 0.5, 0.25), groups=(slow, own))
+    assert population.capacities().tolist() == [0.25, 1.0, 1.0, 0.5, 0.25, 0.3]
+
+
+def test_one_capacity_is_that_of_all_and_more_than_clients_are_those_of_the_fastest():
+    assert Population(3, 0, capacity=0.5).capacities().tolist() == [0.5, 0.5, 0.5]
+    assert Population(3, 0).capacities().tolist() == [1.0, 1.0, 1.0]
+    assert Population(2, 0, capacity=(1.0, 0.5, 0.25)).capacities().tolist() == [1.0, 0.5]
+
+
+def test_capacities_follow_stragglers():
+    population = Population(40, 3, stragglers=Stragglers(0.5, 8.0), capacity=(1.0, 0.5))
+    slow = population.straggles(np.arange(40))
+    assert (population.capacities() == np.where(slow, 0.5, 1.0)).all()

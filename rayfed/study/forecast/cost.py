@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -344,7 +345,9 @@ def _travels(run: Run, ask: Ask | None) -> tuple[int, int]:
     client = np.zeros(1, dtype=np.int64)
     before = {"clients": client, "versions": client}  # it has started from the first model
     sizes = ServerChannel(run, Correction(run)).traffic(ask, client, before, version=1)
-    return int(np.max(sizes.down)), int(np.max(sizes.up))
+    if ask.share is not None:
+        sizes = sizes.times(ask.share(np.arange(run.federation.population.count)))
+    return math.ceil(np.mean(sizes.down)), math.ceil(np.mean(sizes.up))
 
 
 def _rows_bytes(runs: Sequence[Run], tables: Mapping[str, Any], hosts: int, concurrent: int) -> int:

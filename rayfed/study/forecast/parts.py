@@ -41,6 +41,7 @@ from rayfed.core.needs import (
     ONE_MEAN,
     ONE_MORE,
     ONE_SIZE,
+    OWN_PART,
     OWN_STATISTICS,
     REPLIED,
     RESTARTS,
@@ -308,7 +309,10 @@ def _channel(run: Run) -> Iterator[Part]:
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
         needs = fault.needs | where({SERVER: not fault.rows, ROUNDS: fault.silent})
-        removes = fault.removes | where({HONEST: True, BOUNDED: isinstance(fault, UploadFault)})
+        changes = not (fault.rows or fault.silent)
+        removes = fault.removes | where(
+            {HONEST: True, BOUNDED: isinstance(fault, UploadFault), OWN_PART: changes}
+        )
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
         rule = channel.aggregate

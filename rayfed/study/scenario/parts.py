@@ -43,6 +43,7 @@ from rayfed.study.scenario.invalid import complaint, errors_of
 from rayfed.study.scenario.settings import Settings, fail, mark_unknown, refuse
 
 PositiveSeconds = Annotated[Seconds, Gt(0)]
+Capacity: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
 Adaptive: TypeAlias = Literal["tpe", "gp", "cmaes", "nsgaii"]
 ADAPTIVE = get_args(Adaptive)
 """Samplers of Optuna, which learn from what trials reached."""
@@ -250,6 +251,8 @@ class ClientGroup(Settings):
         In place of that of the population. A mapping without a name changes some of its settings.
     network, crash : mapping, optional
         In place of that of the population.
+    capacity : float, optional
+        In place of that of the population.
     local : mapping
         Settings of the local solver that replace those of every algorithm.
     """
@@ -264,6 +267,7 @@ class ClientGroup(Settings):
         Annotated[Availability | dict[str, Any], Plugin("availability", some=True)] | None
     ) = None
     crash: Annotated[Crash, SettingsOf(Crash)] | None = None
+    capacity: Capacity | None = None
     local: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -322,8 +326,12 @@ class ClientGroup(Settings):
                 delay = delay.named(names)
         return Group(
             self.name or f"group {index}", known, chosen,
-            delay, self.network, there, self.crash,
+            delay, self.network, there, self.crash, self.capacity,
         )  # fmt: skip
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys; those that older records do not have only where they are set."""
+        return {k: v for k, v in super().given().items() if k != "capacity" or v is not None}
 
 
 class Clients(Settings):
@@ -343,6 +351,10 @@ class Clients(Settings):
         When a client can be reached.
     crash : mapping
         Crashes of clients while they compute.
+    capacity : float or list of float
+        Share of the units of each hidden layer that a client trains, with methods that train parts
+        of a model (``heterofl``, ``fedrolex``, ``federated-dropout``). Several shares are those of
+        equal parts of the clients, from the shortest mean step to the longest, ties by id.
     groups : list of mappings
         Clients that differ.
     faults : list of names or mappings
@@ -355,6 +367,7 @@ class Clients(Settings):
     network: Annotated[Connection, SettingsOf(Connection)] = Connection()
     availability: Annotated[Availability, Plugin("availability")] = Always()
     crash: Annotated[Crash, SettingsOf(Crash)] = Crash()
+    capacity: Capacity | Annotated[tuple[Capacity, ...], Len(1)] = 1.0
     groups: tuple[ClientGroup, ...] = ()
     faults: tuple[Annotated[Fault, Plugin("faults")], ...] = ()
 
@@ -388,8 +401,12 @@ class Clients(Settings):
         return Population(
             count, seed, delay, self.stragglers, self.network, there,
             tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
-            self.crash, names or (),
+            self.crash, self.capacity, names or (),
         )  # fmt: skip
+
+    def given(self) -> dict[str, Any]:
+        """Return the keys; those that older records do not have only where they are set."""
+        return {k: v for k, v in super().given().items() if k != "capacity" or v != 1.0}
 
     @property
     def availabilities(self) -> dict[str, Availability]:

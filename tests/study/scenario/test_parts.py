@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.settings import Stop
 from rayfed.population import Connection, Group, Stragglers
@@ -14,6 +15,7 @@ from rayfed.study.scenario.parts import (
     Evaluate,
     Executor,
 )
+from rayfed.testing.toy import toy_scenario
 
 
 def test_named_parts_take_a_bare_name():
@@ -73,3 +75,28 @@ def test_clients_become_a_population():
     population = clients.population(seed=3)
     assert population.stragglers == Stragglers(0.5, 2.0)
     assert population.groups == ()
+
+
+@pytest.mark.parametrize(
+    ("clients", "place"),
+    [
+        ({"capacity": 0}, "clients.capacity"),
+        ({"capacity": [1.0, 1.5]}, "clients.capacity"),
+        ({"capacity": []}, "clients.capacity"),
+        ({"groups": [{"ids": [0], "capacity": -0.5}]}, "clients.groups.0.capacity"),
+        ({"groups": [{"ids": [0], "capacity": [0.5]}]}, "clients.groups.0.capacity"),
+    ],
+)
+def test_a_capacity_is_a_share_of_the_units(clients, place):
+    with pytest.raises(ScenarioError) as error:
+        api.read(toy_scenario("fedavg", clients={"count": 3} | clients))
+    assert str(error.value).startswith(place)
+
+
+def test_records_without_capacities_have_no_such_key():
+    plain = Clients(count=2, groups=[ClientGroup(count=1)]).given()
+    assert "capacity" not in plain
+    assert "capacity" not in plain["groups"][0]
+    given = Clients(count=2, capacity=[1.0, 0.5], groups=[ClientGroup(count=1, capacity=1.0)])
+    assert given.given()["capacity"] == [1.0, 0.5]
+    assert given.given()["groups"][0]["capacity"] == 1.0

@@ -51,11 +51,17 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
             return "statistics"
         return "normalisation" if name.rpartition(".")[0] in norms else "weights"
 
+    chained = {f"{name}.weight": 0 for name, part in module.named_modules() if _chained(part)}
     ends = list(accumulate((t.numel() for t in tensors.values()), initial=0))
     return tuple(
-        Layer(name, ends[i], ends[i + 1], kind(name), tuple(tensor.shape))
+        Layer(name, ends[i], ends[i + 1], kind(name), tuple(tensor.shape), chained.get(name))
         for i, (name, tensor) in enumerate(tensors.items())
     )
+
+
+def _chained(part: nn.Module) -> bool:
+    """Whether a module is fully connected, or a convolution of all its inputs."""
+    return isinstance(part, nn.Linear) or (isinstance(part, nn.Conv2d) and part.groups == 1)
 
 
 def freeze_norms(module: nn.Module) -> None:
