@@ -17,7 +17,7 @@ import numpy as np
 
 from rayfed.algorithms.meeting import BEGUN, Meeting
 from rayfed.clients.request import uncharged
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
 from rayfed.engine.barriers import alone_s
@@ -29,6 +29,7 @@ from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
 from rayfed.engine.timeline import Timeline, node_times
 from rayfed.executors.profile import Profile
+from rayfed.messages import State
 
 WAITS, TRAVELS, MEETS = range(3)
 """Stages of a task, in `Task.ask`."""
@@ -274,12 +275,14 @@ class MeetingPolicy:
                 continue
             at = places[np.argsort(tasks.client[places])]
             part, one, other = tasks.part(at), i[at], j[at]
+            mine, yours = _rows(now, one), _rows(now, other)
             if algorithm.answers:
-                merged = algorithm.merge(_rows(now, one), _rows(now, other))
-                _put(now, other, merged)
-                merged = {**merged, "read": then["x"][one]}
+                answer = self._sent(yours, other, one, part, stats, ask=1)
+                merged = {**algorithm.merge(mine, answer), "read": then["x"][one]}
+                _put(now, other, algorithm.merge(self._sent(mine, one, other, part, stats), yours))
             else:
-                merged = algorithm.merge(_rows(now, other), _rows(then, one))
+                sent = self._sent(_rows(then, one), one, other, part, stats)
+                merged = {**algorithm.merge(yours, sent)}
             request = replace(
                 self.exchange.request(asked, part, part.draw, part.weight),
                 round=stats.round, vectors=True, sums=False, rows=np.arange(len(part)),
@@ -290,6 +293,20 @@ class MeetingPolicy:
             for state in (now, then) if algorithm.answers else (now,):
                 _put(state, part.client, each)
         return self._stored(now, then, stats), tasks, losses
+
+    def _sent(
+        self, state: dict[str, Array], senders: Ints, receivers: Ints, tasks: Tasks,
+        stats: RoundStats, ask: int = 0,
+    ) -> State:  # fmt: skip
+        """Return the state (K, ...) that nodes send to others."""
+        away = senders != receivers
+        if not (self.run.faults and away.any()):
+            return state
+        part, draw = _rows(state, away), tasks.serial[away]
+        sent = self.exchange.message(part, senders[away], draw, stats.round, ask)
+        state = {name: rows.copy() for name, rows in state.items()}
+        _put(state, away, sent)
+        return state
 
     def _loaded(self, stats: RoundStats) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the state (N, ...) of all nodes: as it is, and as it was when tasks began."""
@@ -344,12 +361,12 @@ def levels(events: Iterable[Event]) -> Iterator[tuple[Ints, Ints]]:
         yield np.array(begins, np.int64), np.array(places, np.int64)
 
 
-def _rows(state: Mapping[str, Array], nodes: Ints) -> dict[str, Array]:
+def _rows(state: Mapping[str, Array], nodes: Ints | Bools) -> dict[str, Array]:
     """Return the state (K, ...) of some nodes."""
     return {name: values[nodes] for name, values in state.items()}
 
 
-def _put(state: Mapping[str, Array], nodes: Ints, rows: Mapping[str, Array]) -> None:
+def _put(state: Mapping[str, Array], nodes: Ints | Bools, rows: Mapping[str, Array]) -> None:
     """Change the state (N, ...) of some nodes."""
     for name, values in state.items():
         values[nodes] = rows[name]

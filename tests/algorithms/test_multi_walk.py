@@ -23,7 +23,8 @@ MODEL = 8 * 3  # bytes
 class Case:
     """Random walks on six nodes with unequal rows, speeds, steps, rates and links."""
 
-    def __init__(self, seed, folder, *, absent=False):
+    def __init__(self, seed, folder, *, absent=False, faulty=False):
+        self.faults = [{"name": "bit-flip", "ids": [0, 3]}] if faulty else []
         rng = np.random.default_rng(seed)
         self.walks, self.home = int(rng.integers(1, 7)), int(rng.integers(0, 6))
         # multiples of 1/8, so that walks meet at one instant
@@ -66,7 +67,8 @@ class Case:
         method = METHOD | {"walks": self.walks, "home": self.home, "rule": rule}
         interrupted = "resume" if self.nodes.resume else "drop"
         engine = loop(scenario(
-            data, method, self.topology, clients={"groups": groups, "availability": self.there},
+            data, method, self.topology,
+            clients={"groups": groups, "availability": self.there, "faults": self.faults},
             participation={"select": "all", "interrupted": interrupted},
         ))  # fmt: skip
         self.lost = engine.run.federation.population.lost
@@ -107,7 +109,9 @@ class Case:
                 continue
             row += 1
             if not lost:
-                x[walk] = self.trained(node, x[walk])
+                x[walk] = self.trained(node, x[walk]) * (
+                    -1 if self.faults and node in (0, 3) else 1
+                )
             if node == self.home and not lost:
                 u = u + (x[walk] - left[walk]) / self.walks
                 x[walk] = left[walk] = u
@@ -169,6 +173,10 @@ def test_visits_of_a_hundred_cases(data, tmp_path):
 def test_visits_to_nodes_that_come_and_go(data, tmp_path, seed):
     lost, _ = check(data, tmp_path, seed, 60, absent=True)
     assert (lost > 0) == (seed % 2 == 1)  # others resume
+
+
+def test_faulty_nodes_hand_on_wrong_models(data, tmp_path):
+    check(data, tmp_path, 5, 60, faulty=True)
 
 
 def test_absence_in_forty_cases(data, tmp_path):

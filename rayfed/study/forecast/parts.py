@@ -309,7 +309,11 @@ def _channel(run: Run) -> Iterator[Part]:
         yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
-        needs = fault.needs | where({SERVER: not fault.rows, ROUNDS: fault.silent})
+        own = isinstance(fault, UploadFault) and not fault.keeps
+        needs = fault.needs | where({
+            SERVER: not (own or fault.rows or fault.silent), ROUNDS: fault.silent,
+            OWN_MODELS: fault.silent and run.training.algorithm.gossip,
+        })  # fmt: skip
         removes = fault.removes | where({HONEST: True, BOUNDED: isinstance(fault, UploadFault)})
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
