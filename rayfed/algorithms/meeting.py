@@ -13,7 +13,6 @@ from rayfed.core.arrays import Array
 from rayfed.core.needs import (
     BOTH_WAYS,
     COUNT_ONCE,
-    EVERYONE,
     EXACT_UPLOADS,
     GRAPHS,
     MODEL,
@@ -60,9 +59,7 @@ class Meeting(Algorithm):
         no earlier than that, and a period after its last one.
     """
 
-    needs: ClassVar[Terms] = frozenset(
-        {BOTH_WAYS, COUNT_ONCE, EVERYONE, EXACT_UPLOADS, GRAPHS, SOLVER}
-    )
+    needs: ClassVar[Terms] = frozenset({BOTH_WAYS, COUNT_ONCE, EXACT_UPLOADS, GRAPHS, SOLVER})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK, OWN_MODELS})
     gossip: ClassVar[bool] = True
     asynchronous: ClassVar[bool] = True

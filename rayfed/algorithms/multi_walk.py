@@ -18,7 +18,7 @@ from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import (
     BOTH_WAYS,
-    EVERYONE,
+    BY_CLOCK,
     FIXED_ROWS,
     GRAPHS,
     MODEL,
@@ -63,8 +63,10 @@ class MultiWalk(Algorithm):
     one walk at a time, in the order of their arrival. A move takes both latencies, the bytes of the
     model over the slower of the sender's upload and the receiver's download, and the seconds of the
     rule; staying takes none and sends nothing. Learning rates and draws go by the number of a
-    walk's own visits. The setting `weights` has no effect: all F_i count alike where all nodes are
-    visited alike.
+    walk's own visits. A visit begins when its node is available; if that leaves or loses the visit,
+    the model stays as it came. A walk moves only between nodes that are available, and makes
+    another visit where it is otherwise. The setting `weights` has no effect: all F_i count alike
+    where all nodes are visited alike.
 
     The model that is evaluated is the mean of the x_r. With one walk it is that of ``fedavg`` with
     ``select: {name: walk, neighbours: false}``.
@@ -83,7 +85,7 @@ class MultiWalk(Algorithm):
     """
 
     name: ClassVar[str] = "multi-walk"
-    needs: ClassVar[Terms] = frozenset({BOTH_WAYS, EVERYONE, FIXED_ROWS, GRAPHS, SOLVER})
+    needs: ClassVar[Terms] = frozenset({BOTH_WAYS, BY_CLOCK, FIXED_ROWS, GRAPHS, SOLVER})
     gives: ClassVar[Terms] = frozenset({MODEL, ONE_ASK})
     aim: ClassVar[Aim] = "plain"
     diagnostics: ClassVar[tuple[Column, ...]] = (

@@ -143,6 +143,9 @@ BOTH_WAYS = Term(
     "has arcs",
     "use mixing: uniform, sgp or epidemic, or a topology of links",
 )
+BY_CLOCK = Term(
+    "availability by the clock", "goes by the number of the round", "give it a period_s"
+)
 FIXED_GRAPH = Term(
     "a graph that stays the same", "changes over time", "give one that never changes"
 )

@@ -175,7 +175,8 @@ class Clock:
     """
 
     def __init__(self, run: Run, counter: StepCounter) -> None:
-        self.population, self.server = run.federation.population, run.federation.server
+        self.population, server = run.federation.population, run.federation.server
+        self.limited = server.limited and not run.training.algorithm.gossip
         self.counter, self.resume = counter, run.participation.interrupted == "resume"
 
     def pace(self, ids: Ints, draw: Draw, ask: int = 0) -> Floats:
@@ -232,6 +233,17 @@ class Clock:
         if known_available:
             return gone
         return np.where(self.population.available(ids, time_s, round), gone, time_s)
+
+    def first_available(self, client: Ints, time_s: float) -> float:
+        """Return when a client (1,) is available, from a time on; inf if never.
+
+        It is never if it is away at that time and after `MOST_BREAKS` changes.
+        """
+        for _ in range(MOST_BREAKS):
+            if math.isinf(time_s) or self.population.available(client, time_s, 1)[0]:
+                return time_s
+            time_s = float(self.population.next_change(client, time_s)[0])
+        return math.inf
 
     def leaving_at(self, ids: Ints, times_s: Floats, round: int) -> Floats:
         """Return what `leaving` does, for clients (K,) that begin at times (K,) of their own."""
@@ -307,7 +319,7 @@ class Clock:
         end_s, gone_s = postponed(duration.end_s(start_s), away_s, start_s), away_s
         if self.resume:
             end_s, gone_s = self.resumed(ids, end_s, gone_s)
-            if self.server.limited:  # who never comes back is known when it leaves
+            if self.limited:  # who never comes back is known when it leaves
                 gone_s = np.full(len(ids), math.inf)
         gone_s = dropout_times(start_s, end_s, gone_s, lost)
         return Times(duration, start_s, end_s, end_s, gone_s, away_s)

@@ -14,8 +14,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from rayfed.channel.base import Draws
 from rayfed.channel.faults import Collusion, Knowledge
 from rayfed.channel.faulty import honest
+from rayfed.channel.faulty import sent as corrupted
 from rayfed.channel.uplink import LEFT_OUT, total_name
 from rayfed.clients.request import Request, group_name
 from rayfed.clients.setup import DataView
@@ -306,6 +308,21 @@ class Exchange:
             if faulty.fault.silent:
                 silent |= faulty.among(ids, round)
         return silent
+
+    def message(
+        self, values: Mapping[str, Array], ids: Ints, draw: Draw, round: int, ask: int = 0
+    ) -> dict[str, Array]:
+        """Return what nodes (K,) send to others: their vectors (K, ...), wrong ones if faulty.
+
+        `draw`, `round` and `ask` are the coordinates of keyed draws, as in `Draws`.
+        """
+        out, faults = dict(values), self.run.faults
+        draws = Draws(Key(self.run.seed, "faults"), ids, draw, ask, round)
+        for at, wrong, _ in corrupted(faults, values, {}, draws, round):
+            for name, rows in wrong.items():
+                out[name] = out[name].copy()
+                out[name][at] = rows
+        return out
 
     def weights(self, ids: Ints) -> Floats:
         """Return the raw weights (K,) of clients that are drawn once."""

@@ -17,17 +17,19 @@ import numpy as np
 
 from rayfed.algorithms.meeting import BEGUN, Meeting
 from rayfed.clients.request import uncharged
-from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.errors import RunFailed
 from rayfed.core.rng import Key
 from rayfed.engine.barriers import alone_s
-from rayfed.engine.clock import Traffic
+from rayfed.engine.clock import Times, Traffic
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.places import Durations
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
-from rayfed.engine.timeline import Timeline
+from rayfed.engine.timeline import Timeline, node_times
 from rayfed.executors.profile import Profile
+from rayfed.messages import State
 
 WAITS, TRAVELS, MEETS = range(3)
 """Stages of a task, in `Task.ask`."""
@@ -68,14 +70,16 @@ class Event(NamedTuple):
 class MeetingPolicy:
     """Advances one run of a method of meetings, some meetings at a time.
 
-    A row is a number of meetings, in the order of their times, then of the ids of the nodes that
-    compute. Models go through the driver, which holds those of all nodes during a row.
+    A row is a number of meetings and lost tasks, in the order of their times, then of the ids of
+    the nodes that compute. Models go through the driver, which holds those of all nodes during a
+    row.
 
-    Every node always has one task on the timeline. With answers a task is over when the node has
-    computed and exchanged models with its peer. Without answers it has three stages (`Task.ask`):
-    the node waits for the end of its period, its message travels, and then it is a task of its
-    peer, which takes a step when the message is there and its earlier steps are over. The first two
-    stages are no work of a node: they start at infinity.
+    Every node has one task on the timeline, unless it is away for good. With answers a task is over
+    when the node has computed and exchanged models with its peer. Without answers it has three
+    stages (`Task.ask`): the node waits for the end of its period, its message travels, and then it
+    is a task of its peer, which takes a step when the message is there and its earlier steps are
+    over. The first two stages are no work of a node: they start at infinity. A node that is away
+    when its task would begin waits in the first stage until it is back.
 
     Parameters
     ----------
@@ -119,54 +123,88 @@ class MeetingPolicy:
         assert line is not None  # `first` made it, or a checkpoint held it
         self.exchange.look_at(stats.round)
         nodes = Nodes(*(before.state[name].copy() for name in Nodes._fields))
-        events = self._schedule(line, nodes)
-        x, tasks, losses = self._computed(events, stats)
-        stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
-        stats.count(CountedTasks(tasks, losses, stats.round, line.version))
+        events, lost = self._schedule(line, nodes, stats)
+        x, tasks, losses = before.state["x"], Tasks.of([]), np.empty(0)
+        if events:
+            x, tasks, losses = self._computed(events, stats)
+        for ended, found in ((tasks, losses), (Tasks.of(lost), np.full(len(lost), np.nan))):
+            stats.counts["bytes_down"] += int(ended.down_bytes.sum())
+            sent = int(ended.up_bytes.sum())
+            if len(ended):
+                stats.count(CountedTasks(ended, found, stats.round, line.version), sent)
         stats.staleness = line.version - tasks.version
         line.version = stats.round
         stats.time_s, stats.timeline = line.now_s, line
         state = {**before.state, "x": x, **nodes._asdict()}
-        return {"state": state}, stats.lateness(len(line.open)), True
+        return {"state": state}, stats.lateness(len(line.open)), len(tasks) > 0
 
     # -- the schedule ----------------------------------------------------------------------
 
-    def _schedule(self, line: Timeline, nodes: Nodes) -> list[Event]:
-        """Return the events of a row; `line` and `nodes` become those after them."""
-        events, left = [], self.algorithm.meetings or len(self.ids)
-        while left:
-            line.advance(line.next_s)
-            task = line.over()
-            assert task is not None  # every node always has one
-            line.forget([task])
-            if task.ask == WAITS:
+    def _schedule(
+        self, line: Timeline, nodes: Nodes, stats: RoundStats
+    ) -> tuple[list[Event], list[Task]]:
+        """Return the events and the lost tasks of a row; `line` and `nodes` become those after it.
+
+        Raises
+        ------
+        RunFailed
+            If all nodes are away for good.
+        """
+        events: list[Event] = []
+        lost: list[Task] = []
+        for _ in range(self.algorithm.meetings or len(self.ids)):
+            while (task := self._next(line, stats)).ask != MEETS:
+                if task.ask == TRAVELS:
+                    self._receive(task, line, nodes)
+                    continue
                 events.append(Event(task.client, task.client))
-                self._send(task, line, nodes)
-            elif task.ask == TRAVELS:
-                self._receive(task, line, nodes)
-            else:
-                left -= 1
-                node = int(np.flatnonzero(nodes.serial == task.serial)[0])
+                go_on = self._meet if self.algorithm.answers else self._send
+                go_on(task, line, nodes)
+            node = int(np.flatnonzero(nodes.serial == task.serial)[0])
+            if task.status == USED:
                 events.append(Event(node, int(nodes.peer[node]), task))
-                self._begin(node, line, nodes, max(line.now_s, task.free_s))
+            else:
+                lost.append(task)
+                events.append(Event(node, node))
+            self._begin(node, line, nodes, max(line.now_s, task.free_s))
         line.freed.clear()
-        return events
+        return events, lost
+
+    def _next(self, line: Timeline, stats: RoundStats) -> Task:
+        """Return the task whose stage is over next."""
+        if math.isinf(line.next_s):
+            text = f"{stats.when}: at {line.now_s:.6g} s all nodes are away for good"
+            raise RunFailed(f"{text}; increase availability")
+        line.advance(line.next_s)
+        task = line.over()
+        assert task is not None
+        line.forget([task])
+        return task
 
     def _begin(self, node: int, line: Timeline, nodes: Nodes, begin_s: float) -> None:
-        """Let a node compute from now on and then exchange models, or wait until `begin_s`."""
-        if not self.algorithm.answers:
-            self._put(node, line, nodes, Task(
-                begin_s, node, 0, USED, 0, line.version, WAITS, 0, 1, 0, 0, 0, 1.0, math.inf, 0.0,
-                begin_s + self.algorithm.period, math.inf, math.inf, math.inf,
-            ))  # fmt: skip
-            return
-        number, steps, compute_s = self._work(node, line)
-        over_s = line.now_s + compute_s
-        there_s, back_s, moved = self._drawn(node, line, nodes, over_s)
-        over_s += there_s + back_s
+        """Let a node begin a task at `begin_s`, or when it is back if it is away then."""
+        start_s = self.exchange.clock.first_available(self.ids[node : node + 1], begin_s)
+        task = Task(
+            start_s, node, 0, USED, 0, line.version, WAITS, 0, 1, 0, 0, 0, 1.0, math.inf, 0.0,
+            start_s + self.algorithm.period, math.inf, math.inf, math.inf,
+        )  # fmt: skip
+        if self.algorithm.answers and start_s <= line.now_s:
+            self._meet(task, line, nodes)
+        elif math.isfinite(start_s):
+            self._put(node, line, nodes, task)
+
+    def _meet(self, task: Task, line: Timeline, nodes: Nodes) -> None:
+        """Let a node compute from now on and then exchange models."""
+        node = task.client
+        number, times, status, over_s = self._work(node, line, line.now_s)
+        moved, gone_s = 0, float(times.gone_s[0])
+        if status == USED:
+            there_s, back_s, moved = self._drawn(node, line, nodes, over_s)
+            over_s += there_s + back_s
+        steps, compute_s = int(times.duration.steps[0]), float(times.duration.compute_s[0])
         self._put(node, line, nodes, Task(
-            over_s, node, 0, USED, number, line.version, MEETS, 0, 1, steps, 2 * moved, 2 * moved,
-            1.0, line.now_s, compute_s, over_s, over_s, math.inf, math.inf,
+            over_s, node, 0, status, number, line.version, MEETS, 0, 1, steps, 2 * moved, 2 * moved,
+            1.0, line.now_s, compute_s, over_s, over_s, gone_s, math.inf,
         ))  # fmt: skip
 
     def _send(self, task: Task, line: Timeline, nodes: Nodes) -> None:
@@ -179,12 +217,14 @@ class MeetingPolicy:
     def _receive(self, task: Task, line: Timeline, nodes: Nodes) -> None:
         """Let a step of the peer follow a message that is there now."""
         peer = int(nodes.peer[task.client])
-        number, steps, compute_s = self._work(peer, line)
-        start_s = max(line.now_s, float(nodes.busy_s[peer]))
-        nodes.busy_s[peer] = end_s = start_s + compute_s
+        number, times, status, end_s = self._work(
+            peer, line, max(line.now_s, float(nodes.busy_s[peer]))
+        )
+        nodes.busy_s[peer] = end_s
         self._put(task.client, line, nodes, task._replace(
-            ask=MEETS, client=peer, over_s=end_s, end_s=end_s, start_s=start_s,
-            compute_s=compute_s, draw=number, steps=steps,
+            ask=MEETS, client=peer, status=status, over_s=end_s, end_s=end_s,
+            start_s=float(times.start_s[0]), compute_s=float(times.duration.compute_s[0]),
+            draw=number, steps=int(times.duration.steps[0]), gone_s=float(times.gone_s[0]),
         ))  # fmt: skip
 
     def _put(self, node: int, line: Timeline, nodes: Nodes, task: Task) -> None:
@@ -197,10 +237,11 @@ class MeetingPolicy:
     ) -> tuple[float, float, int]:
         """Draw the peer of a node; return the seconds there and back, and the bytes of a message.
 
-        A node without neighbours is its own peer: it trains alone.
+        A node without neighbours that are available is its own peer: it trains alone.
         """
         epoch = self.graphs.epoch(line.version + 1, now_s)
         around = self.graphs.of(epoch).neighbours(node)
+        around = around[self.run.federation.population.available(around, now_s, 1)]
         nodes.peer[node] = node
         if not len(around):
             return 0.0, 0.0, 0
@@ -212,20 +253,21 @@ class MeetingPolicy:
         )
         return there_s, back_s, size
 
-    def _work(self, node: int, line: Timeline) -> tuple[int, int, float]:
-        """Return the number of a node's next computation, its local steps, and its seconds."""
+    def _work(self, node: int, line: Timeline, begin_s: float) -> tuple[int, Times, int, float]:
+        """Return the number of a node's next computation, its times, its fate, and its end."""
         number = line.numbers[node] = line.numbers.get(node, 0) + 1
-        (row,) = self.durations.rows(np.array([node]), np.array([number]), Traffic(0, 0))
-        steps, _, compute_s, *_ = row.tolist()
-        return number, int(steps), compute_s
+        ids = self.ids[node : node + 1]
+        duration, lost = self.durations.of(ids, np.array([number]), Traffic(0, 0))
+        return number, *node_times(self.exchange.clock, ids, begin_s, duration, lost)
 
     # -- computing -------------------------------------------------------------------------
 
     def _computed(self, events: Sequence[Event], stats: RoundStats) -> tuple[Array, Tasks, Floats]:
         """Return the mean (p,) of the nodes' next models, and tasks and losses (M,) of a row."""
         algorithm, asked = self.algorithm, self.exchange.sent(self.ask, "algorithm", stats)
-        i, j = np.array([event[:2] for event in events if event.task is not None]).T
-        tasks = Tasks.of(event.task for event in events if event.task is not None)
+        met = [event for event in events if event.task is not None]
+        i, j = np.array([event[:2] for event in met], np.int64).reshape(-1, 2).T
+        tasks = Tasks.of(event.task for event in met if event.task is not None)
         (now, then), losses = self._loaded(stats), np.full(len(tasks), np.nan)
         for begins, places in levels(events):
             _put(then, begins, _rows(now, begins))
@@ -233,12 +275,14 @@ class MeetingPolicy:
                 continue
             at = places[np.argsort(tasks.client[places])]
             part, one, other = tasks.part(at), i[at], j[at]
+            mine, yours = _rows(now, one), _rows(now, other)
             if algorithm.answers:
-                merged = algorithm.merge(_rows(now, one), _rows(now, other))
-                _put(now, other, merged)
-                merged = {**merged, "read": then["x"][one]}
+                answer = self._sent(yours, other, one, part, stats, ask=1)
+                merged = {**algorithm.merge(mine, answer), "read": then["x"][one]}
+                _put(now, other, algorithm.merge(self._sent(mine, one, other, part, stats), yours))
             else:
-                merged = algorithm.merge(_rows(now, other), _rows(then, one))
+                sent = self._sent(_rows(then, one), one, other, part, stats)
+                merged = {**algorithm.merge(yours, sent)}
             request = replace(
                 self.exchange.request(asked, part, part.draw, part.weight),
                 round=stats.round, vectors=True, sums=False, rows=np.arange(len(part)),
@@ -249,6 +293,20 @@ class MeetingPolicy:
             for state in (now, then) if algorithm.answers else (now,):
                 _put(state, part.client, each)
         return self._stored(now, then, stats), tasks, losses
+
+    def _sent(
+        self, state: dict[str, Array], senders: Ints, receivers: Ints, tasks: Tasks,
+        stats: RoundStats, ask: int = 0,
+    ) -> State:  # fmt: skip
+        """Return the state (K, ...) that nodes send to others."""
+        away = senders != receivers
+        if not (self.run.faults and away.any()):
+            return state
+        part, draw = _rows(state, away), tasks.serial[away]
+        sent = self.exchange.message(part, senders[away], draw, stats.round, ask)
+        state = {name: rows.copy() for name, rows in state.items()}
+        _put(state, away, sent)
+        return state
 
     def _loaded(self, stats: RoundStats) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the state (N, ...) of all nodes: as it is, and as it was when tasks began."""
@@ -303,12 +361,12 @@ def levels(events: Iterable[Event]) -> Iterator[tuple[Ints, Ints]]:
         yield np.array(begins, np.int64), np.array(places, np.int64)
 
 
-def _rows(state: Mapping[str, Array], nodes: Ints) -> dict[str, Array]:
+def _rows(state: Mapping[str, Array], nodes: Ints | Bools) -> dict[str, Array]:
     """Return the state (K, ...) of some nodes."""
     return {name: values[nodes] for name, values in state.items()}
 
 
-def _put(state: Mapping[str, Array], nodes: Ints, rows: Mapping[str, Array]) -> None:
+def _put(state: Mapping[str, Array], nodes: Ints | Bools, rows: Mapping[str, Array]) -> None:
     """Change the state (N, ...) of some nodes."""
     for name, values in state.items():
         values[nodes] = rows[name]

@@ -123,6 +123,8 @@ class Durations:
         if self.ask.local:
             steps = counter.steps(ids, pace, numbers, self.step_state)
         duration = clock.duration(self.ask, traffic, ids, pace, steps)
+        if self.exchange.run.training.algorithm.gossip:  # messages take their time later
+            duration = duration._replace(down_s=np.zeros(len(ids)), up_s=np.zeros(len(ids)))
         duration, lost = clock.crash_losses(ids, duration, numbers)
         broken = np.full(len(ids), np.inf) if lost is None else lost
         return np.stack([steps, duration.down_s, duration.compute_s, duration.up_s, broken], axis=1)

@@ -22,6 +22,7 @@ from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
+from rayfed.core.needs import OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
 from rayfed.engine.settings import Participation, Stop
@@ -273,6 +274,11 @@ class Run:
         return self.training.algorithm.asynchronous or self.participation.late == "stale"
 
     @property
+    def by_message(self) -> bool:
+        """Whether nodes send each other messages, and faulty nodes are right about themselves."""
+        return self.training.algorithm.gossip and OWN_MODELS in self.training.algorithm.gives
+
+    @property
     def misses(self) -> bool:
         """Whether nodes without a server may miss messages that come too late."""
         return self.training.algorithm.gossip and self.participation.patience_s is not None
@@ -459,5 +465,5 @@ class Run:
             p=self.training.x0.size,
             block=self.block,
             uplink=self.uplink(),
-            faults=self.faults,
+            faults=() if self.by_message else self.faults,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from rayfed.executors.profile import Profile
 from rayfed.topology.mixing import mixing, with_missing
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, dia_array
 
 READY = "ready_s"
 """The time (N,) at which each node has its model, in the state of a run."""
@@ -114,6 +115,9 @@ class StepPolicy:
         duration = duration._replace(down_s=nothing, up_s=nothing)
         duration, lost = clock.crash_losses(ids, duration, stats.round)
         times = clock.alone(ids, duration, start_s, away_s[begins], lost)
+        if self.run.faults:
+            asked = SentAsk(self.ask, "algorithm")
+            times = times.with_silent(self.exchange.silent(asked, ids, stats.round))
         status, until_s = fates(times.end_s, times.gone_s, np.full(len(ids), np.inf))
 
         done_s, active = ready_s.copy(), np.zeros(len(ready_s), np.bool_)
@@ -177,7 +181,10 @@ class StepPolicy:
         everyone = len(tasks) == len(self.ids)
         if not (everyone and heard.all()):
             w = with_missing(w, heard, self.algorithm.mixing)
-        near = {name: self._near(w, tasks.client, sent[name]) for name in self.ask.up}
+        own = {name: sent[name] for name in self.ask.up}
+        near = {name: self._near(w, tasks.client, rows) for name, rows in own.items()}
+        if self.run.faults:
+            near = self._with_faults(w, tasks, own, stats)
         mix = replace(
             step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,
             sleep_s=None,
@@ -192,7 +199,23 @@ class StepPolicy:
         losses = sent.get("loss", np.full(len(tasks), np.nan))
         return total / total.dtype.type(mass.sum()), losses
 
-    def _near(self, w: csr_array[Any], ids: Ints, sent: Array) -> Array:
+    def _with_faults(
+        self, w: csr_array[Any], tasks: Tasks, sent: Mapping[str, Array], stats: RoundStats
+    ) -> dict[str, Array]:
+        """Return sums (N, ...) where faulty nodes send wrong messages, and know their own."""
+        wrong = self.exchange.message(sent, tasks.client, tasks.draw, stats.round)
+        from scipy.sparse import diags_array  # imported late, as everywhere
+
+        stays, others = diags_array(w.diagonal()), w.copy()
+        others.setdiag(0)
+        others.eliminate_zeros()  # so that a NaN reaches neighbours alone
+        return {
+            name: self._near(others, tasks.client, wrong[name])
+            + self._near(stays, tasks.client, sent[name])
+            for name in sent
+        }
+
+    def _near(self, w: csr_array[Any] | dia_array[Any], ids: Ints, sent: Array) -> Array:
         """Return the sums (N, ...) of what active nodes (K,) sent."""
         if len(ids) == len(self.ids):
             return w @ sent

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints, under
-from rayfed.engine.clock import Times, Traffic
+from rayfed.engine.clock import Clock, Duration, Times, Traffic
 from rayfed.engine.stages import Overlap, Transfers
 from rayfed.engine.tasks import DROPPED, LATE, UNFINISHED, USED, Task, Tasks
 
@@ -54,6 +54,33 @@ def fate(end_s: float, gone_s: float, limit_s: float) -> tuple[int, float]:
     if over_s > limit_s:
         return LATE, limit_s
     return (DROPPED if gone_s < end_s else USED), over_s
+
+
+def node_times(
+    clock: Clock, node: Ints, begin_s: float, duration: Duration, lost: Floats | None
+) -> tuple[Times, int, float]:
+    """Return the times of a task without transfers, its fate, and when it is over.
+
+    Parameters
+    ----------
+    clock : Clock
+    node : (1,) array of int
+        The client, which begins when it is available.
+    begin_s : float
+        Earliest start. A task of a client that never comes back is lost at that time.
+    duration : Duration
+    lost : (1,) array of float, optional
+        Share of the task after which it is lost; see `Clock.crash_losses`.
+    """
+    start_s = clock.first_available(node, begin_s)
+    if math.isinf(start_s):
+        gone_s = np.array([begin_s])
+        times = Times(duration, gone_s, gone_s, gone_s, gone_s, gone_s)
+        return times, DROPPED, begin_s
+    away_s = clock.population.next_change(node, start_s)
+    times = clock.alone(node, duration, np.array([start_s]), away_s, lost)
+    status, over_s = fate(float(times.end_s[0]), float(times.gone_s[0]), math.inf)
+    return times, status, over_s
 
 
 def begun(

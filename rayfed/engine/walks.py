@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,26 +10,28 @@ import numpy as np
 
 from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.core.arrays import Array
+from rayfed.core.errors import RunFailed
 from rayfed.engine.barriers import alone_s
-from rayfed.engine.clock import Traffic
+from rayfed.engine.clock import Duration, Times, Traffic
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.run import Run
 from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Task, Tasks
+from rayfed.engine.timeline import node_times
 from rayfed.executors.profile import Profile
 from rayfed.topology.walks.metropolis import Walker
 
 PLACES = ("at", "came", "visits", "arrived_s", "start_s", "compute_s", "steps", "over_s")
 """Arrays (R,) of the state of a run: the node of each walk, whether it came over a link, the number
 of its visit, from 0, when it arrived or will, when the visit began, what it takes, and when it is
-over; inf if it has not begun."""
+over; inf if it has not begun. A walk at a node that is away for good never arrives."""
 
 
 class WalkPolicy:
     """Advances one run of walks, visit by visit.
 
     A row is a visit; its time is that at which it is over. A node serves one walk at a time, in the
-    order of their arrival, then of their numbers.
+    order of their arrival, then of their numbers, and none while it is away.
 
     Parameters
     ----------
@@ -66,46 +69,73 @@ class WalkPolicy:
     def advance(
         self, before: RunState, stats: RoundStats
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
-        """Run on to the end of the next visit; see `RoundPolicy.advance`."""
+        """Run on to the end of the next visit; see `RoundPolicy.advance`.
+
+        Raises
+        ------
+        RunFailed
+            If all walks are at nodes that are away for good.
+        """
         places = {name: before.state[name].copy() for name in PLACES}
-        walk = self._next(places)
+        walk = self._next(places, stats)
         node, over_s = int(places["at"][walk]), float(places["over_s"][walk])
         visit, draw = int(places["visits"][walk]), self._draw(places, walk)
-        start_s, compute_s = float(places["start_s"][walk]), float(places["compute_s"][walk])
-        came, steps = places["came"][walk], int(places["steps"][walk])
+        start_s, came = float(places["start_s"][walk]), places["came"][walk]
+        steps = int(places["steps"][walk])
+        times, status, _ = self._times(places, walk, start_s)
+        compute_s, gone_s = float(times.duration.compute_s[0]), float(times.gone_s[0])
         self._move(places, walk, stats.round, before)
         down, up = (int(moved) * self.message_bytes for moved in (came, places["came"][walk]))
         task = Task(
-            over_s, node, stats.round, USED, draw, visit, 0, 0, 1, steps, down, up, 1.0, start_s,
-            compute_s, over_s, over_s, np.inf, np.inf,
+            over_s, node, stats.round, status, draw, visit, 0, 0, 1, steps, down, up, 1.0, start_s,
+            compute_s, over_s, over_s, gone_s, np.inf,
         )  # fmt: skip
-        ask = self.algorithm.ask(before.state["walks"][walk])
-        asked = self.exchange.sent(ask, "algorithm", stats)
-        tasks = Tasks.of([task])
-        request = self.exchange.request(asked, tasks, draw, tasks.weight)
-        stats.time_s = over_s
-        found = self.exchange.compute(request, ask.send, stats.when)
-        state = self.algorithm.visited(before.state, walk, node, found.sums["x"])
+        stats.time_s, state, losses = over_s, before.state, np.full(1, np.nan)
+        if status == USED:
+            ask = self.algorithm.ask(before.state["walks"][walk])
+            asked, tasks = self.exchange.sent(ask, "algorithm", stats), Tasks.of([task])
+            request = self.exchange.request(asked, tasks, draw, tasks.weight)
+            found = self.exchange.compute(request, ask.send, stats.when)
+            state = self.algorithm.visited(before.state, walk, node, found.sums["x"])
+            losses = found.each.get("loss", losses)
         stats.counts["bytes_down"] += down
-        losses = found.each.get("loss", np.full(1, np.nan))
-        stats.count(CountedTasks([task], losses, stats.round, visit))
-        return {"state": {**state, **places}}, {"walk": walk, "node": node}, True
+        stats.count(CountedTasks([task], losses, stats.round, visit), up)
+        return {"state": {**state, **places}}, {"walk": walk, "node": node}, status == USED
 
-    def _next(self, places: dict[str, Array]) -> int:
+    def _next(self, places: dict[str, Array], stats: RoundStats) -> int:
         """Let walks begin their visits, up to the one that is over next; return its walk.
 
         At one instant, arrivals come first.
         """
-        at, over_s = places["at"], places["over_s"]
+        at, over_s, arrived_s = places["at"], places["over_s"], places["arrived_s"]
         while True:
             begun = np.isfinite(over_s)
-            waiting_s = np.where(begun, np.inf, places["arrived_s"])
+            waiting_s = np.where(begun, np.inf, arrived_s)
             first, last = int(waiting_s.argmin()), int(over_s.argmin())
             if waiting_s[first] > over_s[last]:
                 return last
-            free_s = over_s[begun & (at == at[first])].max(initial=0.0)
-            places["start_s"][first] = max(waiting_s[first], free_s)
-            over_s[first] = places["start_s"][first] + places["compute_s"][first]
+            if math.isinf(waiting_s[first]):
+                text = f"{stats.when}: all walks are at nodes that are away for good"
+                raise RunFailed(f"{text}; increase availability")
+            free_s = float(over_s[begun & (at == at[first])].max(initial=0.0))
+            begin_s = max(float(waiting_s[first]), free_s)
+            node = at[first : first + 1]
+            places["start_s"][first] = start_s = self.exchange.clock.first_available(node, begin_s)
+            if math.isinf(start_s):
+                arrived_s[first] = np.inf
+            else:
+                *_, over_s[first] = self._times(places, first, start_s)
+
+    def _times(
+        self, places: dict[str, Array], walk: int, start_s: float
+    ) -> tuple[Times, int, float]:
+        """Return the times of the visit of a walk that begins now, its fate, and its end."""
+        ids, nothing = places["at"][walk : walk + 1], np.zeros(1)
+        steps, compute_s = (places[name][walk : walk + 1] for name in ("steps", "compute_s"))
+        duration, lost = self.exchange.clock.crash_losses(
+            ids, Duration(steps, nothing, compute_s, nothing), self._draw(places, walk)
+        )
+        return node_times(self.exchange.clock, ids, start_s, duration, lost)
 
     def _move(self, places: dict[str, Array], walk: int, row: int, before: RunState) -> None:
         """Send a walk whose visit is over to its next node.
@@ -114,6 +144,9 @@ class WalkPolicy:
         """
         source, now_s = int(places["at"][walk]), float(places["over_s"][walk])
         target = self.walker.step(source, row + 1, now_s, ask=walk)
+        ends = np.array([source, target])
+        if not self.run.federation.population.available(ends, now_s, 1).all():
+            target = source
         seconds = self.walker.seconds(source, target, row + 1, now_s)
         if target != source:
             graphs = self.walker.graphs

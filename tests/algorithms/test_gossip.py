@@ -413,7 +413,7 @@ def test_methods_that_need_all_messages_refuse_absence(data, name, more):
         ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
         ("downlink", {"downlink": ["natural"]}),
         ("aggregate", {"aggregate": "median"}),
-        ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
+        ("clients.faults.0", {"clients": {"faults": [{"name": "replay", "count": 1}]}}),
     ],
 )
 def test_parts_of_a_server_are_refused(data, place, more):
@@ -434,3 +434,108 @@ def test_the_bandwidth_of_a_server_is_for_methods_that_have_one(data):
     api.prepare(api.read(both)).check_used()
     with pytest.raises(ScenarioError, match=r"^server: limits its bandwidth, but no algorithm"):
         api.prepare(api.read(scenario(data, gossip, RING, **limited))).check_used()
+
+
+# -- faults ------------------------------------------------------------------------------------
+
+
+WRONG = {
+    "bit-flip": ({}, lambda v: -v),
+    "scale": ({"factor": 3.0}, lambda v: 3 * v),
+    "noise": ({"alone": True, "deviation": 0}, np.zeros_like),
+}
+"""Settings of faults, and what they send in place of v."""
+
+
+def estimating(w, sees):
+    """CHOCO-SGD without a codec: each node has the estimates that it was sent."""
+    x, near, own = np.zeros((6, 3)), np.zeros((6, 3)), np.zeros((6, 3))
+    for k in range(STEPS):
+        x = x - 0.5 * gradients(x)
+        q = x - own
+        near, own = near + sees(w, q, k), own + q
+        x = x + 0.3 * (near - own)
+    return x
+
+
+def stepping(w, sees):
+    x = np.zeros((6, 3))
+    for k in range(STEPS):
+        x = sees(w, x - 0.5 * gradients(x), k)
+    return x
+
+
+def mixing_first(w, sees):
+    x = np.zeros((6, 3))
+    for k in range(STEPS):
+        x = sees(w, x, k) - 0.5 * gradients(x)
+    return x
+
+
+STEPS = 4
+PROGRAMS = {
+    "d-psgd": ({"local": LOCAL}, mixing_first),
+    "dfedavg": ({"local": LOCAL}, stepping),
+    "choco-sgd": ({"local": LOCAL, "gamma": 0.3}, estimating),
+}
+
+
+@pytest.mark.parametrize("weights", ["uniform", "size"])
+@pytest.mark.parametrize("fault", list(WRONG))
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_faulty_nodes_send_wrong_messages_and_keep_their_own(data, name, fault, weights):
+    """Nodes 1 and 4 of the ring are faulty from the second step on."""
+    (settings, program), (given, wrong) = PROGRAMS[name], WRONG[fault]
+    faults = [{"name": fault, "ids": [1, 4], "start": 2} | given]
+    made = {"name": name, "weights": weights} | settings
+    _, nodes = after(data, made, RING, STEPS, clients={"faults": faults})
+    mass = np.array([2.0, 3, 4, 5, 6, 8]) if weights == "size" else np.ones(6)
+    w = ring_of(mass)
+
+    def sees(w, v, k):
+        out = np.zeros_like(v)
+        for i, j in np.argwhere(w):
+            lies = i != j and j in (1, 4) and k >= 1
+            out[i] += w[i, j] * (wrong(v[j]) if lies else v[j])
+        return out
+
+    np.testing.assert_allclose(nodes, program(w, sees), rtol=1e-10, atol=1e-12)
+
+
+def test_silent_nodes_sit_steps_out(data):
+    """The weight of what does not come stays at home, and a silent node keeps its model."""
+    faults = [{"name": "silent", "ids": [2], "start": 3}]
+    made = {"name": "dfedavg", "local": LOCAL} | UNIFORM
+    _, nodes = after(data, made, RING, 5, clients={"faults": faults})
+    x = np.zeros((6, 3))
+    for k in range(5):
+        w, stepped = ring_of(np.ones(6)), x - 0.5 * gradients(x)
+        for j in (1, 3) if k >= 2 else ():
+            w[j, j], w[j, 2] = w[j, j] + w[j, 2], 0
+        mixed = w @ stepped
+        if k >= 2:
+            mixed[2] = x[2]
+        x = mixed
+    np.testing.assert_allclose(nodes, x, atol=1e-14)
+
+
+def test_messages_that_are_not_numbers_reach_neighbours_alone(data):
+    made = {"name": "dfedavg", "local": LOCAL} | UNIFORM
+    faults = [{"name": "not-a-number", "ids": [2]}]
+    _, nodes = after(data, made, RING, 1, clients={"faults": faults})
+    assert np.isnan(nodes).all(axis=1).tolist() == [False, True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "text"),
+    [
+        ("dfedavg", "replay", "needs a server, but 'dfedavg' learns without one"),
+        ("dfedavg", "ipm", "needs a server, but 'dfedavg' learns without one"),
+        ("diging", "silent", "all clients in every round, but absence or failure"),
+        ("multi-walk", "silent", "models of the clients' own, but 'multi-walk' has no"),
+    ],
+)
+def test_faults_without_a_meaning_are_refused(data, name, fault, text):
+    faults = [{"name": fault, "count": 1}]
+    with pytest.raises(ScenarioError, match=text):
+        loop(scenario(data, {"name": name, "local": LOCAL}, RING, clients={"faults": faults}))

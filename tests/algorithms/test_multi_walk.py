@@ -1,16 +1,18 @@
 """Multi-Walk against a plain program of events, and against a walking server."""
 
 import heapq
+import itertools
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.testing import loop
 from rayfed.topology.walks.metropolis import Walker
 from tests.algorithms import test_gossip
 from tests.algorithms.test_gossip import LOCAL, ROWS, scenario
+from tests.fakes.presence import Presence
 
 data = test_gossip.data
 METHOD = {"name": "multi-walk", "local": LOCAL}
@@ -21,7 +23,8 @@ MODEL = 8 * 3  # bytes
 class Case:
     """Random walks on six nodes with unequal rows, speeds, steps, rates and links."""
 
-    def __init__(self, seed, folder):
+    def __init__(self, seed, folder, *, absent=False, faulty=False):
+        self.faults = [{"name": "bit-flip", "ids": [0, 3]}] if faulty else []
         rng = np.random.default_rng(seed)
         self.walks, self.home = int(rng.integers(1, 7)), int(rng.integers(0, 6))
         # multiples of 1/8, so that walks meet at one instant
@@ -38,6 +41,13 @@ class Case:
         self.topology = [{"name": "ring"}, {"name": "complete"}, {"name": "star"}, known][seed % 4]
         if self.topology is not known:
             self.way = {}
+        self.loss, stays = 0.3 * (absent and seed % 3 == 0), [[(0.0, np.inf)] for _ in range(6)]
+        if absent:  # the first goes on, the others are away for good at last
+            changes = rng.exponential(7, (6, 10)).cumsum(axis=1)
+            stays = [[*zip(each[:-1:2], each[1::2], strict=True)] for each in changes.tolist()]
+            stays[0].append((changes[0, -1].item() + 9, np.inf))
+        self.nodes = Presence(stays, resume=absent and seed % 2 == 0)
+        self.there = self.nodes.trace(folder / "there.csv")
         numbers = np.array(ROWS.split(), float).reshape(-1, 5)
         self.rows = [numbers[numbers[:, 0] == i, 1:] / 8 for i in range(6)]
 
@@ -48,14 +58,21 @@ class Case:
                 "local": LOCAL | {"steps": int(self.steps[i]), "lr": self.rate[i]},
                 "network": {
                     "latency_s": self.latency[i], "down_mbps": self.mbps[0, i],
-                    "up_mbps": self.mbps[1, i],
+                    "up_mbps": self.mbps[1, i], "loss": self.loss,
                 },
             }
             for i in range(6)
         ]  # fmt: skip
         rule = {"name": "metropolis", "hop_s": self.hop, "lazy": 0.25}
         method = METHOD | {"walks": self.walks, "home": self.home, "rule": rule}
-        return loop(scenario(data, method, self.topology, clients={"groups": groups}))
+        interrupted = "resume" if self.nodes.resume else "drop"
+        engine = loop(scenario(
+            data, method, self.topology,
+            clients={"groups": groups, "availability": self.there, "faults": self.faults},
+            participation={"select": "all", "interrupted": interrupted},
+        ))  # fmt: skip
+        self.lost = engine.run.federation.population.lost
+        return engine
 
     def trained(self, i, x):
         a, y = self.rows[i][:, :3], self.rows[i][:, 3]
@@ -71,54 +88,75 @@ class Case:
         return self.hop + late + self.latency[i] + self.latency[j] + 8e-6 * MODEL / rate
 
     def visits(self, walker):
-        """Yield time, walk, node, the mean model, and the bytes of each visit.
+        """Yield time, walk, node, bytes, whether it is lost, and the mean model, of each visit.
 
         A node keeps a queue; walks that wait for it are served in the order of their arrival.
         """
         x, u, left = np.zeros((self.walks, 3)), np.zeros(3), np.zeros((self.walks, 3))
         events, queues, came = [], defaultdict(list), [False] * self.walks
+        self.visited = [0] * self.walks
         for walk in range(self.walks):
-            heapq.heappush(events, (0.0, ARRIVES, walk, walker.first(walk)))
+            heapq.heappush(events, (0.0, ARRIVES, walk, walker.first(walk), False))
         row = 0
         while True:
-            now, what, walk, node = heapq.heappop(events)
+            if not events:
+                return
+            now, what, walk, node, lost = heapq.heappop(events)
             if what == ARRIVES:
                 queues[node].append(walk)
                 if len(queues[node]) == 1:
                     self.serve(events, now, queues, node)
                 continue
             row += 1
-            x[walk] = self.trained(node, x[walk])
-            if node == self.home:
+            if not lost:
+                x[walk] = self.trained(node, x[walk]) * (
+                    -1 if self.faults and node in (0, 3) else 1
+                )
+            if node == self.home and not lost:
                 u = u + (x[walk] - left[walk]) / self.walks
                 x[walk] = left[walk] = u
             target = walker.step(node, row + 1, now, ask=walk)
+            if not (self.nodes.there(node, now) and self.nodes.there(target, now)):
+                target = node
             arrival = now + self.move_s(node, target)
             moved, had = target != node, came[walk]
             came[walk] = moved
-            heapq.heappush(events, (arrival, ARRIVES, walk, target))
+            heapq.heappush(events, (arrival, ARRIVES, walk, target, False))
             queues[node].pop(0)
             if queues[node]:
                 self.serve(events, now, queues, node)
-            yield now, walk, node, x.mean(axis=0), MODEL * had, MODEL * moved
+            yield now, walk, node, MODEL * had, MODEL * moved, lost, x.mean(axis=0)
 
     def serve(self, events, now, queues, node):
-        over = now + self.pace[node] * self.steps[node]
-        heapq.heappush(events, (over, LEAVES, queues[node][0], node))
+        walk, start = queues[node][0], self.nodes.back_s(node, now)
+        if np.isinf(start):  # it stays there for good
+            return
+        self.visited[walk] += 1
+        number = (self.visited[walk] - 1) * self.walks + walk + 1
+        share = self.lost([node], number, 0)[0] if self.loss else np.inf
+        over, lost = self.nodes.over(node, start, self.pace[node] * self.steps[node], share)
+        heapq.heappush(events, (over, LEAVES, walk, node, lost))
 
 
-def check(data, folder, seed, rows):
-    case = Case(seed, folder)
+def check(data, folder, seed, rows, **more):
+    """Compare visits with those of the program; return how many were lost, and the last row."""
+    case, count = Case(seed, folder, **more), 0
     engine = case.engine(data)
     method = engine.run.training.algorithm
     walker = Walker(engine.run.federation.graphs, method.rule)
-    state, _ = engine.start()
-    for (now, walk, node, x, down, up), _ in zip(case.visits(walker), range(rows), strict=False):
+    (state, _), visits = engine.start(), [*itertools.islice(case.visits(walker), rows)]
+    for now, *exact, lost, x in visits:
         state, row, _ = engine.step(state)
-        found = row["time_s"], row["walk"], row["node"], row["bytes_down"], row["bytes_up"]
-        assert found == (now, walk, node, down, up), seed
+        found = [row[name] for name in ("walk", "node", "bytes_down", "bytes_up", "dropped")]
+        assert found == [*exact, lost], seed
+        assert row["time_s"] == pytest.approx(now, rel=1e-12)
         np.testing.assert_allclose(state.state["x"], x, rtol=1e-12, atol=1e-14)
-        assert row["local_steps"] == case.steps[node]
+        assert row["local_steps"] == (0 if lost else case.steps[exact[1]])
+        count += lost
+    if len(visits) < rows:
+        with pytest.raises(RunFailed, match="all walks are at nodes that are away for good"):
+            engine.step(state)
+    return count, len(visits)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -129,6 +167,21 @@ def test_visits_are_those_of_a_plain_program(data, tmp_path, seed):
 def test_visits_of_a_hundred_cases(data, tmp_path):
     for seed in range(4, 104):
         check(data, tmp_path, seed, 40)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_visits_to_nodes_that_come_and_go(data, tmp_path, seed):
+    lost, _ = check(data, tmp_path, seed, 60, absent=True)
+    assert (lost > 0) == (seed % 2 == 1)  # others resume
+
+
+def test_faulty_nodes_hand_on_wrong_models(data, tmp_path):
+    check(data, tmp_path, 5, 60, faulty=True)
+
+
+def test_absence_in_forty_cases(data, tmp_path):
+    ends = [check(data, tmp_path, seed, 100, absent=True)[1] for seed in range(4, 44)]
+    assert min(ends) < 100  # all walks are stuck
 
 
 def test_one_walk_is_that_of_a_walking_server(data):
@@ -161,13 +214,21 @@ def test_a_node_alone_and_walks_that_cannot_move(data, tmp_path):
 @pytest.mark.parametrize(
     ("place", "text", "more"),
     [
-        ("participation.cohort", "all clients", {"participation": {"cohort": 3}}),
-        ("participation.select", "all clients", {"participation": {"select": "weighted"}}),
+        ("participation.cohort", "a server", {"participation": {"cohort": 3}}),
+        ("participation.select", "a server", {"participation": {"select": "weighted"}}),
         ("uplink", "uploads as they are", {"uplink": [{"name": "top-k", "k": 1}]}),
-        ("participation.patience_s", "all clients", {"participation": {"patience_s": 1.0}}),
+        (
+            "participation.patience_s",
+            "models of the clients' own",
+            {"participation": {"patience_s": 1.0}},
+        ),
         ("topology", "both directions", {"topology": {"name": "exponential"}}),
         ("aggregate", "server", {"aggregate": "median"}),
-        ("clients", "all clients", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}}),
+        (
+            "clients.availability",
+            "by the clock",
+            {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}},
+        ),
         ("drift", "rows that stay", {"drift": {"name": "arriving", "at": 2}}),
         ("algorithms.0.home", "clients are 0 to 5", {"home": 6}),
         ("algorithms.0.rule", "never mixes", {"rule": {"name": "uniform", "periodic": "refuse"}}),

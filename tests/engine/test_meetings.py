@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from rayfed import api
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.rng import Key
 from rayfed.engine.meetings import Event, levels
-from rayfed.engine.tasks import Task
+from rayfed.engine.tasks import DROPPED, USED, Task
 from rayfed.study.forecast.cost import _RunCost
 from rayfed.testing import loop
+from tests.fakes.presence import Presence
 
 ROWS = "client,a,y\n0,1,0\n1,1,4\n1,0,0\n2,1,8\n3,0.5,1\n"
 """Curvatures (1, 1/2, 1, 1/4) and minimisers (0, 4, 8, 2)."""
@@ -81,10 +82,24 @@ def test_meetings_that_share_no_node_are_on_one_level():
 # -- random cases against programs that go from event to event ---------------------------------
 
 
-class Case:
-    """Nodes with random rows, speeds, steps, links and peers."""
+class Ranked:
+    """Places among the neighbours that are available, in place of keyed draws."""
 
-    def __init__(self, seed, folder):
+    def __init__(self, ranks):
+        self.ranks = [iter(each) for each in ranks]
+
+    def integers(self, ids, high, count, *, round):
+        (node,), (most,) = ids, high
+        return np.array(next(self.ranks[node]) % most)
+
+    def sub(self, purpose):
+        return Key(0, purpose)
+
+
+class Case:
+    """Nodes with random rows, speeds, steps, links, peers and times of absence."""
+
+    def __init__(self, seed, folder, *, absent=False, faulty=False):
         draw = np.random.default_rng(seed)
         self.count, self.seed = int(draw.integers(2, 8)), seed
         self.sizes = draw.integers(1, 5, self.count)
@@ -94,6 +109,14 @@ class Case:
         self.latency = draw.uniform(0, 1, self.count)
         self.down, self.up = draw.uniform(1, 9, (2, self.count)) * 1e-4
         self.period_s, self.draw, self.folder = float(draw.uniform(0.5, 9)), draw, folder
+        self.faults = [{"name": "bit-flip", "ids": [0], "start": 2}] if faulty else []
+        self.loss = 0.3 * (absent and seed % 3 == 0)
+        stays = [[(0.0, np.inf)] for _ in range(self.count)]
+        if absent:  # the first goes on, the others are away for good at last
+            changes = draw.exponential(6, (self.count, 20)).cumsum(axis=1)
+            stays = [[*zip(each[:-1:2], each[1::2], strict=True)] for each in changes.tolist()]
+            stays[0].append((changes[0, -1].item() + 90, np.inf))
+        self.nodes = Presence(stays, resume=absent and seed % 2 == 0)
 
     def scenario(self, **algorithm):
         lines = [f"{i},{a!r},{b!r},{y!r}" for i, rows in enumerate(self.rows)
@@ -104,16 +127,19 @@ class Case:
             {"name": f"node {i}", "ids": [i], "local": {"steps": int(self.steps[i])},
              "delay": {"name": "constant", "mean_s": float(self.seconds[i])},
              "network": {"latency_s": float(self.latency[i]), "down_mbps": float(self.down[i]),
-                         "up_mbps": float(self.up[i])}}
+                         "up_mbps": float(self.up[i]), "loss": self.loss}}
             for i in range(self.count)
         ]  # fmt: skip
         data = {"name": "table", "path": str(file), "client": "client"}
         problem = {"name": "least-squares", "dataset": data, "target": "y", "intercept": False}
-        local = {"batch": "full", "lr": 0.1}
+        local, times = {"batch": "full", "lr": 0.1}, self.folder / f"{self.seed}-there.csv"
         return {
             "name": "case", "rounds": 99, "evaluate": {"every": 99}, "executor": "serial",
-            "problem": problem, "clients": {"groups": groups},
+            "problem": problem,
+            "clients": {"groups": groups, "availability": self.nodes.trace(times),
+                        "faults": self.faults},
             "topology": {"name": "random", "p": 0.4, "disconnected": "repair"},
+            "participation": {"interrupted": "resume" if self.nodes.resume else "drop"},
             "algorithms": [{"local": local} | algorithm],
         }  # fmt: skip
 
@@ -121,10 +147,12 @@ class Case:
         """Return an engine with peers of our own, and iterators over the same peers."""
         engine = loop(self.scenario(**algorithm))
         graph = engine.run.federation.graphs.at(1)
-        around = [graph.neighbours(i) for i in range(self.count)]
-        peers = [self.draw.choice(each, 200).tolist() for each in around]
-        engine.policy.key = Scripted(graph, peers)
-        return engine, [iter(each) for each in peers]
+        self.around = [graph.neighbours(i).tolist() for i in range(self.count)]
+        ranks = self.draw.integers(0, 60, (self.count, 300)).tolist()
+        engine.policy.key, self.ranks = Ranked(ranks), [iter(each) for each in ranks]
+        self.tries = [0] * self.count
+        self.lost = engine.run.federation.population.lost
+        return engine
 
     def stepped(self, i, x):
         a, y = np.hsplit(self.rows[i], [2])
@@ -136,89 +164,139 @@ class Case:
         megabits = numbers * 8 * 8e-6
         return self.latency[i] + self.latency[j] + megabits / min(self.up[i], self.down[j])
 
+    def computing(self, i, start_s):
+        """Return when a task that begins is over, and whether it is lost then."""
+        self.tries[i] += 1
+        share = self.lost([i], self.tries[i], 0)[0] if self.loss else np.inf
+        return self.nodes.over(i, start_s, self.seconds[i] * self.steps[i], share)
 
-def averaging(case, peers, meetings):
+    def sent(self, i, j, model, row):
+        """Return what node j gets for a model of node i in a row."""
+        return -model if self.faults and i == 0 != j and row >= 2 else model
+
+    def peer(self, i, now):
+        """Draw a neighbour that is available, or the node itself."""
+        present = [j for j in self.around[i] if self.nodes.there(j, now)]
+        return present[next(self.ranks[i]) % len(present)] if present else i
+
+
+def averaging(case, ends, meetings):
     """AD-PSGD, event by event: Lian et al. 2018, Algorithm 1, with times."""
     x = [np.zeros(2) for _ in range(case.count)]
-    read, events, met = list(x), [], []
-
-    def begin(i, now):
-        read[i], j = x[i], next(peers[i])
-        there_and_back = case.message_s(i, j, 2) + case.message_s(j, i, 2)
-        heapq.heappush(events, (now + case.seconds[i] * case.steps[i] + there_and_back, i, j))
-
+    read, events, over = list(x), [], []
     for i in range(case.count):
-        begin(i, 0.0)
-    while len(met) < meetings:
-        now, i, j = heapq.heappop(events)
-        before = sum(x)
-        x[i] = x[j] = (x[i] + x[j]) / 2
-        np.testing.assert_allclose(sum(x), before, atol=1e-12)
-        x[i] = x[i] + case.stepped(i, read[i]) - read[i]
-        met.append((now, i))
-        begin(i, now)
-    return met, np.array(x)
+        heapq.heappush(events, (0.0, i, "begin", None))
+    while len(over) < ends:
+        now, i, kind, j = heapq.heappop(events)
+        if kind == "begin":
+            start = case.nodes.back_s(i, now)
+            if start > now:
+                if np.isfinite(start):
+                    heapq.heappush(events, (start, i, "begin", None))
+                continue
+            read[i] = x[i]
+            end, lost = case.computing(i, now)
+            heapq.heappush(events, (end, i, "lost" if lost else "computed", None))
+        elif kind == "computed":
+            j, seconds = case.peer(i, now), 0.0
+            if j != i:
+                seconds = case.message_s(i, j, 2) + case.message_s(j, i, 2)
+            heapq.heappush(events, (now + seconds, i, "meets", j))
+        else:
+            if kind == "meets":
+                before, row = sum(x), len(over) // meetings + 1
+                mine, yours = x[i], x[j]
+                x[j] = (case.sent(i, j, mine, row) + yours) / 2
+                x[i] = (mine + case.sent(j, i, yours, row)) / 2
+                assert case.faults or sum(x) == pytest.approx(before, abs=1e-12)
+                x[i] = x[i] + case.stepped(i, read[i]) - read[i]
+            over.append((now, i, kind == "lost"))
+            heapq.heappush(events, (now, i, "begin", None))
+    return over, np.array(x)
 
 
-def gossiping(case, peers, meetings, phases):
+def gossiping(case, ends, meetings, phases):
     """Gossip learning, event by event; a node has a queue of messages."""
     x, age = [np.zeros(2) for _ in range(case.count)], [0] * case.count
-    queue, met = [[] for _ in range(case.count)], []
+    queue, over = [[] for _ in range(case.count)], []
     events = [(phase, i, "send", None) for i, phase in enumerate(phases)]
     heapq.heapify(events)
 
     def work(j, now):
-        heapq.heappush(events, (now + case.seconds[j] * case.steps[j], j, "done", None))
+        start = case.nodes.back_s(j, now)
+        end, lost = (now, True) if np.isinf(start) else case.computing(j, start)
+        heapq.heappush(events, (end, j, "lost" if lost else "done", None))
 
-    while len(met) < meetings:
+    while len(over) < ends:
         now, i, kind, message = heapq.heappop(events)
         if kind == "send":
-            j = next(peers[i])
+            if (start := case.nodes.back_s(i, now)) > now:
+                if np.isfinite(start):
+                    heapq.heappush(events, (start, i, "send", None))
+                continue
+            j = case.peer(i, now)
             message = (i, now, x[i], age[i])
-            heapq.heappush(events, (now + case.message_s(i, j, 3), j, "receive", message))
+            seconds = case.message_s(i, j, 3) if j != i else 0.0
+            heapq.heappush(events, (now + seconds, j, "receive", message))
         elif kind == "receive":
             queue[i].append(message)
             if len(queue[i]) == 1:
                 work(i, now)
         else:
             sender, sent_s, model, old = queue[i].pop(0)
-            share = old / (old + age[i]) if old + age[i] else 0
-            x[i] = case.stepped(i, (1 - share) * x[i] + share * model)
-            age[i] = max(age[i], old) + case.steps[i]
-            met.append((now, i))
+            if kind == "done":
+                share = old / (old + age[i]) if old + age[i] else 0
+                model = case.sent(sender, i, model, len(over) // meetings + 1)
+                x[i] = case.stepped(i, (1 - share) * x[i] + share * model)
+                age[i] = max(age[i], old) + case.steps[i]
+            over.append((now, i, kind == "lost"))
             if queue[i]:
                 work(i, now)
             heapq.heappush(events, (max(now, sent_s + case.period_s), sender, "send", None))
-    return met, np.array(x)
+    return over, np.array(x)
 
 
-def agrees(seed, name, folder, most=40):
-    case = Case(seed, folder)
+def agrees(seed, name, folder, *, most=40, **more):
+    """Compare a run with a program; return the number of tasks that were lost."""
+    case = Case(seed, folder, **more)
     period = {"period_s": case.period_s} if name == "gossip-learning" else {}
     meetings = int(case.draw.integers(1, 10))
-    engine, peers = case.engine(name=name, meetings=meetings, **period)
+    engine = case.engine(name=name, meetings=meetings, **period)
     state, _ = engine.start()
     found = []
     for _ in range(most // meetings):
-        state, row, (ended,) = engine.step(state)
-        tasks = ended.tasks
-        found += zip(tasks.over_s.tolist(), tasks.client.tolist(), strict=True)
+        state, row, ended = engine.step(state)
+        tasks = [task for each in ended for task in each.tasks.rows()]
+        found += sorted((task.over_s, task.client, task.status == DROPPED) for task in tasks)
         assert row["time_s"] == found[-1][0]
-        assert np.isfinite(ended.losses).all()
+        assert row["participants"] + row["dropped"] == meetings == len(tasks)
+        assert row["dropped"] == sum(task.status == DROPPED for task in tasks)
+        assert np.isfinite(ended[0].losses[ended[0].tasks.status == USED]).all()
     if name == "ad-psgd":
-        met, x = averaging(case, peers, len(found))
+        over, x = averaging(case, len(found), meetings)
     else:
         phases = Key(0, "phase").uniforms(np.arange(case.count)) * case.period_s
-        met, x = gossiping(case, peers, len(found), phases)
-    assert [i for _, i in found] == [i for _, i in met]
-    np.testing.assert_allclose([t for t, _ in found], [t for t, _ in met], rtol=1e-12)
+        over, x = gossiping(case, len(found), meetings, phases)
+    assert [each[1:] for each in found] == [each[1:] for each in over]
+    np.testing.assert_allclose([t for t, *_ in found], [t for t, *_ in over], rtol=1e-12)
     np.testing.assert_allclose(models(engine), x, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(state.state["x"], x.mean(axis=0), rtol=1e-10, atol=1e-12)
+    return sum(lost for *_, lost in found)
 
 
 @pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
 def test_a_random_case_event_by_event(name, tmp_path):
-    agrees(0, name, tmp_path)
+    assert agrees(0, name, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_absent_nodes_are_not_drawn_and_lose_their_work(name, tmp_path):
+    assert sum(agrees(seed, name, tmp_path, absent=True) for seed in (1, 3)) > 3
+
+
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_faulty_nodes_send_wrong_models_and_keep_their_own(name, tmp_path):
+    agrees(2, name, tmp_path, absent=True, faulty=True)
 
 
 @pytest.mark.slow
@@ -226,6 +304,15 @@ def test_a_random_case_event_by_event(name, tmp_path):
 def test_a_hundred_random_cases_event_by_event(name, tmp_path):
     for seed in range(1, 101):
         agrees(seed, name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_absence_in_a_hundred_random_cases(name, tmp_path):
+    lost = [
+        agrees(seed, name, tmp_path, absent=True, faulty=seed % 5 == 0) for seed in range(1, 101)
+    ]
+    assert sum(lost[1::6]) > 0  # without loss, resumed
 
 
 # -- settings ----------------------------------------------------------------------------------
@@ -245,10 +332,9 @@ def test_a_hundred_random_cases_event_by_event(name, tmp_path):
         ("uplink", {"uplink": [{"name": "secure-sum", "range": 4.0}]}),
         ("downlink", {"downlink": ["natural"]}),
         ("aggregate", {"aggregate": "median"}),
-        ("clients.faults.0", {"clients": {"faults": [{"name": "bit-flip", "count": 1}]}}),
-        ("clients", {"clients": {"availability": {"name": "markov", "mean_on_s": 9,
-                                                  "mean_off_s": 9}}}),
-        ("clients", {"clients": {"network": {"loss": 0.5}}}),
+        ("clients.faults.0", {"clients": {"faults": [{"name": "replay", "count": 1}]}}),
+        ("clients.faults.0", {"clients": {"faults": [{"name": "silent", "count": 1}]}}),
+        ("clients.availability", {"clients": {"availability": {"name": "bernoulli", "p": 0.5}}}),
         ("topology", {"topology": {"name": "out-degree", "number": 2}}),
         ("drift", {"drift": {"name": "labels-swap", "at": 2, "pairs": [[0, 1]]}}),
     ],
@@ -285,6 +371,40 @@ def test_nodes_that_may_be_alone_need_time_to_compute(tmp_path):
     loop(made)
     with pytest.raises(ScenarioError, match="client 2 takes no time"):
         loop(made | {"topology": {"name": "ring", "disconnected": "allow"}})
+
+
+def test_nodes_that_may_be_absent_need_time_to_compute(tmp_path):
+    made = ring(tmp_path)
+    made["clients"]["groups"][2]["delay"] = {"name": "constant", "mean_s": 0}
+    made["clients"]["availability"] = {"name": "markov", "mean_on_s": 9, "mean_off_s": 9}
+    with pytest.raises(ScenarioError, match="client 2 takes no time"):
+        loop(made)
+
+
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_nodes_that_are_all_away_wait_until_one_is_back(tmp_path, name):
+    """Node 3 comes back alone: it meets nobody, and its clock begins at 50 s."""
+    made = ring(tmp_path, name=name, meetings=1)
+    nodes = Presence([[(70, 71)]] * 3 + [[(50, 60)]])
+    made["clients"]["availability"] = nodes.trace(tmp_path / "there.csv")
+    engine = loop(made)
+    _, row, (ended,) = engine.step(engine.start()[0])
+    (task,) = ended.tasks.rows()
+    assert (task.client, task.start_s, row["time_s"]) == (3, 50, 51.5)
+    assert row["bytes_up"] == row["bytes_down"] == 0
+    assert models(engine).ravel().tolist() == [0, 0, 0, 0.25]
+
+
+@pytest.mark.parametrize("name", ["ad-psgd", "gossip-learning"])
+def test_nodes_that_are_away_for_good_end_the_run(tmp_path, name):
+    made = ring(tmp_path, name=name, meetings=1)
+    made["clients"]["availability"] = Presence([[], [], [], [(0, 1)]]).trace(tmp_path / "there.csv")
+    engine = loop(made)
+    state, row, _ = engine.step(engine.start()[0])
+    assert (row["time_s"], row["participants"], row["dropped"]) == (1, 0, 1)
+    assert state.state["x"].item() == 0
+    with pytest.raises(RunFailed, match=r"round 2, .* all nodes are away for good; increase"):
+        engine.step(state)
 
 
 def test_a_graph_is_needed(tmp_path):

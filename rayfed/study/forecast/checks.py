@@ -19,7 +19,7 @@ from rayfed.messages import Ask
 from rayfed.population import Population
 from rayfed.solvers.base import Solver
 from rayfed.study.forecast.channel import of_channel
-from rayfed.study.forecast.parts import parts
+from rayfed.study.forecast.parts import may_fail, parts
 
 MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
@@ -209,7 +209,8 @@ def _meetings(run: Run) -> Refusals:
         return
     ids = np.arange(population.count)
     seconds = population.mean_seconds_per_step(ids)
-    if run.federation.graphs is None or run.federation.graphs.topology.disconnected != "allow":
+    graphs = run.federation.graphs
+    if not (may_fail(run) or (graphs and graphs.topology.disconnected == "allow")):
         latency, down, up = population.links(ids)
         seconds = seconds + latency + 1 / down + 1 / up
     if not seconds.all():

@@ -20,6 +20,7 @@ from rayfed.core.needs import (
     BLIND,
     BOTH_WAYS,
     BOUNDED,
+    BY_CLOCK,
     CHANCES,
     COHORT,
     COUNT_ONCE,
@@ -41,6 +42,7 @@ from rayfed.core.needs import (
     ONE_MEAN,
     ONE_MORE,
     ONE_SIZE,
+    OWN_MODELS,
     OWN_PART,
     OWN_STATISTICS,
     REPLIED,
@@ -143,7 +145,7 @@ SETTINGS = (
     ),
     Setting("minimum", "", _exceeds("minimum", 1), (ROUNDS, COHORT), (CHANCES, UNAFFECTED)),
     Setting("patience_s", "", _waits, (ROUNDS,), ()),
-    Setting("patience_s", "", _misses, (), (EVERYONE,), server=False),
+    Setting("patience_s", "", _misses, (ROUNDS, OWN_MODELS), (EVERYONE,), server=False),
     Setting("retries", "", _exceeds("retries", 0), (), (CHANCES, UNAFFECTED)),
     Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (SAME_CLIENTS,), "use same"),
     Setting(
@@ -272,7 +274,7 @@ def _federation(run: Run) -> Iterator[Part]:
         yield Part("clients", "absence or failure", NOTHING, frozenset({EVERYONE}), instead)
     unknown = rule.correct == "known" and population.chance(np.arange(1), 0.0, 1) is None
     needs = where({ROUNDS: population.by_round})
-    removes = where({CHANCES: unknown, BLIND: population.needs})
+    removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
     if population.lossy or population.crashing:
@@ -308,11 +310,15 @@ def _channel(run: Run) -> Iterator[Part]:
         yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
-        needs = fault.needs | where({SERVER: not fault.rows, ROUNDS: fault.silent})
-        changes = not (fault.rows or fault.silent)
-        removes = fault.removes | where(
-            {HONEST: True, BOUNDED: isinstance(fault, UploadFault), OWN_PART: changes}
-        )
+        own = isinstance(fault, UploadFault) and not fault.keeps
+        needs = fault.needs | where({
+            SERVER: not (own or fault.rows or fault.silent), ROUNDS: fault.silent,
+            OWN_MODELS: fault.silent and run.training.algorithm.gossip,
+        })  # fmt: skip
+        removes = fault.removes | where({
+            HONEST: True, BOUNDED: isinstance(fault, UploadFault),
+            OWN_PART: not (fault.rows or fault.silent),
+        })  # fmt: skip
         yield Part(place, f"'{fault.name}'", needs, removes)
     if channel.aggregate is not None:
         rule = channel.aggregate
