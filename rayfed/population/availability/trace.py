@@ -18,7 +18,7 @@ from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
-from rayfed.population.tables import SECONDS, TraceFile, by_name, clients
+from rayfed.population.tables import SECONDS, TraceFile, bound, by_name, clients
 
 _YEAR_S = 365.25 * 86400
 _CORRECTIONS = 64  # of rounding; one or two suffice where the clock resolves the changes
@@ -249,10 +249,9 @@ class AvailabilityTrace(Availability):
         held = self._intervals
         if held.clients is None or not (names or held.by_name):
             return self  # the file has no names, and is read once for all seeds
-        bound = replace(self)
-        object.__setattr__(bound, "_names", tuple(names))
-        _ = bound._intervals  # a name that is no client's is refused here
-        return bound
+        made = bound(self, names)
+        _ = made._intervals  # a name that is no client's is refused here
+        return made
 
     def check(self, population: PopulationInfo) -> None:
         """Read the file, and refuse ids of clients that there are not."""
