@@ -13,8 +13,8 @@ import numpy as np
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw
+from rayfed.core.tables import ClientRows, TraceFile, bound, by_name
 from rayfed.population.delay.base import Delay
-from rayfed.population.tables import ClientRows, TraceFile, bound, by_name
 
 _MOST_ROUNDS = 2**31
 

@@ -15,8 +15,8 @@ from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw
+from rayfed.core.tables import MBPS, SECONDS, TraceFile, bound, clients
 from rayfed.population.delay.base import Delay
-from rayfed.population.tables import MBPS, SECONDS, TraceFile, bound, clients
 
 _TRAINING = 3.0  # FedScale's factor of training over inference
 _WATTS = "watts"

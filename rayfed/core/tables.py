@@ -13,9 +13,8 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import DataMissing, ScenarioError, clipped, unknown
-from rayfed.core.files import read_frame
+from rayfed.core.files import SUFFIXES, of_epoch, read_frame
 from rayfed.core.names import in_column
-from rayfed.datasets.gather import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +27,7 @@ MBPS = {"mbps": 1.0, "kbps": 1e3}
 
 _MOST_IDS = 2**32
 Named = TypeVar("Named")
-_KEYS = ("client", "device")
+_KEYS = ("client", "device", "id")
 """Columns whose cells are names."""
 
 
@@ -128,9 +127,32 @@ class TraceFile:
         fine = (numbers > least) if above else (numbers >= least)
         for row in np.flatnonzero(~(fine & np.isfinite(numbers)))[:1]:
             found = clipped(self.frame[name].iloc[row], 40)
-            bound = "above" if above else "of at least"
-            raise self.error(f"row {row + 1}: {name} is '{found}'; give a number {bound} {least:g}")
+            bound = f" {'above' if above else 'of at least'} {least:g}" if least > -np.inf else ""
+            raise self.error(f"row {row + 1}: {name} is '{found}'; give a number{bound}")
         return numbers
+
+    def times(self) -> Floats:
+        """Return the column ``time``, ``time_s`` or ``time_ms`` in seconds (R,).
+
+        Raises
+        ------
+        ScenarioError
+            If there is none of them, a cell is below 0, or times are counted since 1970.
+        """
+        seconds = self.scaled("time", SECONDS)
+        if seconds is None:
+            if "time" not in self:
+                raise self.missing("time_s (or time_ms)")
+            seconds = self.numbers("time")
+        self.check_start(float(seconds.min()))
+        return seconds
+
+    def check_start(self, first_s: float) -> None:
+        """Raise a `ScenarioError` if a trace begins at a time since 1970, not at 0."""
+        epoch = of_epoch(first_s)
+        if epoch:
+            text = f"begins at {first_s:g} s, which {epoch}"
+            raise self.error(f"{text}; subtract the time at which the trace begins")
 
 
 def by_name(table: TraceFile) -> bool:
