@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # NumPy is imported late, as a shell that completes reads no 
 
     from rayfed.core.arrays import Array
 
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+"""Ends of the names of tables."""
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table; pandas takes minutes for a million."""
 _LONGEST_HEADER = 2**21  # bytes

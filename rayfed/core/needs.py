@@ -132,6 +132,9 @@ TIMES = Term(
     "shares its bandwidth among transfers",
 )
 RESTARTS = Term("clients that start one by one", "starts its clients together, when all have sent")
+NUMBERED = Term(
+    "rounds, or tasks that are numbered for each client", "numbers the visits of all nodes"
+)
 SIZES = Term("clients of constant size", "changes the sizes of clients")
 GRAPHS = Term(
     "a graph of clients",

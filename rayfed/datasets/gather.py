@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Ints
 from rayfed.core.errors import ScenarioError, listed
-from rayfed.core.files import check_room, reading
+from rayfed.core.files import SUFFIXES, check_room, reading
 from rayfed.datasets.layout import Place, files, is_hidden, places
 from rayfed.datasets.libsvm import LIBSVM, is_libsvm
 from rayfed.datasets.shards import PARTS
@@ -21,8 +21,6 @@ from rayfed.datasets.shards import PARTS
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
-"""Of tables with named columns."""
 CLIENT = "client"
 _PIECE = 2**16  # bytes of a file from which the memory of its cells is estimated
 _CELL = 24  # bytes that pandas takes for a cell of a CSV file in addition to its text

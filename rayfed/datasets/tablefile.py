@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from rayfed.core.arrays import Array, Bools, Ints
 from rayfed.core.errors import ScenarioError, clipped, listed, unknown
-from rayfed.core.files import check_room, check_width, read_frame
+from rayfed.core.files import SUFFIXES, check_room, check_width, read_frame
 from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
 from rayfed.core.names import as_numbers, canonical, distinct
 from rayfed.datasets.base import Table
 from rayfed.datasets.fetch import read_hub
-from rayfed.datasets.gather import CLIENT, SUFFIXES, Gathered, gather, is_many, joined
+from rayfed.datasets.gather import CLIENT, Gathered, gather, is_many, joined
 from rayfed.datasets.imagecells import column_of_images, decoded
 from rayfed.datasets.libsvm import LABEL, LIBSVM, is_libsvm, read_libsvm
 from rayfed.datasets.pixels import Size

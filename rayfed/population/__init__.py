@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.population.delay.distributions import ShiftedExponential as ShiftedExponential
     from rayfed.population.delay.distributions import UniformDelay as UniformDelay
     from rayfed.population.delay.distributions import Weibull as Weibull
+    from rayfed.population.delay.measured import MeasuredDelay as MeasuredDelay
     from rayfed.population.delay.trace import DelayTrace as DelayTrace
 else:
     __getattr__, __dir__ = lazy(__name__)

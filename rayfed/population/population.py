@@ -19,7 +19,6 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.shares import rounded
-from rayfed.population import correlated
 from rayfed.population.availability.base import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.crash import TRIES, Crash, Crashes
 from rayfed.population.delay.base import Delay
@@ -161,13 +160,6 @@ class Population:
     def __post_init__(self) -> None:
         for availability in self._availabilities:
             availability.check(self.info)
-        for index, delay in enumerate(self._delays):
-            try:
-                delay.check()
-                delay.check_clients(self.count)
-            except ScenarioError as error:
-                own = f"groups.{index - 1}." if index and self.groups[index - 1].delay else ""
-                raise error.under(f"clients.{own}delay") from error
         named, times = np.unique([i for g in self.groups for i in g.ids or ()], return_counts=True)
         outside = named[(named < 0) | (named >= self.count)]
         if len(outside):
@@ -180,6 +172,15 @@ class Population:
         if claimed > self.count:
             text = f"the groups have {claimed} clients, but clients.count is {self.count}"
             raise ScenarioError("clients.groups", f"{text}; give fewer")
+        for index, delay in enumerate(self._delays):
+            try:
+                delay.check()
+                delay.check_clients(self.count)
+                if delay.numbered:
+                    delay.check_members(self._members(index))
+            except ScenarioError as error:
+                own = f"groups.{index - 1}." if index and self.groups[index - 1].delay else ""
+                raise error.under(f"clients.{own}delay") from error
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -190,6 +191,11 @@ class Population:
     def info(self) -> PopulationInfo:
         """Population properties for availabilities."""
         return PopulationInfo(self.count, self.seed, self.ranks, self.sizes, self.holds)
+
+    @cached_property
+    def numbered(self) -> bool:
+        """Whether a delay gives seconds by round or by the number of a client's task."""
+        return any(delay.numbered for delay in self._delays)
 
     @property
     def by_round(self) -> bool:
@@ -222,11 +228,15 @@ class Population:
         found = np.empty(self.count)
         for share, part in zip(shares, np.array_split(order, len(shares)), strict=True):
             found[part] = share
-        groups = self.group_of(ids)
         for index, group in enumerate(self.groups, 1):
             if group.capacity is not None:
-                found[groups == index] = group.capacity
+                found[self._members(index)] = group.capacity
         return found
+
+    def _members(self, group: int) -> Ints:
+        """Return the ids of a group, ascending; 0 is that of clients in none."""
+        ids = np.arange(self.count)
+        return np.flatnonzero(self.group_of(ids) == group)
 
     def straggles(self, ids: npt.ArrayLike) -> Bools:
         """Return which clients (K,) are stragglers."""
@@ -259,7 +269,7 @@ class Population:
         ids = np.asarray(ids, dtype=np.int64)
 
         def drawn(delay: Delay, at: Which) -> Floats:
-            return delay.quantile(self._quantiles(delay, ids[at], part_of(draw, at), ask))
+            return delay.seconds(ids[at], part_of(draw, at), ask, seed=self.seed)
 
         seconds = self._of_rows(self._by_group(ids, self._delays, drawn), ids, rows)
         return seconds * self._slowdown(ids) if self.stragglers.fraction else seconds
@@ -270,27 +280,25 @@ class Population:
         Those of a client whose draw never changes are its own; `rows` is as for
         `seconds_per_step`.
         """
-        return self._trace_or(ids, rows, lambda delay, k: np.full(k, delay.mean()))
+        return self._typical(ids, rows, lambda delay, own: delay.means(own, seed=self.seed))
 
     def quick_seconds_per_step(
         self, ids: npt.ArrayLike, share: float, rows: Floats | None = None
     ) -> Floats:
         """Return the seconds (K,) of one local step that a share of the draws stays below."""
-        return self._trace_or(ids, rows, lambda delay, k: delay.quantile(np.full(k, share)))
 
-    def _trace_or(
-        self, ids: npt.ArrayLike, rows: Floats | None, other: Callable[[Delay, int], Floats]
+        def quick(delay: Delay, own: Ints) -> Floats:
+            return delay.quick_seconds(own, share, seed=self.seed)
+
+        return self._typical(ids, rows, quick)
+
+    def _typical(
+        self, ids: npt.ArrayLike, rows: Floats | None, seconds: Callable[[Delay, Ints], Floats]
     ) -> Floats:
-        """Return seconds of steps (K,) that draws keep, those of `other` for k clients if none."""
+        """Return seconds of steps (K,) by the delay of each client, slowdown included."""
         ids = np.asarray(ids, dtype=np.int64)
-
-        def seconds(delay: Delay, at: Which) -> Floats:
-            if delay.correlation == 1.0:
-                return delay.quantile(self._quantiles(delay, ids[at], 0, 0))
-            return other(delay, len(ids[at]))
-
-        found = self._of_rows(self._by_group(ids, self._delays, seconds), ids, rows)
-        return np.asarray(self._slowdown(ids) * found)
+        found = self._by_group(ids, self._delays, lambda delay, at: seconds(delay, ids[at]))
+        return np.asarray(self._slowdown(ids) * self._of_rows(found, ids, rows))
 
     def transfer_s(
         self, ids: npt.ArrayLike, bytes_down: float | Array, bytes_up: float | Array
@@ -329,7 +337,7 @@ class Population:
         ids = np.asarray(ids, dtype=np.int64)
 
         def power(delay: Delay, at: Which) -> Floats:
-            watts = delay.watts(self._quantiles(delay, ids[at], 0, 0))
+            watts = delay.watts(delay.uniforms(ids[at], 0, 0, seed=self.seed))
             return np.full(len(ids[at]), np.nan) if watts is None else watts
 
         if all(delay.watts(np.array([0.5])) is None for delay in self._delays):
@@ -429,21 +437,13 @@ class Population:
 
         return self._by_group(ids, self._availabilities, change)
 
-    def _quantiles(self, delay: Delay, ids: Ints, draw: Draw, ask: int) -> Floats:
-        """Return the uniform numbers (K,) of a delay, which need no values if it is not random."""
-        if not delay.random:
-            return np.empty(len(ids))
-        drawn = correlated.uniforms(self.seed, delay.correlation, ids, draw, ask)
-        own = delay.fixed_quantiles(ids)
-        return drawn if own is None else np.where(np.isnan(own), drawn, own)
-
     def _by_device(self, ids: Ints, way: int) -> Floats:
         """Return the Mbit/s (K,) of the devices of a trace, down or up; inf without one."""
 
         def mbps(delay: Delay, at: Which) -> Floats:
             if not delay.linked:
                 return np.full(len(ids[at]), np.inf)
-            return delay.mbps(self._quantiles(delay, ids[at], 0, 0))[way]
+            return delay.mbps(delay.uniforms(ids[at], 0, 0, seed=self.seed))[way]
 
         return self._by_group(ids, self._delays, mbps)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.topology.geometric import Geometric as Geometric
     from rayfed.topology.mobility import GaussMarkov as GaussMarkov
     from rayfed.topology.mobility import Mobility as Mobility
+    from rayfed.topology.mobility import MobilityTrace as MobilityTrace
     from rayfed.topology.mobility import Still as Still
     from rayfed.topology.mobility import Waypoint as Waypoint
     from rayfed.topology.shapes import Complete as Complete

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -48,8 +49,13 @@ class Geometric(Topology):
         """Return a range that links some of 12 clients; see `rayfed.testing.examples`."""
         return cls(range_m=400.0)
 
+    def named(self, names: Sequence[str]) -> Geometric:
+        """Return the topology of clients with these names."""
+        return replace(self, mobility=self.mobility.named(names))
+
     def series(self, count: int, seed: int) -> Series:
         """Return the graphs of N = count clients."""
+        self.mobility.check_clients(count)
         return _Snapshots(self, count, seed)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Protocol, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
+from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
+from rayfed.core.tables import ClientRows, TraceFile, bound
 
 Area: TypeAlias = tuple[float, float]
 """Width and height in metres."""
@@ -34,6 +39,14 @@ class Mobility:
     def tracks(self, count: int, area: Area, key: Key) -> Tracks:
         """Return the trajectories of N = count clients in an area."""
         raise NotImplementedError
+
+    def named(self, names: Sequence[str]) -> Self:
+        """Return the mobility of clients that the data name, empty if they do not."""
+        return self
+
+    def check_clients(self, count: int) -> None:
+        """Raise a `ScenarioError` if the mobility is about clients that there are not."""
+        return
 
 
 def scattered(count: int, area: Area, key: Key) -> Floats:
@@ -138,6 +151,91 @@ class _Legs:
         distance = np.hypot(*(self._target[ids] - self._origin[ids]).T)
         self._walk[ids] = distance / speed
         self._until[ids] = self._since[ids] + self._walk[ids] + settings.pause_s
+
+
+class _Positions(NamedTuple):
+    """Positions (R, 2) in metres, by client, then by time."""
+
+    by_client: ClientRows
+    metres: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class MobilityTrace(Mobility):
+    """Clients move between the positions of a file, straight and at constant speed.
+
+    The file has a row for a client and a time: ``time`` or ``time_s``, in virtual seconds from 0
+    (``time_ms``: milliseconds), ``id`` or ``client``, an id from 0 or the name of a client in the
+    data, and ``x`` and ``y``, in metres from a corner of the area. A client stays at its first
+    position before the time of that, and at its last one for good. Every client needs a row.
+
+    Parameters
+    ----------
+    file : str
+        A CSV or Parquet file, relative to the scenario.
+    """
+
+    name: ClassVar[str] = "trace"
+
+    file: FilePath
+
+    _names: tuple[str, ...] | None = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def example(cls, folder: Path) -> MobilityTrace:
+        """Return positions of 12 clients, for checks; see `rayfed.testing.examples`."""
+        rows = [f"{t},{i},{(5 * i + t) % 80},{2 * i}" for t in (0, 10, 430) for i in range(12)]
+        file = folder / "positions.csv"
+        file.write_text("\n".join(["time,id,x,y", *rows]), encoding="utf-8")
+        return cls(file=str(file))
+
+    def named(self, names: Sequence[str]) -> MobilityTrace:
+        """Return the mobility of clients with these names; see `Mobility.named`."""
+        return bound(self, names)
+
+    def check_clients(self, count: int) -> None:
+        """Refuse positions of clients that there are not."""
+        self._positions.by_client.check_clients(count)
+
+    def tracks(self, count: int, area: Area, key: Key) -> Tracks:
+        """Return the trajectories of N = count clients.
+
+        Raises
+        ------
+        ScenarioError
+            If a client has no position, or one outside of the area.
+        """
+        (rows, metres), ids = self._positions, np.arange(count)
+        rows.check_members(ids)
+        outside = np.flatnonzero((metres < 0).any(1) | (metres > np.array(area)).any(1))
+        if len(outside):
+            row = int(rows.order[outside].min())
+            x, y = metres[rows.order == row][0]
+            text = f"row {row + 1}: ({x:g}, {y:g}) is outside of area_m, {area[0]:g} by {area[1]:g}"
+            raise rows.table.error(f"{text}; enlarge it, or shift all positions")
+        first, last = rows.first[:count], rows.first[1 : count + 1] - 1
+
+        def positions(time_s: float) -> Floats:
+            at = rows.at(ids, np.full(count, time_s))[1]
+            before, after = np.maximum(at, first), np.minimum(at + 1, last)
+            lasts = rows.moments[after] - rows.moments[before]
+            passed = np.clip(time_s - rows.moments[before], 0.0, lasts)
+            share = np.divide(passed, lasts, out=np.zeros(count), where=lasts > 0)[:, None]
+            return np.asarray(metres[before] + share * (metres[after] - metres[before]))
+
+        return positions
+
+    @cached_property
+    def _positions(self) -> _Positions:
+        table = TraceFile(self.file, "topology.mobility.file")
+        ids = "client" if "client" in table else "id"
+        if not all(name in table for name in (ids, "x", "y")):
+            raise table.missing("time, id, x and y")
+        times = table.times()
+        table.frame = table.frame.rename(columns={ids: "client"})
+        metres = np.stack([table.numbers(name, -np.inf) for name in ("x", "y")], axis=1)
+        rows = ClientRows.of(table, times, "time", self._names)
+        return _Positions(rows, metres[rows.order])
 
 
 _LEVELS = 31  # supports 2**31 steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -14,6 +14,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.files import of_epoch, read_frame, reading
 from rayfed.core.names import in_column
 from rayfed.core.plugins import FilePath
+from rayfed.core.tables import bound
 from rayfed.topology.base import Routes, Series, Topology
 from rayfed.topology.graph import Directed, EdgeList, Graph
 
@@ -56,9 +57,7 @@ class TopologyTrace(Topology):
 
     def named(self, names: Sequence[str]) -> TopologyTrace:
         """Return the topology of clients with these names."""
-        bound = replace(self)
-        object.__setattr__(bound, "_names", tuple(names))
-        return bound
+        return bound(self, names)
 
     @classmethod
     def example(cls, folder: Path) -> TopologyTrace:

@@ -1,12 +1,13 @@
-"""Waypoints: straight legs at speeds within bounds. Gauss-Markov: the recursion that defines it."""
+"""Waypoints: legs at speeds within bounds. Gauss-Markov: its recursion. Traces: interpolation."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kstest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
-from rayfed.topology import GaussMarkov, Still, Waypoint
+from rayfed.topology import GaussMarkov, Geometric, Graphs, MobilityTrace, Still, Waypoint
 
 KEY = Key(0, "ways")
 AREA = (100.0, 50.0)
@@ -124,3 +125,74 @@ def test_velocities_may_forget_at_once():
 def test_time_has_an_end():
     with pytest.raises(ValueError, match="more than 2\\*\\*31 steps"):
         MODEL.tracks(1, WIDE, KEY)(2.0**33)
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def trace(folder, text):
+    (folder / "positions.csv").write_text(text)
+    return MobilityTrace(file=str(folder / "positions.csv"))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "ms"])
+def test_positions_of_a_trace_are_interpolated(tmp_path, form):
+    """Client by client with np.interp; some have one row, and rows come in any order."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"time": draw.integers(0, 50, 40), "id": draw.integers(0, 6, 40)})
+    frame = frame.drop_duplicates()
+    frame = pd.concat([frame, pd.DataFrame({"time": [20], "id": [6]})], ignore_index=True)
+    frame["x"], frame["y"] = draw.random((2, len(frame))) * 50
+    expected = frame.sort_values("time").groupby("id")
+    if form == "ms":
+        frame = frame.rename(columns={"time": "time_ms", "id": "client"})
+        frame["time_ms"] *= 1000
+    file = tmp_path / ("positions.parquet" if form == "parquet" else "positions.csv")
+    (frame.to_parquet if form == "parquet" else frame.to_csv)(file, index=False)
+    tracks = MobilityTrace(file=str(file)).tracks(7, AREA, KEY)
+    for now in (0.0, 3.5, 20.0, 49.0, 1e9):
+        by_hand = [
+            [np.interp(now, rows["time"], rows[way]) for way in "xy"] for _, rows in expected
+        ]
+        np.testing.assert_allclose(tracks(now), by_hand, rtol=1e-13)
+
+
+def test_the_graph_follows_a_trace(tmp_path):
+    """Client 1 walks from client 0 to client 2, 10 m in 10 s."""
+    rows = "0,0,0,0\n0,1,1,0\n10,1,11,0\n0,2,11,0\n"
+    mobility = trace(tmp_path, "time,id,x,y\n" + rows)
+    graphs = Graphs(Geometric(range_m=3.5, mobility=mobility, disconnected="allow"), 3, 0)
+    times_s = (0.0, 2.9, 5.9, 7.0, 99.0)  # the graph changes every second
+    assert [graphs.at(1, t).neighbours(1).tolist() for t in times_s] == [[0], [0], [], [2], [2]]
+
+
+def test_a_trace_may_name_clients(tmp_path):
+    mobility = trace(tmp_path, "time,id,x,y\n0,south,1,2\n0,north,3,4\n")
+    named = Geometric(range_m=3.0, mobility=mobility).named(["north", "south"])
+    assert named.mobility.tracks(2, AREA, KEY)(0.0).tolist() == [[3, 4], [1, 2]]
+
+
+WRONG = {
+    "has the columns time, x, y; give time, id, x and y": "time,x,y\n0,1,1\n",
+    "has the columns id, x, y; give time_s (or time_ms)": "id,x,y\n0,1,1\n",
+    "begins at 1.7e+09 s, which looks like seconds since": "time,id,x,y\n1.7e9,0,1,1\n",
+    "begins at 1.7e+12 s, which looks like milliseconds": "time_s,id,x,y\n1.7e12,0,1,1\n",
+    "row 2: x is 'far'; give a number": "time,id,x,y\n0,0,1,1\n1,0,far,1\n",
+    "row 1: time is '-1'; give a number of at least 0": "time,id,x,y\n-1,0,1,1\n",
+    "row 1: time is '12:30'; give a number": "time,id,x,y\n12:30,0,1,1\n",
+    "row 2: (1, -1) is outside of area_m, 100 by 50": "time,id,x,y\n0,0,1,1\n0,1,1,-1\n",
+    "row 2: client 0 has time 5 twice; keep one": "time,id,x,y\n5,0,1,1\n5,0,2,2\n0,1,1,1\n",
+    "has no row of client 1; add one": "time,id,x,y\n0,0,1,1\n",
+    "found client 2; ids go from 0 to 1": "time,id,x,y\n0,0,1,1\n0,1,1,1\n0,2,1,1\n",
+    "row 1: client is 'north', but the data do not name": "time,id,x,y\n0,north,1,1\n",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_traces_are_one_line(tmp_path, message):
+    topology = Geometric(range_m=3.0, area_m=AREA, mobility=trace(tmp_path, WRONG[message]))
+    with pytest.raises(ScenarioError) as caught:
+        Graphs(topology.named([]), 2, 0).at(1)
+    assert caught.value.place == "topology.mobility.file"
+    assert caught.value.problem.startswith(f"positions.csv: {message}")
+    assert "\n" not in str(caught.value)

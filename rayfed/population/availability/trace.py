@@ -13,12 +13,11 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Bools, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.files import of_epoch
 from rayfed.core.names import distinct
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Key
+from rayfed.core.tables import SECONDS, TraceFile, bound, by_name, clients
 from rayfed.population.availability.base import Availability, PopulationInfo, Times
-from rayfed.population.tables import SECONDS, TraceFile, by_name, clients
 
 _YEAR_S = 365.25 * 86400
 _CORRECTIONS = 64  # of rounding; one or two suffice where the clock resolves the changes
@@ -148,10 +147,7 @@ def _check_units(table: TraceFile, first_s: float, last_s: float, repeat_s: floa
 
     A study begins at 0 s, and no client would be available for decades.
     """
-    epoch = of_epoch(first_s)
-    if epoch:
-        text = f"begins at {first_s:g} s, which {epoch}"
-        raise table.error(f"{text}; subtract the time at which the trace begins")
+    table.check_start(first_s)
     milliseconds = "" if "end_ms" in table else ", or call the columns start_ms and end_ms"
     if repeat_s is not None and last_s > repeat_s:
         text = f"ends at {last_s:g} s, after repeat_s {repeat_s:g}; give a longer repeat_s"
@@ -249,10 +245,9 @@ class AvailabilityTrace(Availability):
         held = self._intervals
         if held.clients is None or not (names or held.by_name):
             return self  # the file has no names, and is read once for all seeds
-        bound = replace(self)
-        object.__setattr__(bound, "_names", tuple(names))
-        _ = bound._intervals  # a name that is no client's is refused here
-        return bound
+        made = bound(self, names)
+        _ = made._intervals  # a name that is no client's is refused here
+        return made
 
     def check(self, population: PopulationInfo) -> None:
         """Read the file, and refuse ids of clients that there are not."""

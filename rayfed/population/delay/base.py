@@ -1,7 +1,7 @@
 """Delays: virtual seconds of a local step, as a distribution with a known mean.
 
-A delay draws no random numbers itself: it maps uniform numbers, keyed by client, round and Ask
-(see `rayfed.population.correlated`), to seconds by its inverse CDF.
+A distribution draws no random numbers itself: it maps uniform numbers, keyed by client, round and
+Ask (see `rayfed.population.correlated`), to seconds by its inverse CDF.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
+import numpy as np
 from annotated_types import Gt, Interval
 
 from rayfed.core.arrays import Floats, Ints
+from rayfed.core.rng import Draw
+from rayfed.population import correlated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,9 @@ class Delay:
     linked: ClassVar[bool] = False
     """Whether bandwidths come with it."""
 
+    numbered: ClassVar[bool] = False
+    """Whether seconds belong to numbered rounds, or to numbered tasks of each client."""
+
     correlation: Annotated[float, Interval(ge=0, le=1)] = 0.0
 
     def quantile(self, u: Floats) -> Floats:
@@ -42,6 +48,39 @@ class Delay:
     def mean(self) -> float:
         """Return the mean in seconds."""
         raise NotImplementedError
+
+    def seconds(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
+        """Return the seconds (K,) of one local step, drawn once per client and Ask.
+
+        Parameters
+        ----------
+        ids : (K,) array of int
+        draw : int or (K,) array of int
+            The round, for all clients or for each, or the number of each client's task.
+        ask : int
+            Number of the Ask in it.
+        seed : int
+            Seed of the run.
+        """
+        return self.quantile(self.uniforms(ids, draw, ask, seed=seed))
+
+    def means(self, ids: Ints, *, seed: int) -> Floats:
+        """Return the mean seconds (K,) of clients over the rounds."""
+        if self.correlation == 1.0:
+            return self.seconds(ids, 0, 0, seed=seed)
+        return np.full(len(ids), self.mean())
+
+    def quick_seconds(self, ids: Ints, share: float, *, seed: int) -> Floats:
+        """Return the seconds (K,) of clients that a share of their draws stays below."""
+        if self.correlation == 1.0:
+            return self.seconds(ids, 0, 0, seed=seed)
+        return self.quantile(np.full(len(ids), share))
+
+    def uniforms(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
+        """Return the uniform numbers (K,) of an Ask; their values do not matter if not `random`."""
+        if not self.random:
+            return np.empty(len(ids))
+        return correlated.uniforms(seed, self.correlation, ids, draw, ask)
 
     @property
     def by_sample(self) -> bool:
@@ -69,12 +108,12 @@ class Delay:
         """
         return self
 
-    def fixed_quantiles(self, ids: Ints) -> Floats | None:
-        """Return known u (K,) of clients, NaN for others; None if there is none."""
-        return None
-
     def check_clients(self, count: int) -> None:
         """Raise a `ScenarioError` if the delay is about clients that there are not."""
+        return
+
+    def check_members(self, ids: Ints) -> None:
+        """Raise a `ScenarioError` if a `numbered` delay lacks one of its clients (K,)."""
         return
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -14,8 +14,9 @@ from annotated_types import Gt, Interval
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import FilePath
+from rayfed.core.rng import Draw
+from rayfed.core.tables import MBPS, SECONDS, TraceFile, bound, clients
 from rayfed.population.delay.base import Delay
-from rayfed.population.tables import MBPS, SECONDS, TraceFile, clients
 
 _TRAINING = 3.0  # FedScale's factor of training over inference
 _WATTS = "watts"
@@ -63,10 +64,9 @@ class DelayTrace(Delay):
         """Return the delay of clients with these names; see `Delay.named`."""
         if self._own is None:
             return self  # the file names no clients, and is read once for all seeds
-        bound = replace(self)
-        object.__setattr__(bound, "_names", tuple(names))
-        _ = bound._own  # a name that is no client's is refused here
-        return bound
+        made = bound(self, names)
+        _ = made._own  # a name that is no client's is refused here
+        return made
 
     @classmethod
     def example(cls, folder: Path) -> DelayTrace:
@@ -99,14 +99,14 @@ class DelayTrace(Delay):
         watts = self._devices[3]
         return None if watts is None else watts[self._device(u)]
 
-    def fixed_quantiles(self, ids: Ints) -> Floats | None:
-        """Return u (K,) of clients with a device of their own, NaN of others."""
-        own = self._own
-        if own is None:
-            return None
-        listed, of_listed = own
+    def uniforms(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
+        """Return u (K,) of the clients' devices, which the file gives or the seed draws."""
+        drawn = super().uniforms(ids, draw, ask, seed=seed)
+        if self._own is None:
+            return drawn
+        listed, of_listed = self._own
         at = np.minimum(np.searchsorted(listed, ids), len(listed) - 1)
-        return np.where(listed[at] == ids, of_listed[at], np.nan)
+        return np.where(listed[at] == ids, of_listed[at], drawn)
 
     def check(self) -> None:
         """Read the file."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
+from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.algorithms.staleness import ConstantStaleness
 from rayfed.channel.base import Codec
 from rayfed.channel.faults import UploadFault
@@ -38,6 +39,7 @@ from rayfed.core.needs import (
     MEMORYLESS,
     NO_SCALARS,
     NOTHING,
+    NUMBERED,
     ONE_ASK,
     ONE_MEAN,
     ONE_MORE,
@@ -202,6 +204,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
         {
             ROUNDS: algorithm.asynchronous,
             SERVER: algorithm.gossip,
+            NUMBERED: isinstance(algorithm, MultiWalk),
             SEVERAL: run.asked < FEWEST,
             RESTARTS: isinstance(algorithm, Asynchronous) and algorithm.redispatch == "update",
             MEMORYLESS: privacy is not None
@@ -277,6 +280,11 @@ def _federation(run: Run) -> Iterator[Part]:
     removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
+    if population.numbered:
+        part = Part(
+            "clients.delay", "'measured'", frozenset({NUMBERED}), NOTHING, "use another delay"
+        )
+        yield part
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited and not algorithm.gossip:

@@ -6,8 +6,8 @@ import pytest
 
 from rayfed import api
 from rayfed.core.errors import DataMissing, ScenarioError
+from rayfed.core.tables import TraceFile, clients
 from rayfed.population import AvailabilityTrace, PopulationInfo
-from rayfed.population.tables import TraceFile, clients
 
 TABLE = "compute_s\n0.5\n"
 NAMES = ("01001", "1001", "NA", "12345678901234567890")

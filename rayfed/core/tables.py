@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import DataMissing, ScenarioError, clipped, unknown
-from rayfed.core.files import read_frame
+from rayfed.core.files import SUFFIXES, of_epoch, read_frame
 from rayfed.core.names import in_column
-from rayfed.datasets.gather import SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,8 @@ MBPS = {"mbps": 1.0, "kbps": 1e3}
 
 
 _MOST_IDS = 2**32
-_KEYS = ("client", "device")
+Named = TypeVar("Named")
+_KEYS = ("client", "device", "id")
 """Columns whose cells are names."""
 
 
@@ -125,9 +127,32 @@ class TraceFile:
         fine = (numbers > least) if above else (numbers >= least)
         for row in np.flatnonzero(~(fine & np.isfinite(numbers)))[:1]:
             found = clipped(self.frame[name].iloc[row], 40)
-            bound = "above" if above else "of at least"
-            raise self.error(f"row {row + 1}: {name} is '{found}'; give a number {bound} {least:g}")
+            bound = f" {'above' if above else 'of at least'} {least:g}" if least > -np.inf else ""
+            raise self.error(f"row {row + 1}: {name} is '{found}'; give a number{bound}")
         return numbers
+
+    def times(self) -> Floats:
+        """Return the column ``time``, ``time_s`` or ``time_ms`` in seconds (R,).
+
+        Raises
+        ------
+        ScenarioError
+            If there is none of them, a cell is below 0, or times are counted since 1970.
+        """
+        seconds = self.scaled("time", SECONDS)
+        if seconds is None:
+            if "time" not in self:
+                raise self.missing("time_s (or time_ms)")
+            seconds = self.numbers("time")
+        self.check_start(float(seconds.min()))
+        return seconds
+
+    def check_start(self, first_s: float) -> None:
+        """Raise a `ScenarioError` if a trace begins at a time since 1970, not at 0."""
+        epoch = of_epoch(first_s)
+        if epoch:
+            text = f"begins at {first_s:g} s, which {epoch}"
+            raise self.error(f"{text}; subtract the time at which the trace begins")
 
 
 def by_name(table: TraceFile) -> bool:
@@ -164,3 +189,93 @@ def clients(table: TraceFile, names: Sequence[str] | None) -> Ints:
             f"row {row + 1}: client is {clipped(cells[row], 40)}; ids are whole numbers from 0"
         )
     return ids.astype(np.int64)
+
+
+def bound(part: Named, names: Sequence[str]) -> Named:
+    """Return a copy of a plug-in with a file, whose `_names` are those of the clients."""
+    copied: Any = replace(part)  # type: ignore[type-var]
+    object.__setattr__(copied, "_names", tuple(names))
+    made: Named = copied
+    return made
+
+
+@dataclass(frozen=True)
+class ClientRows:
+    """Rows of a file by client, then by moment: a time, or the number of a round.
+
+    Parameters
+    ----------
+    table : TraceFile
+    clients : (C,) array of int
+        Ids, ascending.
+    first : (C + 1,) array of int
+        Where the rows of each client begin.
+    moments : (R,) array of float
+        Ascending for each client.
+    order : (R,) array of int
+        The places of these rows in the file.
+    """
+
+    table: TraceFile
+    clients: Ints
+    first: Ints
+    moments: Floats
+    order: Ints
+
+    @classmethod
+    def of(
+        cls, table: TraceFile, moments: Floats, called: str, names: Sequence[str] | None = None
+    ) -> ClientRows:
+        """Return the rows of a file with the column ``client``.
+
+        Parameters
+        ----------
+        table : TraceFile
+        moments : (R,) array of float
+        called : str
+            What a moment is called in messages.
+        names : sequence of str, optional
+            Of the clients, as `rayfed.core.names.in_column` takes them.
+
+        Raises
+        ------
+        ScenarioError
+            If a client has two rows for a moment.
+        """
+        ids, rank = np.unique(clients(table, names), return_inverse=True)
+        order = np.lexsort((moments, rank))
+        rank, moments = rank[order], moments[order]
+        for row in np.flatnonzero((np.diff(rank) == 0) & (np.diff(moments) == 0))[:1]:
+            text = f"row {order[row + 1] + 1}: client {table.frame['client'].iloc[order[row + 1]]}"
+            raise table.error(f"{text} has {called} {moments[row]:g} twice; keep one of the rows")
+        return cls(table, ids, np.searchsorted(rank, np.arange(len(ids) + 1)), moments, order)
+
+    def at(self, ids: Ints, moments: Floats) -> tuple[Ints, Ints]:
+        """Return the place (K,) of each client, and of its last row at or before a moment.
+
+        The latter is below ``first`` of the client if there is none.
+        """
+        place = np.searchsorted(self.clients, ids)
+        values, codes = self._ordered
+        wanted = place * (len(values) + 1) + np.searchsorted(values, moments, side="right")
+        return place, np.searchsorted(codes, wanted, side="right") - 1
+
+    def check_clients(self, count: int) -> None:
+        """Raise a `ScenarioError` if there are rows of clients that there are not."""
+        if self.clients[-1] >= count:
+            raise self.table.error(f"found client {self.clients[-1]}; ids go from 0 to {count - 1}")
+
+    def check_members(self, ids: Ints) -> None:
+        """Raise a `ScenarioError` if one of these clients (K,) has no row."""
+        for client in np.setdiff1d(ids, self.clients)[:1]:
+            text = (
+                f"has no row of client {client}; add one, or give the client a setting of its own"
+            )
+            raise self.table.error(f"{text} in clients.groups")
+
+    @cached_property
+    def _ordered(self) -> tuple[Floats, Ints]:
+        """All moments, ascending, and codes (R,) of client and moment, in the order of rows."""
+        values, rank = np.unique(self.moments, return_inverse=True)
+        owner = np.repeat(np.arange(len(self.clients)), np.diff(self.first))
+        return values, owner * (len(values) + 1) + rank.ravel() + 1
