@@ -40,7 +40,8 @@ class OwnTrain(Stepped):
         changes them in ``context.state``. They are of the type of the model.
     metrics : mapping of str to "higher", "lower" or None
         Further numbers that ``train`` returns, and which are better: columns ``train_NAME`` of
-        `rounds`, weighted means over the replies that are used.
+        `rounds`, weighted means over the replies that are used, and of `clients`, of the last
+        reply of each that was used.
     """
 
     name: ClassVar[str] = "own-train"
