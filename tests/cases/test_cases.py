@@ -7,25 +7,40 @@ user's functions or modules and average by hand, so that they share nothing with
 import copy
 import importlib
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import rayfed
+from tests.docs.test_code_blocks import blocks
 
 USER = Path(__file__).parent / "user"
+PAGES = Path(__file__).parents[2] / "docs" / "howto"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A copy of the user's folder, where modules are imported from."""
+    """A copy of the user's folder, where modules are imported from during the test."""
     shutil.copytree(USER, tmp_path / "user", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path / "user")
     monkeypatch.syspath_prepend(tmp_path / "user")
-    return tmp_path / "user"
+    before = set(sys.modules)
+    yield tmp_path / "user"
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def files_of(page, folder):
+    """Writes the files that a page shows."""
+    for block in blocks(PAGES / page):
+        if block.file:
+            (folder / block.file).write_text(block.code)
 
 
 def run(study):
@@ -101,6 +116,22 @@ def test_a_pytorch_loop_with_adamw_clipping_and_macro_f1(folder):
     weights = [code.size(i, "train") for i in clients]
     last = np.average(norms, weights=weights)
     assert found.rounds["train_norm"].iloc[-1] == pytest.approx(last, rel=1e-4)
+
+
+def test_the_same_as_a_flower_app(folder, monkeypatch):
+    pytest.importorskip("flwr", reason="flwr is not installed (make flower)")
+    monkeypatch.syspath_prepend(folder / "flower_adamw")
+    code, clients = importlib.import_module("adamw"), range(4)
+
+    def evaluate(model):
+        return [mean(code, model, "test", key, clients) for key in ("loss", "macro_f1")]
+
+    wanted, returned = plain(code, clients, 3, {"lr": 0.01, "batch": 8, "epochs": 2}, evaluate)
+    found = run(folder / "flower_adamw" / "study.yaml")
+    columns = found.rounds[["test_loss", "macro_f1"]]
+    np.testing.assert_allclose(columns, wanted, rtol=1e-4)
+    norms = [each["norm"] for each in returned]
+    np.testing.assert_allclose(found.clients["train_norm"], norms, rtol=1e-4)
 
 
 def test_lazy_sequences_of_different_lengths(folder):
@@ -292,3 +323,81 @@ def test_running_statistics_of_batchnorm_are_averaged(folder):
     wanted = by_hand(batchnorm.net(), *map(torch.from_numpy, (X, y)), CLIENT, loss)
     found = network(batchnorm.net, {"X": X, "y": y, "client": CLIENT})
     np.testing.assert_allclose(found["loss"], wanted, rtol=1e-9)
+
+
+def test_estimators_with_partial_fit(folder):
+    pytest.importorskip("sklearn")
+    files_of("scikit-learn.md", folder)
+    code, clients = importlib.import_module("incremental"), range(5)
+
+    def evaluate(model):
+        asked = (("train", "loss"), ("test", "loss"), ("test", "accuracy"))
+        return [mean(code, model, *each, clients) for each in asked]
+
+    wanted, _ = plain(code, clients, 5, {"lr": 0.01}, evaluate)
+    found = run(folder / "incremental.yaml").rounds[["loss", "test_loss", "accuracy"]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert found["loss"].is_monotonic_decreasing
+
+
+def test_boosted_trees_of_all_clients(folder):
+    pytest.importorskip("sklearn")
+    from sklearn.tree import DecisionTreeRegressor
+
+    files_of("scikit-learn.md", folder)
+    code, found = importlib.import_module("trees"), run(folder / "trees.yaml")
+    assert (found.rounds["participants"][1:] == 3).all()
+    data = [code.client(i) for i in range(5)]
+    values = [np.zeros(len(y)) for _, y in data]
+    for _, events in found.events.groupby("round"):
+        cohort, trees = events["client"].tolist(), []
+        for i in cohort:
+            X, y = (part[:-20] for part in data[i])
+            tree = DecisionTreeRegressor(max_depth=3, random_state=0)
+            trees.append(tree.fit(X, y - values[i][:-20]))
+        sizes = np.array([len(data[i][1]) - 20 for i in cohort])
+        for i, (X, _) in enumerate(data):
+            each = [tree.predict(X) for tree in trees]
+            values[i] += 0.5 * (sizes / sizes.sum()) @ np.array(each)
+    errors = [(v - y) ** 2 for v, (_, y) in zip(values, data, strict=True)]
+    last = found.rounds.iloc[-1]
+    assert last["loss"] == pytest.approx(np.concatenate([e[:-20] for e in errors]).mean())
+    assert last["test_loss"] == pytest.approx(np.concatenate([e[-20:] for e in errors]).mean())
+    assert last["loss"] < found.rounds["loss"][0]
+
+
+def test_a_loss_of_jax(folder):
+    pytest.importorskip("jax", reason="jax is not installed (make jax)")
+    files_of("jax.md", folder)
+    scenario = yaml.safe_load((folder / "jaxed.yaml").read_text())
+    local = {"name": "own-train", "steps": 3, "batch": 500, "config": {"lr": 0.5}}
+    module = (folder / "jaxed.py").read_text().replace("choice(len(y), ", "permutation(len(y))[:")
+    (folder / "jaxed.py").write_text(module.replace('["batch"])', '["batch"]]'))
+    scenario |= {"algorithms": [{"name": "fedavg", "local": local}]}
+    (folder / "jaxed.yaml").write_text(yaml.safe_dump(scenario))
+    code, clients = importlib.import_module("jaxed"), range(4)
+    sizes = [20 + 10 * i for i in clients]
+    data = [code.client(i) for i in clients]
+
+    def softmax(w, X):
+        z = np.exp(X @ w[1:] + w[0])
+        return z / z.sum(1, keepdims=True)
+
+    def loss(w, part):
+        losses = [-np.log(softmax(w, X[part])[range(len(y[part])), y[part]]) for X, y in data]
+        return np.concatenate(losses).mean()
+
+    w, (own, held) = np.zeros((5, 3)), (slice(None, -10), slice(-10, None))
+    wanted = [[loss(w, own), loss(w, held)]]
+    for _ in range(5):
+        models = []
+        for X, y in ((X[own].astype(float), y[own]) for X, y in data):
+            v = w.copy()
+            for _ in range(3):
+                error = softmax(v, X) - np.eye(3)[y]
+                v -= 0.5 / len(y) * np.vstack([error.sum(0), X.T @ error])
+            models.append(v)
+        w = np.average(models, axis=0, weights=sizes)
+        wanted.append([loss(w, own), loss(w, held)])
+    found = run(folder / "jaxed.yaml").rounds[["loss", "test_loss"]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
