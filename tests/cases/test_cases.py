@@ -6,6 +6,7 @@ user's functions or modules and average by hand, so that they share nothing with
 
 import copy
 import importlib
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 import rayfed
+from scripts.size import size
 from tests.docs.test_code_blocks import blocks
 
 USER = Path(__file__).parent / "user"
@@ -95,6 +97,22 @@ def plain(code, clients, rounds, config, evaluate):
         model = with_arrays(model, averaged(models, sizes))
         found.append(evaluate(model))
     return found, returned
+
+
+def test_the_table_counts_the_lines_that_a_user_writes(folder):
+    for page in ("scikit-learn.md", "jax.md"):
+        files_of(page, folder)
+    table = re.findall(
+        r"^\|.*\| `([\w./]+)` \| (\d+) \|$", (PAGES / "own-code.md").read_text(), re.M
+    )
+    found = {}
+    for name, _ in table:
+        place = folder / name.removeprefix("tests/cases/user/")
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        found[name] = sum(size(each.read_text()) for each in files)
+    assert found == {name: int(lines) for name, lines in table}
+    made = {Path(name).name for name in found}
+    assert {path.name for path in USER.iterdir() if path.suffix == ".py"} <= made
 
 
 def test_a_pytorch_loop_with_adamw_clipping_and_macro_f1(folder):
