@@ -20,7 +20,7 @@ CORES := $(shell $(PYTHON) -c "import os; print(min(4, len(os.sched_getaffinity(
 JOBS ?= $(shell expr $(CORES) + 1)
 PYTEST = $(BIN)/pytest --numprocesses=$(JOBS)
 
-.PHONY: help demo quick test slow flower durations kernels digests chaos lint docs bench matrix release clean
+.PHONY: help demo quick test slow flower jax durations kernels digests chaos lint docs bench matrix release clean
 
 help:
 	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
@@ -28,6 +28,7 @@ help:
 	@echo "make test   every test but the slow ones"
 	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
 	@echo "make flower  the tests of Flower apps, in an environment of their own"
+	@echo "make jax    the tests of JAX, which is installed in a folder of its own"
 	@echo "make kernels  the tests once under each way of computing; ONLY=Haswell,lowest TESTS=tests/numerics"
 	@echo "make digests  write down anew what small scenarios record, bit for bit"
 	@echo "make chaos  N=100 random scenarios with random faults, fresh ones each time; SEED=123 repeats one"
@@ -55,6 +56,9 @@ slow: $(VENV)/installed-dev
 
 flower: $(VENV)/installed-dev
 	BIN=$(BIN) sh scripts/flower.sh
+
+jax: $(VENV)/installed-dev
+	BIN=$(BIN) sh scripts/jax.sh
 
 durations: $(VENV)/installed-dev # which tests `make quick` and `make test` leave out
 	$(BIN)/pytest -m "not slow and not ray and not browser" --record-durations

@@ -147,6 +147,8 @@ def test_used_tasks_alone_leave_state(result, status, keys):
         mean = np.average(seen, weights=weights)
         assert found.rounds["train_seen"][round] == pytest.approx(mean)
     assert (tasks < 8).all() or asynchronous
+    assert len(found.clients) == 3
+    np.testing.assert_array_equal(found.clients["train_seen"], np.where(tasks, tasks, np.nan))
 
 
 def test_own_code_trains_without_a_server(result):
@@ -162,6 +164,7 @@ def test_own_code_trains_without_a_server(result):
         mean = np.average(tasks[used], weights=used + 1)
         assert found.rounds["train_seen"][round] == pytest.approx(mean)
     assert 0 < tasks.sum() < 24
+    assert found.clients["train_seen"].tolist() == tasks.tolist()
 
 
 def test_own_code_on_the_complete_graph_is_that_of_fedavg(result):
@@ -179,6 +182,7 @@ def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     assert found.rounds["train_norm"].tolist()[1:] == pytest.approx([4 / 3] * 2)
     assert np.isnan(found.rounds["train_norm"][0])
     assert found.clients["f1"].tolist() == pytest.approx(np.arange(3) / 10 + 8 / 30)
+    assert found.clients["train_norm"].tolist() == [0, 1, 2]
     assert found.rounds["accuracy"].isna().all()
     aim = Aim.of(Results.read(found.folder), None, None, "f1=0.2")
     assert (aim.column, aim.target, aim.higher) == ("f1", 0.2, True)

@@ -67,8 +67,8 @@ LIBRARIES = {
 
 def installed():
     """Return the distributions that ``make test`` and ``make slow`` install, by name."""
-    lists = ("requirements.txt", "requirements-dev.txt", "requirements-flower.txt", "Makefile")
-    text = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in lists)
+    lists = [*sorted(ROOT.glob("requirements*.txt")), ROOT / "Makefile"]
+    text = "\n".join(each.read_text(encoding="utf-8") for each in lists)
     return {name(found) for found in re.findall(r"([\w.-]+)==\d", text)}
 
 

@@ -25,7 +25,7 @@ from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
 from rayfed.messages import Upload
-from rayfed.solvers.own_train import STATE
+from rayfed.solvers.own_train import METRIC
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Task:
         clients = self._clients(index)
         upload = self.function.call(clients, index)
         values, state = dict(upload.values), upload.state
-        own_state, metrics = self._left(clients)
+        left = clients.left if self.request.owner == "algorithm" else {}
         left_out: dict[str, Array] = {}
         if self.uplink is not None:
             values, stored = self._through(self.uplink, values, clients.ids, index)
@@ -200,21 +200,16 @@ class Task:
             left_out = {LEFT_OUT: values.pop(LEFT_OUT)} if self.uplink.left_out else {}
         for name, vector in upload.squares.items():
             values[name] = np.sum(values[vector] * values[vector], axis=1)
-        if state or own_state:
-            self.run.store.put(clients.ids, {**state, **own_state})
+        if state or left:  # metrics stay at the client, too: `clients` has those of its last reply
+            self.run.store.put(clients.ids, {**state, **left})
         if self.faults:
             values = self._wrong(values, clients.ids, index)
         if upload.group is not None:
             values[GROUP] = upload.group
         if upload.loss is not None:
             values.setdefault("loss", upload.loss)
+        metrics = {name: rows for name, rows in left.items() if name.startswith(METRIC)}
         return values | left_out | metrics
-
-    def _left(self, clients: Clients) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the state and the metrics that own training code left, in training alone."""
-        left = clients.left if self.request.owner == "algorithm" else {}
-        state = {name: rows for name, rows in left.items() if name.startswith(STATE)}
-        return state, {name: rows for name, rows in left.items() if name not in state}
 
     def _through(
         self, uplink: Uplink, values: Mapping[str, Array], ids: Ints, index: Ints

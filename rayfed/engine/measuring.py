@@ -135,7 +135,8 @@ class Measures:
         Rows are those of a round; inputs other than x are from the server's state after it.
         """
         send = {"x": x, **self.run.training.algorithm.evaluation_state(state or {})}
-        up = dict.fromkeys(("loss", "accuracy", *self.evaluation.metrics), 1)
+        further = (*self.evaluation.metrics, *self.evaluation.trained)
+        up = dict.fromkeys(("loss", "accuracy", *further), 1)
         return self.ask("evaluation", self.evaluation.each, up, ids, send, when, round).each
 
     def ask(

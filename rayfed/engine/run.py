@@ -21,7 +21,7 @@ from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.columns import Column
+from rayfed.core.columns import Column, names
 from rayfed.core.needs import OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
@@ -253,7 +253,10 @@ class Run:
         solvers = [each for each in self.training.solvers if isinstance(each, OwnTrain)]
         metrics = {name: better for each in solvers for name, better in each.columns.items()}
         about = "Metric of own code, a mean over the examples that accuracy is measured on."
-        local = "Metric of local steps of own code, a weighted mean over the replies that are used."
+        local = (
+            "Metric of local steps of own code: a weighted mean over the replies that are used; of "
+            "a client, that of its last reply that was used."
+        )
         found = {
             "problem.metrics": [Column(name, better=b, about=about) for name, b in evaluated],
             "algorithm.local.metrics": [
@@ -300,6 +303,7 @@ class Run:
         return Evaluation(
             self.training.algorithm, measuring.scored, self.reported, classes > MANY,
             measuring.validation, measuring.subsample, tuple(self.training.problem.further),
+            names(self.own_columns.get("algorithm.local.metrics", ())),
         )  # fmt: skip
 
     @property
@@ -419,7 +423,8 @@ class Run:
         uplink, own = self.uplink(), self.training.algorithm.client_state(self.training.x0)
         for solver in self.training.solvers:
             if isinstance(solver, OwnTrain):
-                own = {**own, **solver.initial(self.training.dtype)}
+                metrics = dict.fromkeys(solver.columns, np.array(np.nan))
+                own = {**own, **solver.initial(self.training.dtype), **metrics}
         rows = own if uplink is None else {**own, **uplink.initial}
         if self.faults and (ask := self.first_ask()) is not None:
             up = ask.up if uplink is None else {**ask.up, **uplink.extra}

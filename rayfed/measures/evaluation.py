@@ -147,6 +147,8 @@ class Evaluation:
         Which rows `measure` looks at; all if None.
     metrics : tuple of str
         Further metrics of the problem.
+    trained : tuple of str
+        Metrics of local steps, which clients keep of their last replies.
     """
 
     algorithm: Any
@@ -156,6 +158,7 @@ class Evaluation:
     validation: bool = False
     subsample: Subsample | None = None
     metrics: tuple[str, ...] = ()
+    trained: tuple[str, ...] = ()
 
     # -- at the clients --------------------------------------------------------------------
 
@@ -241,6 +244,7 @@ class Evaluation:
         means = {name: _share(rows, scored.rows) for name, rows in scored.further.items()}
         unknown = np.full(len(clients.ids), np.nan)
         values = {name: means.get(name, unknown) for name in self.metrics}
+        values |= {name: clients.state[name] for name in self.trained}
         return Upload({"loss": scored.losses, "accuracy": scored.accuracy, **values})
 
     def losses(self, clients: Clients, x: Array) -> Upload:

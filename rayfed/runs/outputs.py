@@ -167,7 +167,7 @@ def clients_table(run: Run, records: Records, measures: Measures, last: RunState
     called = [clients.names[client] for client in ids.tolist()] if clients.names else []
     named = columns.NAMED if clients.names else ()
     wrong = {"fault": fault_names(run.faults, ids)} if run.faults else {}
-    own = run.own_columns.get("problem.metrics", ())
+    own = tuple(column for group in run.own_columns.values() for column in group)
     further = (*(columns.POWER if power else ()), *(columns.FAULTY if wrong else ()), *named, *own)
     declared = (*columns.CLIENTS, *further)
     return table(

@@ -40,7 +40,8 @@ class OwnTrain(Stepped):
         changes them in ``context.state``. They are of the type of the model.
     metrics : mapping of str to "higher", "lower" or None
         Further numbers that ``train`` returns, and which are better: columns ``train_NAME`` of
-        `rounds`, weighted means over the replies that are used.
+        `rounds`, weighted means over the replies that are used, and of `clients`, of the last
+        reply of each that was used.
     """
 
     name: ClassVar[str] = "own-train"
@@ -87,7 +88,15 @@ class OwnTrain(Stepped):
 
     def settings_of(self) -> dict[str, Any]:
         """Return the settings that the code finds in its context."""
-        return {"epochs": self.epochs, "batch": self.batch, **self.config}
+        return {**self._shared, **self.config}
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """Settings of the solver in a context; whole epochs are an int, for ``range``."""
+        epochs = self.epochs
+        if isinstance(epochs, float) and epochs.is_integer():
+            epochs = int(epochs)
+        return {"epochs": epochs, "batch": self.batch}
 
     def train(
         self,
@@ -167,7 +176,7 @@ class _Bound(OwnTrain):
 
     def settings_of(self) -> dict[str, Any]:
         """Return the settings that the code finds in its context."""
-        return self.code.settings_of(self.config, {"epochs": self.epochs, "batch": self.batch})
+        return self.code.settings_of(self.config, self._shared)
 
     def step_counts(
         self,

@@ -73,6 +73,10 @@ def test_every_block_of_a_page_works(page, tmp_path, monkeypatch):
     if "transformers" in used:
         pytest.importorskip("transformers")
         pytest.importorskip("peft")
+    if "sklearn" in used:
+        pytest.importorskip("sklearn")
+    if "jax" in used:
+        pytest.importorskip("jax")
     if page.stem not in PAGES:
         monkeypatch.setattr(Result, "report", lambda result, **_: result.folder / "report.html")
     shutil.copy(ROOT / "scenarios" / "quickstart.yaml", tmp_path)

@@ -1,4 +1,4 @@
-"""Flower apps in an environment of their own, whose packages exclude those of the other tests."""
+"""Tests in environments of their own, of packages that those of the other tests exclude."""
 
 import os
 import subprocess
@@ -11,10 +11,11 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
-def test_flower_apps_pass_their_tests_in_that_environment():
+@pytest.mark.parametrize("name", ["flower", "jax"])
+def test_its_tests_pass_in_that_environment(name):
     env = os.environ | {"BIN": str(Path(sys.executable).parent)}
     done = subprocess.run(
-        ["sh", "scripts/flower.sh", "-q"], cwd=ROOT, env=env, capture_output=True, text=True
+        ["sh", f"scripts/{name}.sh", "-q"], cwd=ROOT, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert "skipped" not in done.stdout

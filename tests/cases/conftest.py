@@ -1,0 +1,3 @@
+"""The files of the user import packages that may not be installed."""
+
+collect_ignore = ["user"]
