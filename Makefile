@@ -10,6 +10,7 @@ CHAOS ?= # further options of the campaign: --first 1000, --jobs 4, --json FILE,
 FIRST ?=
 ONLY ?=
 TESTS ?=
+ACTORS := --set 'executor={clients_per_actor: 1}' # an actor for each client
 
 # Otherwise every process compiles all sources again, and pytest rewrites all tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -23,7 +24,7 @@ PYTEST = $(BIN)/pytest --numprocesses=$(JOBS)
 .PHONY: help demo quick test slow flower jax durations kernels digests chaos lint docs bench matrix release clean
 
 help:
-	@echo "make demo   run scenarios/quickstart.yaml in an environment of its own"
+	@echo "make demo   run the quickstart in one process, then on 20 client actors, in an environment"
 	@echo "make quick  tests without Ray and browser that take less than 0.03 s of a processor each"
 	@echo "make test   every test but the slow ones"
 	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
@@ -41,6 +42,7 @@ help:
 
 demo: $(VENV)/installed
 	$(BIN)/rayfed run scenarios/quickstart.yaml
+	$(BIN)/rayfed run scenarios/quickstart.yaml $(ACTORS) --out results/quickstart-actors
 
 quick: JOBS = $(CORES)
 quick: $(VENV)/installed-dev

@@ -1,6 +1,6 @@
 """From the command to the first row: ``python -m benchmarks.start``.
 
-``rayfed run quickstart`` is started anew each time, with its 20 client actors and in one process.
+``rayfed run quickstart`` is started anew each time, in one process and with 20 client actors.
 Beside it, in turn, a bare program starts Ray and 20 actors that do nothing, and calls each once.
 A study of LeNet-5 in one process is started beside a program that imports torch. A row counts when
 its file is on the disk.
@@ -32,6 +32,7 @@ clients = [Client.remote() for _ in range(20)]
 ray.get([client.ping.remote() for client in clients])
 """
 _TORCH = "import torch"
+_ACTORS = ("--set", "executor={clients_per_actor: 1}")
 _SERIAL = ("--set", "executor=serial")
 _NETWORK = {
     "name": "network",
@@ -104,7 +105,7 @@ def main(given: Sequence[str] | None = None) -> None:
         network.write_text(yaml.safe_dump(_NETWORK))
         taken = [
             (
-                bare(_BARE), *seconds("quickstart"), *seconds("quickstart", _SERIAL),
+                bare(_BARE), *seconds("quickstart", _ACTORS), *seconds("quickstart"),
                 bare(_TORCH), *seconds(str(network), _SERIAL),
             )
             for _ in range(repeats)

@@ -342,11 +342,12 @@ def read(
 
 
 def _cluster(address: str | None) -> list[tuple[str, Any]]:
-    """Return the override of a cluster's address."""
+    """Return the overrides that place clients on a cluster, whatever executor is named."""
     if address is None:
         return []
-    here = address == "local"  # as Ray calls it; a resumed study may have had a cluster
-    return [("executor.address", None if here else address)]
+    if address == "local":  # as Ray calls it; a resumed study may have had a cluster
+        return [("executor.address", None)]
+    return [("executor.name", "ray"), ("executor.address", address)]
 
 
 def _read_file(path: Path, overrides: Overrides, *, recorded: bool = False) -> Study:

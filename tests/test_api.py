@@ -597,6 +597,11 @@ class TestResume:
         ]
         assert found == ["head:6379", "other:6379", None]
 
+    @pytest.mark.parametrize("executor", ["auto", "serial", {"name": "workers"}, "ray"])
+    def test_a_cluster_hosts_the_clients_of_every_scenario(self, small, executor):
+        found = api.read(small | {"executor": executor}, address="head:6379").executor
+        assert (found.name, found.address) == ("ray", "head:6379")
+
     def test_a_run_that_never_began_is_run(self, small, tmp_path, plain):
         first = rayfed.run(small, out=tmp_path / "out")
         expected, gone = losses(first), first.folder / "fedavg-seed1"

@@ -27,6 +27,7 @@ from tests.fakes.pages import data_of
 ROOT = Path(__file__).parents[1]
 SHORT = ["--set", "rounds=2", "--set", "seeds=[0]", "--set", "clients.count=4"]
 SERIAL = [*SHORT, "--set", "executor=serial"]
+ACTORS = [*SHORT, "--set", "executor={clients_per_actor: 1}"]
 OVERRIDES = {"rounds": 2, "seeds": [0], "executor.name": "serial"}
 
 pytestmark = pytest.mark.slow
@@ -151,7 +152,7 @@ def test_from_a_folder_with_an_analysis_and_tests_of_its_own(fresh, tmp_path):
     for name in ("analysis", "tests", "scenarios", "benchmarks"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not ours to import')\n")
-    done = called(fresh / "rayfed", "run", "quickstart", *SHORT, cwd=tmp_path)
+    done = called(fresh / "rayfed", "run", "quickstart", *ACTORS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results" / "quickstart" / "report.html").is_file()
 

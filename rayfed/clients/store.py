@@ -10,7 +10,7 @@ time, and a full disk is an error in place of a signal.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -123,6 +123,34 @@ class Scratch:
         self.file.close()
 
 
+class StateOnUse(Mapping[str, Array]):
+    """State rows of some clients by name, each read on first use.
+
+    Parameters
+    ----------
+    names : sequence of str
+    read : callable
+        Maps a name to the rows (K, ...).
+    """
+
+    def __init__(self, names: Sequence[str], read: Callable[[str], Array]) -> None:
+        self.names, self.read = names, read
+        self.found: dict[str, Array] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self.found:
+            if name not in self.names:
+                raise KeyError(name)
+            self.found[name] = self.read(name)
+        return self.found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 @dataclass
 class Store:
     """Client state: one growing array a name, a row for every client that was touched.
@@ -185,19 +213,16 @@ class Store:
         ScratchError
             If they fit neither the memory nor the disk.
         """
-        missing = self.initial.keys() - values.keys()
-        if missing:
-            values = {**self.get(ids, missing), **values}
-        for i in ids.tolist():
-            self.slots.setdefault(i, len(self.slots))
-        slots = [self.slots[i] for i in ids.tolist()]
+        new = [i for i in ids.tolist() if i not in self.slots]
+        for i in new:
+            self.slots[i] = len(self.slots)
         self._reserve()
+        slots, fresh = ([self.slots[i] for i in some] for some in (ids.tolist(), new))
         for name, first in self.initial.items():
-            if self.scratch is None:
-                self.rows[name][slots] = values[name]
-                continue
-            for slot, row in zip(slots, values[name], strict=True):
-                self.scratch.write(name, slot, np.ascontiguousarray(row, first.dtype))
+            if name in values:
+                self._write(name, slots, values[name])
+            elif fresh:
+                self._write(name, fresh, np.broadcast_to(first, (len(fresh), *first.shape)))
         self.dirty.update(ids.tolist())
 
     def changed(self, most: int = PIECE, fewest: int = 1) -> tuple[StateRows, bool]:
@@ -226,6 +251,13 @@ class Store:
         self._forget_rows()
         if self.scratch is not None:
             self.scratch.close()
+
+    def _write(self, name: str, slots: list[int], rows: Array) -> None:
+        if self.scratch is None:
+            self.rows[name][slots] = rows
+            return
+        for slot, row in zip(slots, rows, strict=True):
+            self.scratch.write(name, slot, np.ascontiguousarray(row, self.initial[name].dtype))
 
     def _read(
         self, scratch: Scratch, slots: list[int], wanted: Mapping[str, Array]

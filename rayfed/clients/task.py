@@ -20,7 +20,7 @@ from rayfed.clients.prints import Prints
 from rayfed.clients.request import GROUP, Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
-from rayfed.clients.store import Store
+from rayfed.clients.store import StateOnUse, Store
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.rng import Key, part_of
 from rayfed.core.tree import Branch, Class, Sums, class_sums, tree_sum
@@ -264,14 +264,18 @@ class Task:
 
     def _clients(self, index: Ints) -> Clients:
         """Return some of the request's clients as their client function sees them."""
-        request, setup = self.request, self.setup
+        request, setup, store = self.request, self.setup, self.run.store
         ids = request.ids[index]
+
+        def state(name: str) -> Array:
+            return setup.problem.arrays(store.get(ids, [name]))[name]
+
         return Clients(
             problem=setup.problem, objective=self.view.objective, shards=self.view.shards,
             solver=setup.solvers[int(request.groups[index[0]])], ids=ids,
             sizes=self.view.shards.sizes(ids), steps=request.steps[index], seed=setup.seed,
             round=request.round, ask=request.ask, p=setup.p,
-            state=setup.problem.arrays(self.run.store.get(ids, self.own)) if self.own else {},
+            state=StateOnUse(self.own, state),
             stacks=self.run.stacks,
             draw=part_of(request.draw, index),
             block=setup.block,
@@ -287,7 +291,7 @@ class Task:
     ) -> None:
         """Collect uploads: vectors with places among `count`, and scalars."""
         for name, rows in values.items():
-            if rows.ndim > 1:
+            if rows.ndim > 1 and self.request.sums:
                 _scatter(stacked, name, rows, count, members)
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
             if rows.ndim == 1 or by_client:

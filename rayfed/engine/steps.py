@@ -22,7 +22,7 @@ from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
 from rayfed.engine.timeline import fates
 from rayfed.executors.profile import Profile
-from rayfed.topology.mixing import mixing, with_missing
+from rayfed.topology.mixing import mixing, product, with_missing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, dia_array
@@ -218,7 +218,7 @@ class StepPolicy:
     def _near(self, w: csr_array[Any] | dia_array[Any], ids: Ints, sent: Array) -> Array:
         """Return the sums (N, ...) of what active nodes (K,) sent."""
         if len(ids) == len(self.ids):
-            return w @ sent
+            return product(w, sent)
         every = np.zeros((len(self.ids), *sent.shape[1:]), sent.dtype)
         every[ids] = sent
-        return w @ every
+        return product(w, every)

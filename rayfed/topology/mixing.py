@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from rayfed.core.arrays import Bools, Floats
+from rayfed.core.arrays import Array, Bools, Floats
+from rayfed.core.machine import caches
 from rayfed.topology.graph import Graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+_NARROW = 64  # columns; shorter pieces of rows are not read at the speed of the memory
 MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy", "push"]
 
 
@@ -96,3 +98,19 @@ def with_missing(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array
         data[own] = 1 - np.bincount(rows, data * (came & ~own), count)
     starts = np.searchsorted(rows[came], np.arange(count + 1))
     return csr_array((data[came], w.indices[came], starts), shape=w.shape)
+
+
+def product(w: csr_array[Any], rows: Array) -> Array:
+    """Return W times rows (N,) or (N, p), every number added up in the order of ids.
+
+    Long rows are multiplied in pieces of columns that stay in the cache, since each row is read
+    once for every link.
+    """
+    width = max(_NARROW, 2 * caches().own // max(1, len(rows) * rows.itemsize))
+    if rows.ndim == 1 or rows.shape[1] <= width:
+        return np.asarray(w @ rows)
+    out = np.empty_like(rows)
+    for start in range(0, rows.shape[1], width):
+        piece = slice(start, start + width)
+        out[:, piece] = w @ np.ascontiguousarray(rows[:, piece])
+    return out

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rayfed.clients.store import Memory, Scratch, ScratchError, Store
+from rayfed.clients.store import Memory, Scratch, ScratchError, StateOnUse, Store
 
 INITIAL = {"c": np.arange(6.0).reshape(2, 3), "n": np.array(7, np.int32), "none": np.empty((0, 4))}
 ROW = 6 * 8 + 4
@@ -43,6 +43,35 @@ def changes(rounds, clients, seed=0):
             "none": np.empty((clients, 0, 4)),
         }
         yield ids, ({"c": values["c"]} if t % 3 == 1 else values)
+
+
+@pytest.mark.parametrize("limit", [0, 2**40])
+def test_names_that_are_not_given_keep_their_rows_or_begin_with_the_first(limit):
+    store = Store(INITIAL, Memory(limit))
+    store.put(np.array([3]), {"n": np.array([1]), "c": np.ones((1, 2, 3))})
+    store.put(np.array([3, 8]), {"n": np.array([5, 6])})
+    found = store.get(np.array([8, 3, 4]))
+    assert found["n"].tolist() == [6, 5, 7]
+    assert found["c"].tolist() == [INITIAL["c"].tolist(), [[1.0] * 3] * 2, INITIAL["c"].tolist()]
+
+
+def test_state_is_read_on_use_and_once():
+    asked = []
+
+    def read(name):
+        asked.append(name)
+        return np.zeros(2)
+
+    state = StateOnUse(["x", "c"], read)
+    assert (list(state), len(state), "x" in state, state.get("other", 7)) == (
+        ["x", "c"],
+        2,
+        True,
+        7,
+    )
+    state["x"][0] = 3  # as a user's function may
+    assert state["x"].tolist() == [3, 0]
+    assert asked == ["x"]
 
 
 @pytest.mark.parametrize("limit", [0, 20 * ROW, 60 * ROW])

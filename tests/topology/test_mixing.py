@@ -1,11 +1,14 @@
 """Mixing matrices: exact weights, invariants, and the bits of a product."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
 
 from rayfed.topology import Complete, Directed, EdgeList, Graphs, Random, Ring
-from rayfed.topology.mixing import mixing, with_missing
+from rayfed.topology import mixing as module
+from rayfed.topology.mixing import mixing, product, with_missing
 
 MASS = np.array([2.0, 3, 4, 5, 6, 8])
 
@@ -108,3 +111,24 @@ def test_a_sparse_product_has_the_bits_of_a_plain_loop(dtype):
                 expected[i] += dense[i, j] * x[j]
     np.testing.assert_array_equal(w @ x, expected)
     np.testing.assert_array_equal(w[[3, 17]] @ x, expected[[3, 17]])
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 1), (6, 5), (6, 0)])
+@pytest.mark.parametrize("narrow", [1, 3, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_in_pieces_have_the_bits_of_a_loop_in_the_order_of_ids(
+    shape, narrow, dtype, monkeypatch
+):
+    monkeypatch.setattr(module, "_NARROW", narrow)
+    monkeypatch.setattr(module, "caches", lambda: SimpleNamespace(own=0))
+    w = mixing(Directed(6, ARCS), MASS, "uniform").astype(dtype)
+    rows = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    expected = np.zeros_like(rows)
+    for i in range(6):
+        for j in range(6):
+            if w[i, j]:
+                expected[i] += w[i, j] * rows[j]
+    found = product(w, rows)
+    assert found.dtype == dtype
+    assert found.shape == shape
+    assert found.tobytes() == expected.tobytes()

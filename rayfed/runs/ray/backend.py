@@ -183,13 +183,13 @@ class RayStudy(Backend):
         Raises
         ------
         RayfedError
-            If one cannot start, or others hold the CPUs that they wait for.
+            If one cannot start, or others on the cluster hold the CPUs that they wait for.
         """
         waiting, total = self.study_actors.starting, len(self.study_actors.actors)
         self.lost_at = None
         while waiting:
             done, waiting = self._first(waiting)
-            if not done:
+            if not done and not self.alone:  # else nothing but these actors holds CPUs
                 self._check_room(len(waiting))
             try:
                 ray.get(done)

@@ -204,6 +204,25 @@ def test_a_ray_of_the_users_own_is_used_and_left_running(mixed, tmp_path, monkey
         ray.shutdown()
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_slow_actors_are_waited_for_unless_others_may_hold_the_cpus(alone, monkeypatch):
+    """One busy core starts 20 actors, which hold all of it, in more than the time without one."""
+    study, reported = object.__new__(RayStudy), []
+    study.alone, answers = alone, [([], [1]), ([], [1]), ([1], [])]
+    study.study_actors = SimpleNamespace(
+        starting=[1], actors=[1] * 20, share=0.05, cpus=1, started=lambda: None
+    )
+    monkeypatch.setattr(study, "_first", lambda waiting: answers.pop(0))
+    monkeypatch.setattr(ray, "get", lambda done: None)
+    monkeypatch.setattr(ray, "available_resources", dict)
+    if alone:
+        study.wait(lambda done, total: reported.append((done, total)))
+        assert reported == [(19, 20), (19, 20), (20, 20)]
+    else:
+        with pytest.raises(RayfedError, match=r"wait for 0\.05 CPU each, but of 1 CPUs 0 are free"):
+            study.wait()
+
+
 def test_a_machine_that_is_no_node_of_the_cluster_is_refused(tmp_path):
     with pytest.raises(RayfedError, match=r"ray start --address"):
         RayStudy(4, "auto", "ray://head:10001", tmp_path)
