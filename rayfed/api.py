@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -280,7 +279,8 @@ def begin(
     """
     plan.check_used()
     if log:
-        from rayfed.report.trackers import check_installed  # here: it imports pandas
+        from rayfed.report.live import write_note  # here: it imports pandas
+        from rayfed.report.trackers import check_installed
 
         for name in log:
             check_installed(name)
@@ -298,7 +298,7 @@ def begin(
         note_modules(folder, plan.study.to_dict(), runs)
         publish_text(folder / "scenario.yaml", plan.study.to_yaml(), durable=True)
         if log:
-            publish_text(folder / LOGGING, json.dumps({name: {} for name in log}))
+            write_note(folder, {name: {} for name in log})
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise RayfedError(f"{folder}: cannot be written ({why})") from error
@@ -364,6 +364,7 @@ def resume(
     accept_changes: bool = False,
     address: str | None = None,
     trust: bool = False,
+    log: Sequence[str] = (),
     watch: ProgressDisplay | bool = True,
     debug: bool = False,
     page: bool = True,
@@ -390,6 +391,8 @@ def resume(
     trust : bool
         Whether modules that the scenario names are imported although the folder was not made here
         by this user.
+    log : sequence of str
+        As in `run`; needed for the trackers of a folder that was not made here by this user.
     watch, debug, page
         As in `run`.
 
@@ -397,7 +400,8 @@ def resume(
     ------
     ScenarioError
         If the folder holds no scenario, or another process is running it; if something has changed
-        that is not accepted, or a module would be imported that is not trusted.
+        that is not accepted, a module would be imported that is not trusted, or rows would be sent
+        to trackers that are not given.
 
     Warns
     -----
@@ -410,7 +414,9 @@ def resume(
     """
     folder = local_copy(folder, None if isinstance(watch, bool) else watch)
     plan: Any = recorded(folder, address, trust)
-    for line in check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes):
+    for line in check_unchanged(
+        plan, folder, failed=failed, accept_changes=accept_changes, log=log
+    ):
         warn(line, RuntimeWarning, stacklevel=2)
     if plan.study.search:
         total = plan.search.runs
@@ -419,7 +425,7 @@ def resume(
     display = _display(watch, total, debug)
     with _resumable(folder):
         result = execute(
-            plan, folder, resume=True, failed=failed, accept_changes=accept_changes,
+            plan, folder, resume=True, failed=failed, accept_changes=accept_changes, log=log,
             watch=display, debug=debug, page=page,
         )  # fmt: skip
     return result if plan.study.search else warn_of_failures(result)
@@ -457,6 +463,7 @@ def extend(
     seeds: Sequence[int] = (),
     overrides: Overrides = (),
     trust: bool = False,
+    log: Sequence[str] = (),
 ) -> Plan:
     """Extend a study, and return its plan; `resume` then continues it.
 
@@ -472,8 +479,8 @@ def extend(
         Additional seeds.
     overrides : mapping, or iterable of str
         Further values for dotted keys, of new algorithms or of a grid that has grown.
-    trust : bool
-        As in `resume`.
+    trust, log
+        As in `resume`, to which they are given, too.
 
     Raises
     ------
@@ -499,7 +506,7 @@ def extend(
     with of_study(place, trust):
         plan = prepare(_read_file(_scenario_of(place), asked, recorded=True), place)
     with locked(place), usable(place):
-        check_unchanged(plan, place)
+        check_unchanged(plan, place, log=log)
         if not trust:  # of modules that are trusted once nothing is noted
             note_modules(place, plan.study.to_dict(), [run.folder for run in plan.runs])
         publish_text(place / "scenario.yaml", plan.study.to_yaml(), durable=True)
@@ -573,7 +580,12 @@ def _scenario_of(folder: Path) -> Path:
 
 
 def check_unchanged(
-    plan: Plan, folder: Path, *, failed: bool = False, accept_changes: bool = False
+    plan: Plan,
+    folder: Path,
+    *,
+    failed: bool = False,
+    accept_changes: bool = False,
+    log: Sequence[str] = (),
 ) -> list[str]:
     """Return the warnings before a result folder is resumed.
 
@@ -583,13 +595,14 @@ def check_unchanged(
         What `recorded` returned.
     folder : Path
         The result folder.
-    failed, accept_changes : bool
+    failed, accept_changes, log
         As in `resume`.
 
     Raises
     ------
     ScenarioError
-        If the plan differs from the recorded study, or failed trials of a sweep would be resumed.
+        If the plan differs from the recorded study, failed trials of a sweep would be resumed, or
+        rows would be sent to trackers that are not given.
     """
     if failed and plan.study.search:
         text = "a failed trial counts as the worst, and later ones were chosen by that"
@@ -597,6 +610,10 @@ def check_unchanged(
     with usable(folder):
         for run in {path.name for path in run_folders(folder)} | {run.folder for run in plan.runs}:
             check_tree(folder / run)
+    if _is_logged(folder, log):
+        from rayfed.report.live import trackers_of  # here: it imports pandas
+
+        trackers_of(folder, log)
     check_all(folder, plan.runs)
     return check_same(folder, plan.runs, accept=accept_changes, mended=failed)
 
@@ -674,6 +691,7 @@ def execute(
     resume: bool = False,
     failed: bool = False,
     accept_changes: bool = False,
+    log: Sequence[str] = (),
     watch: ProgressDisplay,
     debug: bool = False,
     profile: bool = False,
@@ -691,7 +709,7 @@ def execute(
         Whether runs that ended stay as they are, and others continue from their checkpoints.
     failed : bool
         Whether runs that failed continue, too.
-    accept_changes : bool
+    accept_changes, log
         As in `resume`.
     watch : ProgressDisplay
         Shows the progress.
@@ -707,10 +725,10 @@ def execute(
     """
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
-    with locked(folder, watch.note), uploaded(folder, watch), logged(folder, watch):
+    with locked(folder, watch.note), uploaded(folder, watch), logged(folder, watch, log):
         stops.clear(folder)
         if resume:
-            check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes)
+            check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes, log=log)
             with usable(folder):
                 plan = replace(plan, runs=adopt(folder, plan.runs))
         if plan.study.search:
@@ -754,13 +772,19 @@ def uploaded(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[Non
     return owned(folder, watch.note)
 
 
-def logged(folder: Path, watch: ProgressDisplay) -> AbstractContextManager[None]:
+def logged(
+    folder: Path, watch: ProgressDisplay, log: Sequence[str]
+) -> AbstractContextManager[None]:
     """Send rows to experiment trackers, if the study has any."""
-    if not (folder / LOGGING).exists():
+    if not _is_logged(folder, log):
         return nullcontext()
     from rayfed.report.live import logged as logged_live  # here: it imports pandas
 
-    return logged_live(folder, watch.note)
+    return logged_live(folder, watch.note, log)
+
+
+def _is_logged(folder: Path, log: Sequence[str]) -> bool:
+    return bool(log) or (folder / LOGGING).exists()
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def run(
         display = volume.watch(len(plan.runs), bars=not debug)
         folder = api.begin(plan, out_, watch=display, log=log or ())
         say(headline(plan))
-        how = {"debug": debug, "profile": profile or watch, "page": not no_page}
+        how: dict[str, Any] = {"debug": debug, "profile": profile or watch, "page": not no_page}
         go = partial(api.execute, plan, folder, watch=display, **how)
         with watched(folder) if watch else nullcontext():
             status = _end(folder, go, debug, not no_page, volume)
@@ -174,6 +174,7 @@ def resume(
     ] = False,
     address: Address = None,
     trust: Trust = False,
+    log: Trackers = None,
     debug: Debug = False,
     no_page: NoPage = False,
     quiet: Quiet = False,
@@ -183,7 +184,8 @@ def resume(
 
     The result is bitwise identical to that of an uninterrupted study. It continues where it ran
     before; select another cluster with --address, and this machine by --address local. A folder
-    that you did not make on this machine needs --trust if its scenario names modules.
+    that you did not make on this machine needs --trust if its scenario names modules, and --log
+    again for its experiment trackers.
 
     The scenario in the folder may be given more rounds, looser stop rules or
     more seeds. Any other change of it, of the data or of modules is refused
@@ -191,7 +193,7 @@ def resume(
     """
     volume = Volume(quiet, verbose)
     with volume.applied():
-        how = {"failed": failed, "accept_changes": accept_changes}
+        how = {"failed": failed, "accept_changes": accept_changes, "log": log or ()}
         status = _resumed(folder, how, address, trust, debug, not no_page, volume)
     volume.end(folder)
     raise typer.Exit(status)
@@ -227,6 +229,7 @@ def extend(
     ] = None,
     set_: Overrides = None,
     trust: Trust = False,
+    log: Trackers = None,
     no_page: NoPage = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -240,8 +243,10 @@ def extend(
     """
     from rayfed import api
 
-    api.extend(folder, rounds=rounds, seeds=_seeds(seeds), overrides=set_ or (), trust=trust)
-    resume(folder, trust=trust, no_page=no_page, quiet=quiet, verbose=verbose)
+    api.extend(
+        folder, rounds=rounds, seeds=_seeds(seeds), overrides=set_ or (), trust=trust, log=log or ()
+    )
+    resume(folder, trust=trust, log=log, no_page=no_page, quiet=quiet, verbose=verbose)
 
 
 def _seeds(text: str | None) -> list[int]:

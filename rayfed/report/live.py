@@ -2,6 +2,9 @@
 
 A thread of the process that runs the study reads the rows that drivers have recorded. So drivers
 import no tracker and never wait for one. Rows that could not be sent are sent later.
+
+The note of a study's trackers is sealed, because its rows go to servers of whoever runs it. Without
+this user's seal, trackers must be given again, and their runs begin anew.
 """
 
 from __future__ import annotations
@@ -9,15 +12,16 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rayfed.core.announced import run_folders
 from rayfed.core.entries import Damaged
-from rayfed.core.errors import clipped
+from rayfed.core.errors import ScenarioError, clipped, listed
 from rayfed.core.files import read_json
+from rayfed.core.seals import is_sealed, seal
 from rayfed.report.read.results import Results
 from rayfed.report.read.run import UNREADABLE, RunRecord, record_of
 from rayfed.report.trackers import (
@@ -37,7 +41,7 @@ _END_S = 120.0  # for the last rows; the study then ends without
 
 
 @contextmanager
-def logged(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
+def logged(folder: Path, notify: Callable[[str], None], more: Sequence[str] = ()) -> Iterator[None]:
     """Send rows to the trackers of a study, if it has any, until it ends.
 
     Parameters
@@ -46,8 +50,17 @@ def logged(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
         The result folder.
     notify : callable
         Receives one line for each tracker that fails; the study goes on.
+    more : sequence of str
+        Names of `TRACKERS` that the user gives.
+
+    Raises
+    ------
+    ScenarioError, RayfedError
+        As by `trackers_of`.
     """
-    logs = [LiveLog(folder, name, notify) for name in _noted(folder)]
+    sent = trackers_of(folder, more)
+    write_note(folder, sent)
+    logs = [LiveLog(folder, name, sent, notify) for name in sent]
     try:
         yield
     finally:
@@ -56,13 +69,57 @@ def logged(folder: Path, notify: Callable[[str], None]) -> Iterator[None]:
             log.close(deadline)
 
 
-def _noted(folder: Path) -> dict[str, Any]:
-    """Return the content of the note, and nothing of a damaged one."""
+def trackers_of(folder: Path, more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Return the trackers of a study, and the last row that each has of a run.
+
+    Nothing is sent or written. A damaged note has no tracker.
+
+    Parameters
+    ----------
+    folder : Path
+        The result folder.
+    more : sequence of str
+        Names of `TRACKERS` that the user gives.
+
+    Raises
+    ------
+    ScenarioError
+        If the note names others and lacks this user's seal, or there is no such tracker.
+    RayfedError
+        If the library of a tracker is missing.
+    """
     held: Any = {}
     with suppress(OSError, ValueError):
         held = read_json(folder / LOGGING, results=True)
-    entries = held.items() if isinstance(held, dict) else ()
-    return {name: sent for name, sent in entries if name in TRACKERS and isinstance(sent, dict)}
+    entries = held if isinstance(held, dict) else {}
+    sent = {
+        name: runs for name, runs in entries.items() if name in TRACKERS and isinstance(runs, dict)
+    }
+    if not is_sealed(_sealed(sent), entries.get("seal")):
+        if not sent.keys() <= {*more}:
+            text = "; to send rows there, resume with " + " ".join(f"--log {name}" for name in sent)
+            text = f"names {listed(sent)}, and you did not make it here{text}, else remove it"
+            raise ScenarioError(str(folder / LOGGING), text)
+        sent = {}  # its identifiers may be those of other runs there
+    for name in more:
+        check_installed(name)
+    return {name: {} for name in more} | sent
+
+
+def write_note(folder: Path, sent: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write `trackers_of` with this user's seal.
+
+    Raises
+    ------
+    RayfedError
+        If it cannot be written.
+    """
+    replace(folder / LOGGING, json.dumps({**sent, "seal": seal(_sealed(sent))}))
+
+
+def _sealed(sent: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the text that is sealed."""
+    return json.dumps(["logging", sent], sort_keys=True)
 
 
 class LiveLog:
@@ -74,6 +131,8 @@ class LiveLog:
         The result folder.
     name : str
         Of `TRACKERS`.
+    note : dict
+        `trackers_of` the study, shared by its logs.
     notify : callable
         Receives a line at the first failure.
     """
@@ -81,9 +140,12 @@ class LiveLog:
     lock = threading.Lock()
     """Of the note, which several trackers write."""
 
-    def __init__(self, folder: Path, name: str, notify: Callable[[str], None]) -> None:
-        self.folder, self.name, self.notify = folder, name, notify
-        self.sent: dict[str, dict[str, Any]] = _noted(folder)[name]
+    def __init__(
+        self, folder: Path, name: str, note: dict[str, dict[str, Any]],
+        notify: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.folder, self.name, self.note, self.notify = folder, name, note, notify
+        self.sent = note[name]
         self.tracker: Tracker | None = None
         self.ended = threading.Event()
         self.failing = False
@@ -163,9 +225,9 @@ class LiveLog:
             self._note(name, sent | {"ended": _end(run.info)})
 
     def _note(self, name: str, sent: dict[str, Any]) -> None:
-        self.sent[name] = sent
         with self.lock:
-            replace(self.folder / LOGGING, json.dumps(_noted(self.folder) | {self.name: self.sent}))
+            self.sent[name] = sent
+            write_note(self.folder, self.note)
 
 
 def _end(held: Mapping[str, Any]) -> list[Any]:

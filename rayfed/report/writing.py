@@ -11,7 +11,7 @@ from rayfed.core.errors import RayfedError
 from rayfed.core.inside import check_tree, replacing
 
 LOGGING = "logging.json"
-"""File of a result folder: its experiment trackers, and the last row that each has of a run."""
+"""File of a result folder: its experiment trackers, the last row that each has of a run, a seal."""
 
 
 def replace(path: Path, text: str) -> None:

@@ -1,22 +1,18 @@
 """The user's own modules: which actors on other machines need, and where a study found them.
 
 Who opens a result folder did not always make it. The note of where modules lie is sealed, and
-without this user's seal nothing is imported for it unless that is asked for. The key of the seal
-stays on this user's account.
+without this user's seal nothing is imported for it unless that is asked for.
 """
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import fields, is_dataclass
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,9 +22,9 @@ from rayfed.core.entries import digest_of
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
 from rayfed.core.inside import opened
-from rayfed.core.machine import private_file
 from rayfed.core.own import Names, Untrusted, admit, is_users, resolving
 from rayfed.core.plugins import NAMED
+from rayfed.core.seals import is_sealed, seal
 from rayfed.engine.run import Run
 from rayfed.problems.own_code.problem import OwnCode
 from rayfed.runs.files.place import shown
@@ -36,7 +32,6 @@ from rayfed.runs.files.store import publish_text
 
 MODULES = "modules.json"
 """File of a result folder that names any: where these modules lay, and which runs there are."""
-_BYTES = 32  # of a key
 _NAMED = re.compile(r"\b([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # module:Class
 
 
@@ -265,45 +260,3 @@ def _home(plugin: Any) -> str:
 def _named(plugin: Any) -> Any:
     """Return a class or a function, or the class of a value."""
     return plugin if isinstance(plugin, NAMED) else type(plugin)
-
-
-def seal(text: str) -> str:
-    """Return this user's seal of a text, 64 characters; no other user can compute it."""
-    return hmac.new(_key(), text.encode(), "sha256").hexdigest()
-
-
-def is_sealed(text: str, given: object) -> bool:
-    """Return whether a seal is this user's of a text."""
-    return isinstance(given, str) and hmac.compare_digest(seal(text).encode(), given.encode())
-
-
-def _key() -> bytes:
-    """Return the key of this user; where none can be kept, one that ends with this process."""
-    folder = _folder()
-    return _of_process() if folder is None else _stored(folder / "key") or _of_process()
-
-
-@cache
-def _of_process() -> bytes:
-    return secrets.token_bytes(_BYTES)
-
-
-def _folder() -> Path | None:
-    """Return rayfed's folder in the user's folder for state, if there is any such folder."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    with suppress(RuntimeError):  # the user has no home
-        home = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
-        return home / "rayfed"
-    return None
-
-
-def _stored(path: Path) -> bytes | None:
-    """Return the key in a file, made if it is not there; None if it cannot be relied on."""
-    with suppress(OSError):
-        private_file(path, secrets.token_bytes(_BYTES))
-        held, status = path.read_bytes(), path.stat()
-        private = os.name != "posix" or (
-            status.st_uid == os.getuid() and not status.st_mode & 0o077
-        )
-        return held if private and len(held) == _BYTES else None
-    return None

@@ -1,10 +1,14 @@
 """The commands `stop` and `extend`."""
 
 import json
+from types import SimpleNamespace
 
+import pytest
 import yaml
 
 import rayfed
+from rayfed.report import live
+from rayfed.report.writing import LOGGING
 from rayfed.testing.studies import mixed
 
 
@@ -47,6 +51,28 @@ def test_what_cannot_be_extended_leaves_the_scenario_as_it_is(command, tmp_path)
     assert (tmp_path / "out" / "scenario.yaml").read_bytes() == before
     assert yaml.safe_load(before)["rounds"] == 12
     assert not (tmp_path / "out" / "history.jsonl").exists()
+
+
+@pytest.mark.guard
+def test_trackers_of_somebody_else_are_given_again(command, tmp_path, monkeypatch):
+    rayfed.run(mixed(rounds=3), out=tmp_path / "out", page=False)
+    (tmp_path / "out" / LOGGING).write_text('{"mlflow": {}}', encoding="utf-8")
+    status, _, errors = command("extend", tmp_path / "out", "--rounds", 4, "--no-page")
+    assert status == 2
+    assert errors.endswith("resume with --log mlflow, else remove it\n")
+    assert not (tmp_path / "out" / "history.jsonl").exists()
+    opened = []
+
+    def log(folder, name, *_):
+        opened.append(name)
+        return SimpleNamespace(close=lambda deadline: None)
+
+    monkeypatch.setattr(live, "LiveLog", log)
+    monkeypatch.setattr(live, "check_installed", lambda name: None)
+    again = ("--log", "mlflow", "--no-page")
+    assert command("extend", tmp_path / "out", "--rounds", 4, *again)[0] == 0
+    assert command("resume", tmp_path / "out", "--no-page")[0] == 0  # sealed meanwhile
+    assert opened == ["mlflow", "mlflow"]
 
 
 def test_nothing_is_stopped_where_nobody_runs(command, tmp_path):

@@ -10,6 +10,7 @@ from rayfed.core.leases import LOCK, lease
 from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import LOG, Control
+from rayfed.report.writing import LOGGING
 
 
 @pytest.fixture
@@ -40,6 +41,14 @@ def test_the_answer_names_why_a_command_fails(control, folder, monkeypatch):
         control.do("extend", {"study": "results/first", "rounds": "3"})
     assert (folder / "first" / LOG).read_text().endswith(f"rayfed: {caught.value}\n")
     assert "rounds" in str(caught.value)
+
+
+@pytest.mark.guard
+def test_a_button_sends_no_rows_for_somebody_else(control, folder, monkeypatch):
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 60.0)
+    (folder / "first" / LOGGING).write_text('{"mlflow": {}, "seal": "theirs"}', encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"resume with --log mlflow, else remove it$"):
+        control.do("resume", {"study": "results/first"})
 
 
 @pytest.mark.parametrize(

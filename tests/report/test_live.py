@@ -13,7 +13,7 @@ import pytest
 import rayfed
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report import live
-from rayfed.report.live import LiveLog, logged
+from rayfed.report.live import LiveLog, logged, trackers_of, write_note
 from rayfed.report.trackers import TRACKERS, Entry, Tracker, WandB
 from rayfed.report.writing import LOGGING
 
@@ -65,7 +65,7 @@ def tracker(monkeypatch):
 
 @pytest.fixture
 def out(tmp_path):
-    (tmp_path / LOGGING).write_text('{"mlflow": {}}', encoding="utf-8")
+    write_note(tmp_path, {"mlflow": {}})
     return tmp_path
 
 
@@ -126,7 +126,7 @@ def test_a_tracker_that_is_away_is_one_warning_and_gets_all_later(
     run_writer(out, "a", 3, rows(LOSS, "a"))
     lines = []
     tracker.failures = 3
-    log = LiveLog(out, "mlflow", lines.append)
+    log = LiveLog(out, "mlflow", {"mlflow": {}}, lines.append)
     while tracker.failures:
         time.sleep(0.01)
     log.close(time.monotonic() + 10)
@@ -142,12 +142,12 @@ def test_a_tracker_that_does_not_return_does_not_hold_the_study(out, tracker, ru
     hang = threading.Event()
     tracker.add = lambda entry, points: hang.wait()
     lines = []
-    LiveLog(out, "mlflow", lines.append).close(time.monotonic() + 0.05)
+    LiveLog(out, "mlflow", {"mlflow": {}}, lines.append).close(time.monotonic() + 0.05)
     hang.set()
     assert "it takes too long" in lines[0]
 
 
-@pytest.mark.parametrize("text", ["[", "3", '{"mlflow": 1, "csv": {}}'])
+@pytest.mark.parametrize("text", ["[", "3", '{"mlflow": 1, "csv": {}}', '{"seal": 3}'])
 def test_a_damaged_note_follows_nothing(out, tracker, run_writer, rows, text):
     (out / LOGGING).write_text(text, encoding="utf-8")
     run_writer(out, "a", 3, rows(LOSS, "a"))
@@ -192,10 +192,88 @@ def test_a_note_of_a_stranger_names_no_folder(tmp_path, run_writer, rows, away):
     out.mkdir(parents=True)
     run_writer(out, "a", 3, rows(LOSS, "a"))
     sent = {"id": away.format(outside=outside), "began": 0.0, "round": 0, "columns": []}
-    (out / LOGGING).write_text(json.dumps({"tensorboard": {"a-seed3": sent}}), encoding="utf-8")
+    write_note(out, {"tensorboard": {"a-seed3": sent}})
     follow(out)
     assert not outside.exists()
     assert any((out / "tensorboard" / "a-seed3").iterdir())
+
+
+# -- a folder of somebody else ------------------------------------------------------------------
+
+
+@pytest.fixture
+def theirs(tmp_path, tracker, monkeypatch):
+    """Return a study with two runs to do, made by another user who logged it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "their state"))
+    place = tmp_path / "theirs"
+    rayfed.run(SCENARIO, out=place, log=["mlflow"], page=False)
+    rayfed.extend(place, seeds=[1, 2])
+    tracker.rows.clear()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "my state"))
+    return place
+
+
+def refusal(place):
+    text = "and you did not make it here; to send rows there, resume with --log mlflow, else"
+    return f"{place / LOGGING}: names mlflow, {text} remove it"
+
+
+@pytest.mark.guard
+def test_trackers_of_somebody_else_are_refused_before_anything_runs(theirs, tracker):
+    scenario, note = theirs / "scenario.yaml", (theirs / LOGGING).read_bytes()
+    before = scenario.read_bytes()
+    for go in (
+        lambda: rayfed.resume(theirs, page=False),
+        lambda: rayfed.resume(theirs, page=False, trust=True, log=["tensorboard"]),
+        lambda: rayfed.extend(theirs, seeds=[3]),
+    ):
+        with pytest.raises(ScenarioError) as refused:
+            go()
+        assert str(refused.value) == refusal(theirs)
+    assert (scenario.read_bytes(), (theirs / LOGGING).read_bytes()) == (before, note)
+    assert not tracker.rows
+    assert not (theirs / "fedavg-seed1").exists()
+
+
+@pytest.mark.guard
+def test_trackers_that_are_given_again_get_runs_of_their_own(theirs, tracker):
+    held = json.loads((theirs / LOGGING).read_text())
+    held["mlflow"]["fedavg-seed1"] = {"id": "mine", "began": 0, "round": 0, "columns": []}
+    (theirs / LOGGING).write_text(json.dumps(held))
+    tracker.begun.clear()
+    rayfed.resume(theirs, page=False, log=["mlflow"])
+    assert sorted(tracker.begun) == [f"fedavg-seed{seed}" for seed in range(3)]
+    assert {key for key, *_ in tracker.rows} == {f"id-{name}" for name in tracker.begun}
+    tracker.rows.clear()
+    rayfed.extend(theirs, seeds=[3])  # the folder now has this user's seal
+    rayfed.resume(theirs, page=False)
+    assert {key for key, *_ in tracker.rows} == {"id-fedavg-seed3"}
+
+
+@pytest.mark.guard
+@pytest.mark.parametrize("change", [{"id": "another"}, {"round": 9}])
+def test_a_note_that_was_changed_elsewhere_is_somebody_elses(theirs, tmp_path, monkeypatch, change):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "their state"))
+    assert trackers_of(theirs).keys() == {"mlflow"}
+    held = json.loads((theirs / LOGGING).read_text())
+    held["mlflow"]["fedavg-seed0"] |= change
+    (theirs / LOGGING).write_text(json.dumps(held))
+    with pytest.raises(ScenarioError, match="you did not make it here"):
+        trackers_of(theirs)
+
+
+def test_a_tracker_may_be_added_to_a_study_that_has_one_or_none(tmp_path, tracker, monkeypatch):
+    place = tmp_path / "out"
+    rayfed.run(SCENARIO, out=place, page=False)
+    rayfed.extend(place, seeds=[1])
+    rayfed.resume(place, log=["mlflow"], page=False)
+    assert sorted(tracker.begun) == ["fedavg-seed0", "fedavg-seed1"]
+    other = Collected("", None)
+    monkeypatch.setitem(TRACKERS, "wandb", lambda study, folder: other)
+    rayfed.extend(place, seeds=[2])
+    rayfed.resume(place, log=["wandb"], page=False)
+    assert "fedavg-seed2" in tracker.begun
+    assert "fedavg-seed2" in other.begun
 
 
 def test_settings_of_wandb_in_a_result_folder_name_no_server(tmp_path):

@@ -1,9 +1,8 @@
-"""The user's modules are found again by who resumes or exports; a seal is one user's."""
+"""The user's modules are found again by who resumes or exports."""
 
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from importlib import import_module
@@ -15,7 +14,6 @@ import rayfed.algorithms.fedexp
 from rayfed.core import own
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import load
-from rayfed.runs import modules
 from rayfed.runs.modules import MODULES, note_modules, noted_runs, of_study
 
 pytestmark = pytest.mark.guard
@@ -182,56 +180,3 @@ def test_modules_behind_links_and_in_zip_files_are_found(tmp_path, monkeypatch, 
     with of_study(tmp_path):
         assert load("own_found:Mine").__name__ == "Mine"
     del sys.modules["own_found"]
-
-
-@pytest.fixture
-def state(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    return tmp_path
-
-
-def test_a_text_is_sealed_by_this_user_alone(state, monkeypatch, tmp_path):
-    sealed = modules.seal("text")
-    assert modules.is_sealed("text", sealed)
-    assert not modules.is_sealed("texts", sealed)
-    for wrong in (None, 3, "", "ß", sealed[:-1], [sealed]):
-        assert not modules.is_sealed("text", wrong)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of another"))
-    assert not modules.is_sealed("text", sealed)
-
-
-def test_the_key_is_private(state):
-    modules.seal("text")
-    key = state / "rayfed" / "key"
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
-    assert len(set(key.read_bytes())) > 16
-    assert [path.name for path in key.parent.iterdir()] == ["key"]
-
-
-def test_a_key_that_others_may_have_read_or_written_is_not_used(state):
-    sealed = modules.seal("text")
-    key = state / "rayfed" / "key"
-    for mode in (0o644, 0o660):
-        key.chmod(mode)
-        assert not modules.is_sealed("text", sealed)
-    key.chmod(0o600)
-    assert modules.is_sealed("text", sealed)
-    key.write_bytes(b"short")
-    assert not modules.is_sealed("text", sealed)
-
-
-def test_without_a_place_for_it_a_key_lasts_as_long_as_the_process(state):
-    (state / "rayfed").write_text("")
-    sealed = modules.seal("text")
-    assert modules.is_sealed("text", sealed)
-    modules._of_process.cache_clear()
-    assert not modules.is_sealed("text", sealed)
-
-
-def test_a_relative_folder_is_not_taken(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_STATE_HOME", "state")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    modules.seal("text")
-    assert (tmp_path / ".local" / "state" / "rayfed" / "key").is_file()
-    assert not os.path.exists("state")
