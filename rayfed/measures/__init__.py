@@ -17,6 +17,7 @@ __all__ = [
 if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.measures.appeal import Appeal as Appeal
     from rayfed.measures.base import Measure as Measure
+    from rayfed.measures.fairness import ByCapacity as ByCapacity
     from rayfed.measures.fairness import Fairness as Fairness
     from rayfed.measures.fairness import Honest as Honest
     from rayfed.measures.heterogeneity import Heterogeneity as Heterogeneity

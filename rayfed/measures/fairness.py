@@ -42,6 +42,34 @@ class Fairness(Measure):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ByCapacity(Measure):
+    """Mean accuracy over the clients of the least and of the largest capacity."""
+
+    name: ClassVar[str] = "capacity"
+    uses: ClassVar[Set[Use]] = frozenset({"accuracy"})
+    columns: ClassVar[tuple[Column, ...]] = (
+        Column(
+            "accuracy_least_capacity", "accuracy of the smallest devices", better="higher",
+            about="Mean over the evaluated clients of the least `clients.capacity` of their "
+            "accuracy under the global model.",
+        ),
+        Column(
+            "accuracy_most_capacity", "accuracy of the largest devices", better="higher",
+            about="The same over the evaluated clients of the largest capacity.",
+        ),
+    )  # fmt: skip
+
+    def measure(self, view: MeasureView, known: State) -> tuple[Mapping[str, float], State]:
+        """Return the quality at both ends of the capacities; NaN where none has rows."""
+        scored = np.isfinite(view.accuracy)
+        found, capacity = view.accuracy[scored], view.population.capacities()[view.clients[scored]]
+        if not len(found):
+            return dict.fromkeys(names(self.columns), np.nan), known
+        ends = (found[capacity == end].mean() for end in (capacity.min(), capacity.max()))
+        return dict(zip(names(self.columns), map(float, ends), strict=True)), known
+
+
+@dataclass(frozen=True, kw_only=True)
 class Honest(Measure):
     """Mean accuracy over the honest clients, and over their worst-served tenth."""
 

@@ -13,7 +13,9 @@ from rayfed.core.arrays import Bools, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.layers import Layer
 
-_REMEDY = "choose a model of such layers in a row, or a method that trains all of it"
+_REMEDY = (
+    "choose a model of such layers in a row, none of them frozen, or a method that trains all of it"
+)
 _CACHED = 16
 """Masks of a model; a round needs one for each class of clients."""
 
@@ -80,7 +82,7 @@ class Chain:
             elif link.bias is not None and link.bias.size != link.outputs:
                 unknown = others
             for layer in unknown:
-                text = f"'{layer.name}' is of no fully connected or convolutional layer"
+                text = f"'{layer.name}' is in no chain of fully connected and convolutional layers"
                 raise ScenarioError("", f"{text}; {_REMEDY}")
             links.append(link)
         for before, link in pairwise(links):

@@ -42,7 +42,8 @@ class Layer:
         Its shape, where it is no vector.
     outputs : int, optional
         Which of the first two axes of the weights of a fully connected or convolutional layer
-        counts outputs; the other one counts inputs. None for all other parameters.
+        counts outputs; the other one counts inputs. None for all other parameters, and where a part
+        of the model is frozen.
 
     Examples
     --------

@@ -286,7 +286,7 @@ def test_what_parts_cannot_have_is_refused_before_the_run(scenario, name, case):
 @pytest.mark.parametrize("problem", ["softmax-regression", "least-squares"])
 def test_a_model_without_hidden_layers_is_refused(scenario, problem):
     given = {"name": problem, "dataset": scenario["problem"]["dataset"]}
-    with pytest.raises(ScenarioError, match=r"^algorithms\.0: .*no fully connected"):
+    with pytest.raises(ScenarioError, match=r"^algorithms\.0: .*in no chain"):
         plan_of(scenario, problem=given, algorithms=[{"name": "heterofl", "local": LOCAL}])
 
 

@@ -325,6 +325,8 @@ class _Drawing:
             given["network"] = self.settings.of(Connection)
         if dice.chance(delay / 4):
             given["crash"] = self.settings.of(Crash)
+        if dice.chance(delay / 4):
+            given["capacity"] = dice.number(0.05, 1.0)
         return given
 
     def group(self) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Fairness and skew by hand, and what they add to a run."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +12,9 @@ from rayfed.core.columns import names
 from rayfed.core.plugins import find
 from rayfed.datasets import Quadratics
 from rayfed.datasets.base import Source
-from rayfed.measures import Fairness
+from rayfed.measures import ByCapacity, Fairness
 from rayfed.numerics.evenness import evenness
+from rayfed.population import Population
 from tests.fakes.stepping import step
 
 
@@ -42,6 +45,26 @@ def test_the_columns_agree_with_the_clients_table(mixed, tmp_path):
     worst = clients.accuracy.sort_values().iloc[:2].mean()
     assert last.accuracy_worst_decile == pytest.approx(worst)
     assert result.rounds[list(names(Fairness.columns))].iloc[1:-1].isna().all(axis=None)
+
+
+def test_both_ends_of_the_capacities_agree_with_the_clients_table(mixed, tmp_path):
+    made = mixed(evaluate={"every": 12, "measures": ["capacity"]})
+    groups = [{"ids": [1, 4, 11], "capacity": 0.2}, {"ids": [0, 3], "capacity": 0.5}]
+    made["clients"] |= {"groups": groups, "capacity": 0.5}
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
+    last, clients = result.rounds.iloc[-1], result.clients.set_index("client")
+    least = clients.index.isin([1, 4, 11])
+    assert len(clients) == 13  # all took part
+    assert last.accuracy_least_capacity == pytest.approx(clients.accuracy[least].mean())
+    assert last.accuracy_most_capacity == pytest.approx(clients.accuracy[~least].mean())
+    assert last.accuracy_least_capacity != last.accuracy_most_capacity
+
+
+def test_of_clients_without_rows_both_ends_are_no_number():
+    population = Population(2, 0, capacity=(1.0, 0.5))
+    view = SimpleNamespace(accuracy=np.full(2, np.nan), clients=np.arange(2), population=population)
+    row, _ = ByCapacity().measure(view, {})
+    assert np.isnan(list(row.values())).all()
 
 
 def test_without_the_keys_no_column_is_added(mixed, tmp_path):

@@ -75,7 +75,14 @@ def refusal(layers):
 )
 def test_a_layer_of_another_kind_is_refused_by_its_name(module, name):
     text = refusal(layers_of(module, ()))
-    assert text.startswith(f"{name} is of no fully connected or convolutional layer; choose")
+    assert text.startswith(
+        f"{name} is in no chain of fully connected and convolutional layers; choose"
+    )
+
+
+def test_a_chain_with_frozen_layers_is_refused():
+    module = nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 4), nn.Linear(4, 3))
+    assert refusal(layers_of(module, ("1.*",))).startswith("'0.weight' is in no chain")
 
 
 def test_layers_that_do_not_follow_one_another_are_refused():
@@ -86,10 +93,10 @@ def test_layers_that_do_not_follow_one_another_are_refused():
 def test_a_single_layer_has_no_parts():
     layers = layers_of(nn.Sequential(nn.Linear(2, 3)), ())
     assert refusal(layers).startswith("the model has no hidden layers;")
-    assert "'weight' is of no" in refusal(SoftmaxRegression().layers(3, 2))
+    assert "'weight' is in no" in refusal(SoftmaxRegression().layers(3, 2))
 
 
 def test_a_parameter_of_another_length_is_no_bias():
     layers = [Layer("a.weight", 0, 6, shape=(3, 2), outputs=0), Layer("a.scale", 6, 8)]
-    assert refusal(layers).startswith("'a.scale' is of no")
+    assert refusal(layers).startswith("'a.scale' is in no")
     assert refusal([*layers[:1], Layer("a.bias", 6, 9), Layer("a.u", 9, 12)]).startswith("'a.u'")

@@ -52,6 +52,8 @@ def layers_of(module: nn.Module, frozen: Sequence[str]) -> tuple[Layer, ...]:
         return "normalisation" if name.rpartition(".")[0] in norms else "weights"
 
     chained = {f"{name}.weight": 0 for name, part in module.named_modules() if _chained(part)}
+    if len(trained) < len(every):  # inputs are not those of the layer before
+        chained = {}
     ends = list(accumulate((t.numel() for t in tensors.values()), initial=0))
     return tuple(
         Layer(name, ends[i], ends[i + 1], kind(name), tuple(tensor.shape), chained.get(name))
