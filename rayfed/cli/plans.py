@@ -95,7 +95,8 @@ def topology(
 ) -> None:
     """Print the properties of the graphs of a scenario and of walks on them.
 
-    A line for each graph: links, degrees, parts. A line for each walk on it, the scenario's own
+    A line for each graph: links, degrees, parts; arcs and receivers of a client where it has arcs,
+    on which there are no walks. A line for each walk on it, the scenario's own
     and those that need no settings: lambda_2 of the transition matrix; the moves after which the
     walk is within 1/4 of its stationary law; the least and the largest share of that law; the
     expected moves from a client to another, where they are most; bounds of those to all clients.
@@ -117,7 +118,8 @@ def topology(
     moments = summary.spaced(frames, study.rounds or 1, last_s)
     say(summary.line(graphs))
     for table in summary.tables(summary.epoch_summaries(graphs, moments, walks)):
-        out.print(table)
+        if table.rows:
+            out.print(table)
 
 
 def prepared(

@@ -149,6 +149,11 @@ BOTH_WAYS = Term(
 BY_CLOCK = Term(
     "availability by the clock", "goes by the number of the round", "give it a period_s"
 )
+ALIKE_LINKS = Term(
+    "links without a latency or bandwidth of their own",
+    "gives them one",
+    "leave latency_s and mbps out, or use multi-walk or a gossip method",
+)
 FIXED_GRAPH = Term(
     "a graph that stays the same", "changes over time", "give one that never changes"
 )

@@ -122,6 +122,11 @@ MISSED = (
         "missed", "messages that came too late", better="lower",
         about="Messages of the step that came when their receiver had stopped waiting.",
     ),
+    Column(
+        "influence", "evenness of influence", better="higher",
+        about="Effective share of the nodes whose models enter the mean if the mixing of the step "
+        "is repeated: 1 if it preserves the mean by mass, 1 / N if one node alone has influence.",
+    ),
 )  # fmt: skip
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),

@@ -22,7 +22,7 @@ from rayfed.engine.state import RoundStats, RunState
 from rayfed.engine.tasks import USED, CountedTasks, Tasks
 from rayfed.engine.timeline import fates
 from rayfed.executors.profile import Profile
-from rayfed.topology.mixing import mixing, product, with_missing
+from rayfed.topology.mixing import evenness, mixing, product, with_missing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, dia_array
@@ -88,6 +88,8 @@ class StepPolicy:
         values = {"skew_s": stats.time_s - float(end.over_s.min())}
         if self.run.misses:
             values["missed"] = float(end.missed)
+            came = with_missing(w, end.heard, self.algorithm.mixing)
+            values["influence"] = evenness(came, self.exchange.weights(self.ids))
         state = {**before.state, "x": x, READY: end.over_s}
         return {"state": state}, values, bool(used.any())
 

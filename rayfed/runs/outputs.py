@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rayfed.algorithms.gossip import Gossip
+from rayfed.algorithms.meeting import Meeting
 from rayfed.channel.faulty import fault_names
 from rayfed.core.arrays import Array, Floats, Ints, unique_inverse
 from rayfed.core.columns import names
@@ -358,7 +359,9 @@ def write_graphs(run: Run, records: Records) -> None:
     if graphs is None or records.rounds.rows < 2:  # row 0 is before the first round
         return
     try:
-        if isinstance(algorithm, Gossip):
+        if isinstance(algorithm, Meeting):
+            publish_npz(records.folder / GRAPH, walked(graphs, None, _steps(records)))
+        elif isinstance(algorithm, Gossip):
             shards, ids = run.federation.views.training.at(1).shards, np.arange(graphs.count)
             mass = shards.mass(ids) if run.training.weights == "size" else np.ones(graphs.count)
             rule = Mixing(mass, algorithm.mixing)
@@ -398,19 +401,19 @@ def _walk_path(records: Records) -> WalkPath:
 
 
 def _steps(records: Records) -> WalkPath:
-    """Return the times at which steps of all nodes began, without a server."""
+    """Return the times at which steps of all nodes, or rows of meetings, began."""
     times = values(read(records.folder / "rounds.parquet", ["time_s"]), "time_s")[:-1]
     return WalkPath(np.full(len(times), -1), times, np.zeros(0, np.int64))
 
 
-def walked(graphs: Graphs, rule: Matrix, path: WalkPath) -> dict[str, Array]:
+def walked(graphs: Graphs, rule: Matrix | None, path: WalkPath) -> dict[str, Array]:
     """Return the graphs of a walk or of gossip, and the long-run behaviour on them.
 
     Parameters
     ----------
     graphs : Graphs
-    rule : Matrix
-        The walk, resolved on these graphs, or the mixing.
+    rule : Matrix, optional
+        The walk, resolved on these graphs, or the mixing; None for meetings.
     path : WalkPath
 
     Returns
@@ -482,9 +485,9 @@ def _links_among(graph: Graph, clients: Ints) -> Ints:
     return np.array(links, dtype=np.int64).reshape(-1, 2)
 
 
-def _long_run(graph: Graph, rule: Matrix) -> tuple[float, Floats]:
+def _long_run(graph: Graph, rule: Matrix | None) -> tuple[float, Floats]:
     """Return lambda_2 and the left eigenvector of 1 (N,), adding up to 1, on one graph."""
-    if graph.count > MEASURED:
+    if rule is None or graph.count > MEASURED:
         return np.nan, np.empty(0)
     from rayfed.topology.chain import Chain  # here: scipy takes a while to import
 

@@ -13,7 +13,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column
 from rayfed.core.errors import ScenarioError
 from rayfed.core.names import numbered
-from rayfed.core.needs import BOTH_WAYS, COHORT, GRAPHS, Terms
+from rayfed.core.needs import ALIKE_LINKS, BOTH_WAYS, COHORT, GRAPHS, Terms
 from rayfed.messages import State, Wait
 from rayfed.selection.base import CONNECTED, POSITION, REPAIRED, Choice, Selection, SelectionView
 from rayfed.topology.base import MOST_CHECKED
@@ -53,7 +53,7 @@ class Walking(Selection):
     """
 
     name: ClassVar[str] = "walk"
-    needs: ClassVar[Terms] = frozenset({GRAPHS, BOTH_WAYS})
+    needs: ClassVar[Terms] = frozenset({ALIKE_LINKS, BOTH_WAYS, GRAPHS})
     removes: ClassVar[Terms] = frozenset({COHORT})
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(POSITION, about="Id of the client that the server visits."),

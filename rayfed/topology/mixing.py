@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _NARROW = 64  # columns; shorter pieces of rows are not read at the speed of the memory
 MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy", "push"]
 
+MOST = 1000
+"""Largest number of repetitions of a mixing matrix, for `evenness`."""
+_SETTLED = 1e-12
+
 
 def mixing(graph: Graph, mass: Floats, rule: MixingRule = "symmetric") -> csr_array[Any]:
     """Return the mixing matrix W of a graph: w_ij is the weight of the message of j at i.
@@ -114,3 +118,35 @@ def product(w: csr_array[Any], rows: Array) -> Array:
         piece = slice(start, start + width)
         out[:, piece] = w @ np.ascontiguousarray(rows[:, piece])
     return out
+
+
+def evenness(w: csr_array[Any], mass: Floats) -> float:
+    """Return how evenly the models of nodes enter the mean if mixing is repeated.
+
+    The influence r_i of node i is its weight in the mean by mass after `MOST` steps with W. With
+    shares q_i of the mass, q'W^k converges to the left eigenvector of W for 1 where there is one.
+    The evenness is 1 / sum_i r_i^2 / q_i, the effective sample size of L. Kish, "Survey Sampling",
+    1965, as a share of the nodes: 1 if W preserves the mean by mass, and q_i if node i alone has
+    influence.
+
+    Parameters
+    ----------
+    w : csr_array (N, N)
+        Rows that add up to 1.
+    mass : (N,) array of float
+
+    Examples
+    --------
+    >>> from rayfed.topology.graph import EdgeList
+    >>> star = EdgeList(4, [[0, 1], [0, 2], [0, 3]])
+    >>> round(evenness(mixing(star, np.ones(4), "uniform"), np.ones(4)), 3)
+    0.893
+    """
+    share = mass / mass.sum()
+    backwards, influence = w.T.tocsr(), share
+    for _ in range(MOST):
+        before, influence = influence, backwards @ influence
+        if np.allclose(influence, before, rtol=0, atol=_SETTLED / len(mass)):
+            break
+    held = share > 0
+    return float(1 / np.sum(influence[held] ** 2 / share[held]))

@@ -31,13 +31,15 @@ class GraphSummary:
     Parameters
     ----------
     links, parts : int
-        Number of links, and of connected components.
+        Number of links, or of arcs if it is directed, and of (strongly) connected components.
     least, most : int
-        Smallest and largest degree.
+        Smallest and largest degree, or number of receivers of a client.
     mean : float
-        Mean degree.
+        Mean of them.
     repaired : bool
         Whether links were added to connect all clients.
+    directed : bool
+        Whether it has arcs.
     """
 
     links: int
@@ -46,14 +48,24 @@ class GraphSummary:
     most: int
     mean: float
     repaired: bool = False
+    directed: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What connects its clients."""
+        return "arcs" if self.directed else "links"
 
     @classmethod
     def of(cls, graph: Graph, repaired: bool = False) -> GraphSummary:
         """Compute the statistics of a graph."""
-        degrees = graph.degrees(np.arange(graph.count))
+        if graph.directed:
+            degrees = np.bincount(graph.arcs[:, 0], minlength=graph.count)
+        else:
+            degrees = graph.degrees(np.arange(graph.count))
         total, least, most = int(degrees.sum()), int(degrees.min()), int(degrees.max())
-        parts = components_of(graph).count
-        return cls(total // 2, parts, least, most, total / graph.count, repaired)
+        links, parts = total if graph.directed else total // 2, components_of(graph).count
+        mean = total / graph.count
+        return cls(links, parts, least, most, mean, repaired, graph.directed)
 
 
 @dataclass(frozen=True)
@@ -135,9 +147,10 @@ def epoch_summaries(
     """Yield summaries of the different graphs at some moments (round, virtual second).
 
     Each includes the given walks, as resolved, and every walk plug-in that needs no settings. Walks
-    that differ only in the time of a move are included once.
+    that differ only in the time of a move are included once. Graphs with arcs have no walks.
     """
-    others = (cls().resolved(graphs) for cls in find("walks").values() if _has_defaults(cls))
+    known = () if graphs.of(0).directed else find("walks").values()
+    others = (cls().resolved(graphs) for cls in known if _has_defaults(cls))
     timeless = (replace(walk, hop_s=0.0, speed_m_s=None) for walk in (*walks, *others))
     rules, seen = list(dict.fromkeys(timeless)), set[int]()
     for round, time_s in moments:
@@ -146,8 +159,8 @@ def epoch_summaries(
             seen.add(epoch)
             graph = graphs.of(epoch).listed()
             walked = tuple(WalkSummary.of(rule, graph) for rule in rules)
-            known = GraphSummary.of(graph, graphs.repaired(epoch))
-            yield EpochSummary(epoch, round, time_s, known, walked)
+            summary = GraphSummary.of(graph, graphs.repaired(epoch))
+            yield EpochSummary(epoch, round, time_s, summary, walked)
 
 
 def spaced(frames: int, rounds: int, until_s: float) -> Sequence[tuple[int, float]]:
@@ -166,8 +179,9 @@ def line(graphs: Graphs) -> str:
     """Return a one-line description of the first graph, with the number of repairs at first."""
     graph = GraphSummary.of(graphs.of(0))
     text = (
-        f"topology {graphs.topology.name}: {graph.links:,} links at first, {graph.mean:.3g} to a "
-        f"client, {many(graph.parts, 'part')}"
+        f"topology {graphs.topology.name}: {graph.links:,} {graph.kind} at first, "
+        f"{graph.mean:.3g} {'from' if graph.directed else 'to'} a client, "
+        f"{many(graph.parts, 'part')}"
     )
     first = range(min(graphs.frames or _FIRST, _FIRST if graphs.count <= MOST_CHECKED else 1))
     repaired = sum(map(graphs.repaired, first))
@@ -179,7 +193,11 @@ def line(graphs: Graphs) -> str:
 
 def tables(summaries: Iterable[EpochSummary]) -> tuple[Table, Table]:
     """Return a table of graphs, and a table of walks on each of them."""
-    graphs = _table("round", "second", "links", "degree", "parts", "repaired")
+    summaries = list(summaries)
+    kind, degree = "links", "degree"
+    if any(summary.graph.directed for summary in summaries):
+        kind, degree = "arcs", "receivers"
+    graphs = _table("round", "second", kind, degree, "parts", "repaired")
     walks = _table(
         "round", "walk", "lazy", "lambda_2", "mixes in", "visits (%)", "hits in", "covers in"
     )

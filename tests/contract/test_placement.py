@@ -269,7 +269,9 @@ def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, as
     made |= {"rounds": 12, "evaluate": {"every": 4, "clients": 6}}
     made["algorithms"] = [{"name": name, "local": LOCAL} for name in made["algorithms"]]
     markov = {"name": "markov", "mean_on_s": 30, "mean_off_s": 10}
-    made["clients"]["availability"] = markov if kind == "absent" else "always"
+    if kind in ("absent", "meetings", "walks"):
+        made["clients"]["faults"] = [{"name": "noise", "count": 2, "start": 3}]
+    made["clients"]["availability"] = "always" if kind in ("changing", "arcs", "coded") else markov
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
     for place in ({"clients_per_actor": 3}, {"name": "serial", "workers": 2}):
         run(made | {"executor": place}, out=tmp_path / "placed")

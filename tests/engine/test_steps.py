@@ -32,6 +32,18 @@ def scenario(algorithm, **more):
     } | more  # fmt: skip
 
 
+def small(algorithm, **more):
+    """The same ring and the same times, with models of a hundredth of the size."""
+    made = scenario(algorithm, **more)
+    made["problem"]["dataset"]["features"] = 1250 - 1
+    for group in made["clients"]["groups"]:
+        group["network"] |= {
+            way: group["network"][way] / 100
+            for way in ("up_mbps", "down_mbps") if way in group["network"]
+        }  # fmt: skip
+    return made
+
+
 @pytest.mark.parametrize(
     ("algorithm", "times", "skews"),
     [
@@ -160,6 +172,21 @@ def test_late_messages_are_missed_and_counted():
     assert tasks.over_s.tolist() == [2.5, 4, 3.75, 3]
     assert row["missed"] == 5  # 0 and 3 hear nobody, 1 does not hear 2
     assert row["bytes_up"] == 4 * 2 * MODEL
+
+
+def test_patience_leaves_the_influence_to_the_fastest_node():
+    """Without patience mixing keeps the mean by mass; with 1.5 s all models follow node 0 at last.
+
+    In the first step 0 and 3 hear nobody, 1 hears 0, and 2 hears 1 and 3: repeated, 0 has 5/8.
+    """
+    made = small({"name": "dfedavg"})
+    _, rows, _ = run_of(made | {"participation": {"patience_s": 1.5}}, 6)
+    first = 1 / (4 * (0.625**2 + 0.375**2))
+    assert [row["influence"] for row in rows] == pytest.approx([first, *[0.25] * 5], rel=1e-9)
+    _, rows, _ = run_of(made | {"participation": {"patience_s": 100}}, 2)
+    assert [row["influence"] for row in rows] == pytest.approx([1, 1], rel=1e-12)
+    _, rows, _ = run_of(made, 1)
+    assert "influence" not in rows[0]
 
 
 def test_nodes_that_are_all_away_wait_until_one_is_back(tmp_path):

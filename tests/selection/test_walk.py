@@ -225,3 +225,15 @@ def test_one_algorithm_may_walk_where_the_others_draw(study, tmp_path):
 def test_what_does_not_fit_is_one_clear_line(study, changes, line):
     with pytest.raises(ScenarioError, match=line):
         api.prepare(api.read(study(**changes)))
+
+
+@pytest.mark.parametrize("name", ["fedavg", "rwsadmm"])
+def test_links_with_a_latency_of_their_own_are_refused(study, tmp_path, name):
+    """A server that walks takes the seconds of its rule; it would leave those of the links out."""
+    (tmp_path / "links.csv").write_text(
+        "u,v,latency_s\n" + "\n".join(f"{i},{i + 1},5" for i in range(6))
+    )
+    made = study(topology={"name": "trace", "path": str(tmp_path / "links.csv")})
+    made["algorithms"][0]["name"] = name
+    with pytest.raises(ScenarioError, match="'walk' needs links without a latency or bandwidth of"):
+        api.prepare(api.read(made))

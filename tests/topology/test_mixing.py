@@ -8,7 +8,7 @@ import pytest
 
 from rayfed.topology import Complete, Directed, EdgeList, Graphs, Random, Ring
 from rayfed.topology import mixing as module
-from rayfed.topology.mixing import mixing, product, with_missing
+from rayfed.topology.mixing import evenness, mixing, product, with_missing
 
 MASS = np.array([2.0, 3, 4, 5, 6, 8])
 
@@ -132,3 +132,26 @@ def test_products_in_pieces_have_the_bits_of_a_loop_in_the_order_of_ids(
     assert found.dtype == dtype
     assert found.shape == shape
     assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "lazy", "uniform"])
+def test_influence_is_even_where_the_mean_by_mass_is_kept(rule):
+    """Uniform weights keep the mean by m_i S_i, in place of m_i."""
+    graph = Graphs(Random(p=0.5, disconnected="repair"), 6, 1).at(1)
+    share, kept = MASS / MASS.sum(), MASS
+    if rule == "uniform":
+        kept = MASS * [MASS[[i, *graph.neighbours(i)]].sum() for i in range(6)]
+    kept = kept / kept.sum()
+    expected = 1 / np.sum(kept**2 / share)
+    assert evenness(mixing(graph, MASS, rule), MASS) == pytest.approx(expected, rel=1e-9)
+
+
+def test_influence_in_several_parts_and_of_one_node():
+    """Node 2 hears nobody and 3 hears it alone: the pair 0, 1 keeps its half of the mass."""
+    w = mixing(EdgeList(4, [[0, 1], [2, 3]]), np.ones(4))
+    heard = np.array([True, True, False, True])
+    assert evenness(w, np.ones(4)) == 1
+    expected = 1 / (4 * (0.25**2 + 0.25**2 + 0.5**2))
+    found = evenness(with_missing(w, heard, "symmetric"), np.ones(4))
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert evenness(mixing(EdgeList(1, []), np.ones(1)), np.ones(1)) == 1

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rayfed.topology import Complete, Graphs, Metropolis, Ring, Star, Targets, UniformWalk
+from rayfed.topology import (
+    Complete,
+    Directed,
+    Exponential,
+    Graphs,
+    Metropolis,
+    Ring,
+    Star,
+    Targets,
+    UniformWalk,
+)
 from rayfed.topology.summary import GraphSummary, WalkSummary, epoch_summaries, line, spaced, tables
 
 
@@ -116,6 +126,18 @@ def test_a_graph_in_parts_never_mixes():
     assert rows[1][-5:] == ["1.000000", "never", "-", "never", "never"]
 
 
+def test_arcs_are_those_that_clients_send_along():
+    """Clients 2 and 3 send to nobody, so that each is a part of its own."""
+    graph = Directed(4, [[0, 1], [0, 2], [0, 3], [1, 0]])
+    assert GraphSummary.of(graph) == GraphSummary(4, 3, 0, 3, 1.0, directed=True)
+    arcs, walks = shown(Graphs(Exponential(), 8, 0), spaced(3, 10, 0.0))
+    assert arcs[0] == ["round", "second", "arcs", "receivers", "parts", "repaired"]
+    assert arcs[1:] == [["1", "0", "24", "3", "(3-3)", "1", "no"]]
+    assert not walks[1:]
+
+
 def test_a_line():
+    arcs = "topology exponential: 24 arcs at first, 3 from a client, 1 part"
+    assert line(Graphs(Exponential(), 8, 0)) == arcs
     assert line(Graphs(Ring(), 6, 0)) == "topology ring: 6 links at first, 2 to a client, 1 part"
     assert line(Graphs(Split(disconnected="allow"), 6, 0)).endswith(", 2 parts")

@@ -16,6 +16,7 @@ from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
+    ALIKE_LINKS,
     ALL_STEPS,
     AVERAGED,
     BLIND,
@@ -176,7 +177,10 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
     yield from _participation(run)
     yield from _federation(run)
     if (graphs := run.federation.graphs) is not None:
-        removes = where({BOTH_WAYS: graphs.of(0).directed, FIXED_GRAPH: not graphs.fixed})
+        removes = where({
+            ALIKE_LINKS: graphs.routes(0) is not None, BOTH_WAYS: graphs.of(0).directed,
+            FIXED_GRAPH: not graphs.fixed,
+        })  # fmt: skip
         yield Part("topology", "topology", NOTHING, removes)
     if not run.training.algorithm.centralised:
         yield from _channel(run)

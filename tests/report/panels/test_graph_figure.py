@@ -17,6 +17,7 @@ SCENARIO = {
     "topology": "ring",
     "algorithms": [
         {"name": "d-psgd", "weights": "uniform", "local": {"steps": 2, "lr": 0.1, "batch": 8}},
+        {"name": "ad-psgd", "local": {"steps": 2, "lr": 0.1, "batch": 8}},
         "fedavg",
     ],
     "executor": "serial",
@@ -30,8 +31,9 @@ def results(tmp_path_factory):
     return Results.read(folder)
 
 
-def test_nodes_are_filled_by_their_accuracy_at_each_step(results):
-    figure, run = graph(results, "d-psgd", 0), results.run("d-psgd", 0)
+@pytest.mark.parametrize("name", ["d-psgd", "ad-psgd"])
+def test_nodes_are_filled_by_their_accuracy_at_each_step(results, name):
+    figure, run = graph(results, name, 0), results.run(name, 0)
     (slider,) = figure.layout.sliders
     assert [step.label.split(",")[0] for step in slider.steps] == ["0", "1", "2", "3"]
     table = run.personal.pivot(index="round", columns="client", values="personal_accuracy")
@@ -42,8 +44,9 @@ def test_nodes_are_filled_by_their_accuracy_at_each_step(results):
     assert figure.data[1].marker.cmin == table.loc[1:].to_numpy().min()
 
 
-def test_links_are_those_of_the_graph(results):
-    links, nodes = graph(results, "d-psgd", 0).data
+@pytest.mark.parametrize("name", ["d-psgd", "ad-psgd"])
+def test_links_are_those_of_the_graph(results, name):
+    links, nodes = graph(results, name, 0).data
     places = list(zip(nodes.x, nodes.y, strict=True))
     ends = [place for place in zip(links.x, links.y, strict=True) if place[0] is not None]
     drawn = {frozenset(map(places.index, pair)) for pair in zip(ends[::2], ends[1::2], strict=True)}
@@ -57,6 +60,7 @@ def test_the_note_has_the_second_eigenvalue_of_the_ring(results):
     text = eigenvalue_note(results.run("d-psgd", 0))
     assert f"{eigenvalue:.3g}" in text
     assert f"after {number} steps" in text
+    assert eigenvalue_note(results.run("ad-psgd", 0)) == ""
 
 
 def test_a_run_with_a_server_has_no_graph_of_nodes(results):
