@@ -20,7 +20,7 @@ from rayfed.core.errors import ScenarioError, under
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.shares import rounded
-from rayfed.core.tables import bound, by_name
+from rayfed.core.tables import bound
 from rayfed.population.availability.base import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.bandwidth import Bandwidths
 from rayfed.population.crash import TRIES, Crash, Crashes
@@ -113,7 +113,7 @@ class Connection:
                 raise ScenarioError("file", text)
         rows = self.bandwidths.by_client
         rows.check_clients(count)
-        if self._names is not None or not by_name(rows.table):
+        if self._names is not None or not rows.by_name:
             rows.check_members(ids())
 
     def transfer_s(self, way: int, ids: Ints, size: Floats, start_s: Floats) -> Floats | None:
