@@ -453,7 +453,7 @@ class Population:
     @cached_property
     def crashing(self) -> bool:
         """Whether some client may crash."""
-        return any(crash.probability for crash in self._crashes)
+        return any(crash.probability for crash in self.crash_settings)
 
     def crashes(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Crashes:
         """Return the costs of crashes for clients (K,) in an Ask.
@@ -461,13 +461,14 @@ class Population:
         `draw` and `ask` are as for `seconds_per_step`.
         """
         ids = np.asarray(ids, dtype=np.int64)
-        each = self._crashes
+        each = self.crash_settings
         restarts = [np.inf if c.restart_s is None else c.restart_s for c in each]
         u = Key(self.seed, "crash").uniforms(ids, 2 * TRIES, round=draw, ask=ask)
         groups = self.group_of(ids)
-        return Crashes.of(
-            u, np.array([c.probability for c in each])[groups], np.array(restarts)[groups]
-        )
+        active = np.stack([np.broadcast_to(c.active(draw), ids.shape) for c in each])
+        probability = np.array([c.probability for c in each])[groups]
+        probability = np.where(active[groups, np.arange(len(ids))], probability, 0.0)
+        return Crashes.of(u, probability, np.array(restarts)[groups])
 
     def available(self, ids: npt.ArrayLike, t: Times, round: int) -> Bools:
         """Return which clients (K,) are available at virtual second t of a round (from 1).
@@ -577,7 +578,8 @@ class Population:
         return [self.network, *(group.network or self.network for group in self.groups)]
 
     @cached_property
-    def _crashes(self) -> list[Crash]:
+    def crash_settings(self) -> list[Crash]:
+        """The crashes of clients in no group, then those of each group."""
         return [self.crash, *(group.crash or self.crash for group in self.groups)]
 
     @cached_property

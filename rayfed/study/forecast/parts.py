@@ -290,7 +290,7 @@ def _federation(run: Run) -> Iterator[Part]:
     removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
-    yield from _files(population)
+    yield from _over_time(population)
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited and not algorithm.gossip:
@@ -301,11 +301,14 @@ def _federation(run: Run) -> Iterator[Part]:
         yield Part("drift", "drift", NOTHING, frozenset({SIZES}))
 
 
-def _files(population: Population) -> Iterator[Part]:
-    """Yield the files that give seconds or bandwidths of clients over time."""
+def _over_time(population: Population) -> Iterator[Part]:
+    """Yield the files and episodes that change clients over time."""
     if population.numbered:
         needs, instead = frozenset({NUMBERED}), "use another delay"
         yield Part("clients.delay", "'measured'", needs, NOTHING, instead)
+    if any(crash.episodic for crash in population.crash_settings):
+        needs, instead = frozenset({NUMBERED}), "leave start, end and every out"
+        yield Part("clients.crash", "an episode of crashes", needs, NOTHING, instead)
     if population.unsteady:
         yield Part("clients.network.file", "network.file", NOTHING, frozenset({STEADY}))
 
