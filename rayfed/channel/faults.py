@@ -13,6 +13,7 @@ from annotated_types import Ge, Gt, Interval
 
 from rayfed.channel.base import CodecState, Draws
 from rayfed.core.arrays import Array, Floats, Ints
+from rayfed.core.episodes import Episodes
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import (
     FIXED_ROWS,
@@ -32,8 +33,8 @@ from rayfed.core.shares import rounded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
-    """Base of all faults.
+class Fault(Episodes):
+    """Base of all faults, in the episodes of `rayfed.core.episodes.Episodes`.
 
     Parameters
     ----------
@@ -46,8 +47,6 @@ class Fault:
     group : str, optional
         Name of the client group that they are in: all of it, or those that `count` or `fraction`
         choose of it.
-    start : int
-        The round, from 1, from which on they are faulty.
     """
 
     name: ClassVar[str]
@@ -62,9 +61,9 @@ class Fault:
     count: Annotated[int, Gt(0)] | None = None
     fraction: Annotated[float, Interval(gt=0, le=1)] | None = None
     group: str | None = None
-    start: Annotated[int, Ge(1)] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         chosen = [bool(self.ids), self.count is not None, self.fraction is not None]
         if sum(chosen) > 1 or (self.ids and self.group is not None):
             raise ScenarioError("", "give one of ids, count, fraction and group")
@@ -102,7 +101,7 @@ class UploadFault(Fault):
         state : (K, p) array
             What they kept; NaN at first. Empty if nothing is.
         round : int
-            The round, from 1; the fault begins with `start`.
+            The round, from 1; see `active`.
         """
         raise NotImplementedError
 
@@ -234,7 +233,7 @@ class NotANumber(UploadFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Replay(UploadFault):
-    """Repeated upload of the last honest vector before the fault began.
+    """Repeated upload of the last honest vector before the episode.
 
     A client that has sent nothing before then goes on with the first that it sends.
     """
@@ -243,8 +242,8 @@ class Replay(UploadFault):
     keeps: ClassVar[bool] = True
 
     def sent(self, v: Array, draw: Draws, state: Array, round: int) -> tuple[Array, Array]:
-        """Return the stored upload (K, p); before the fault begins v, which is stored."""
-        if round < self.start:
+        """Return the stored upload (K, p); outside of episodes v, which is stored."""
+        if not self.active(round):
             return v, v
         new = np.isnan(state).all(axis=1, keepdims=True)
         sent = np.where(new, v, state)
@@ -274,8 +273,8 @@ class LabelFlip(Fault):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.start != 1:
-            raise ScenarioError("start", "labels are wrong from the first round on; leave it out")
+        if self.episodic:
+            raise ScenarioError("start", "labels are wrong in all rounds; leave start and end out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class Faulty:
 
     def among(self, ids: Ints, round: int | None = None) -> Bools:
         """Return a mask (K,) of faulty clients: in a round, or at any time."""
-        if round is not None and round < self.fault.start:
+        if round is not None and not self.fault.active(round):
             return np.zeros(len(ids), np.bool_)
         return np.isin(ids, self.clients)
 

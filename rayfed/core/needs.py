@@ -131,6 +131,11 @@ TIMES = Term(
     "transfer times that are known in advance",
     "shares its bandwidth among transfers",
 )
+STEADY = Term(
+    "bandwidths that do not change",
+    "changes them over time",
+    "leave one out, or give down_mbps and up_mbps",
+)
 RESTARTS = Term("clients that start one by one", "starts its clients together, when all have sent")
 NUMBERED = Term(
     "rounds, or tasks that are numbered for each client", "numbers the visits of all nodes"

@@ -65,7 +65,7 @@ class TraceFile:
 
     def error(self, problem: str) -> ScenarioError:
         """Return an error that names the key and the file."""
-        return ScenarioError(self.key, f"{clipped(self.path.name, 60)}: {problem}")
+        return _refused(self.key, self.path, problem)
 
     def __contains__(self, name: str) -> bool:
         return name in self.frame.columns
@@ -155,6 +155,10 @@ class TraceFile:
             raise self.error(f"{text}; subtract the time at which the trace begins")
 
 
+def _refused(key: str, path: Path, problem: str) -> ScenarioError:
+    return ScenarioError(key, f"{clipped(path.name, 60)}: {problem}")
+
+
 def by_name(table: TraceFile) -> bool:
     """Return whether the column ``client`` holds names for sure: texts, or numbers beyond ids."""
     return not bool((table.as_numbers("client") < _MOST_IDS).all())
@@ -205,7 +209,11 @@ class ClientRows:
 
     Parameters
     ----------
-    table : TraceFile
+    key : str
+        Key of the scenario that names the file.
+    path : Path
+    by_name : bool
+        Whether the file gives some of these clients by name.
     clients : (C,) array of int
         Ids, ascending.
     first : (C + 1,) array of int
@@ -216,7 +224,9 @@ class ClientRows:
         The places of these rows in the file.
     """
 
-    table: TraceFile
+    key: str
+    path: Path
+    by_name: bool
     clients: Ints
     first: Ints
     moments: Floats
@@ -248,7 +258,12 @@ class ClientRows:
         for row in np.flatnonzero((np.diff(rank) == 0) & (np.diff(moments) == 0))[:1]:
             text = f"row {order[row + 1] + 1}: client {table.frame['client'].iloc[order[row + 1]]}"
             raise table.error(f"{text} has {called} {moments[row]:g} twice; keep one of the rows")
-        return cls(table, ids, np.searchsorted(rank, np.arange(len(ids) + 1)), moments, order)
+        first = np.searchsorted(rank, np.arange(len(ids) + 1))
+        return cls(table.key, table.path, by_name(table), ids, first, moments, order)
+
+    def error(self, problem: str) -> ScenarioError:
+        """Return an error that names the key and the file."""
+        return _refused(self.key, self.path, problem)
 
     def at(self, ids: Ints, moments: Floats) -> tuple[Ints, Ints]:
         """Return the place (K,) of each client, and of its last row at or before a moment.
@@ -263,7 +278,7 @@ class ClientRows:
     def check_clients(self, count: int) -> None:
         """Raise a `ScenarioError` if there are rows of clients that there are not."""
         if self.clients[-1] >= count:
-            raise self.table.error(f"found client {self.clients[-1]}; ids go from 0 to {count - 1}")
+            raise self.error(f"found client {self.clients[-1]}; ids go from 0 to {count - 1}")
 
     def check_members(self, ids: Ints) -> None:
         """Raise a `ScenarioError` if one of these clients (K,) has no row."""
@@ -271,7 +286,7 @@ class ClientRows:
             text = (
                 f"has no row of client {client}; add one, or give the client a setting of its own"
             )
-            raise self.table.error(f"{text} in clients.groups")
+            raise self.error(f"{text} in clients.groups")
 
     @cached_property
     def _ordered(self) -> tuple[Floats, Ints]:

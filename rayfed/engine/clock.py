@@ -193,8 +193,9 @@ class Clock:
         return self.population.seconds_per_step(ids, draw, ask, self.counter.rows(ids))
 
     def duration(
-        self, ask: Ask, traffic: Traffic, ids: Ints, pace: Floats, steps: Ints
-    ) -> Duration:
+        self, ask: Ask, traffic: Traffic, ids: Ints, pace: Floats, steps: Ints,
+        start_s: float | Floats = 0.0,
+    ) -> Duration:  # fmt: skip
         """Return the total duration of tasks: download, computing and upload.
 
         Parameters
@@ -208,11 +209,20 @@ class Clock:
             Virtual seconds of one local step.
         steps : (K,) array of int
             Local steps, or 0 if the Ask has no local steps.
+        start_s : float or (K,) array of float
+            When downloads begin, which matters where bandwidths change over time.
         """
-        down, up = self.population.transfer_s(ids, traffic.down, traffic.up)
+        compute_s = pace * self._cost(ask, ids, steps)
+        return Duration(steps, *self._with_transfers(traffic, ids, start_s, compute_s))
+
+    def _with_transfers(
+        self, traffic: Traffic, ids: Ints, start_s: float | Floats, compute_s: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the seconds (K,) of download, computing and upload."""
+        down, up = self.population.transfer_s(ids, traffic.down, traffic.up, start_s, compute_s)
         if traffic.turns:
             up = up + 2 * traffic.turns * self.population.links(ids)[0]
-        return Duration(steps, down, pace * self._cost(ask, ids, steps), up)
+        return down, compute_s, up
 
     def leaving(
         self, ids: Ints, time_s: float | Floats, round: int, *, known_available: bool = False
@@ -288,11 +298,11 @@ class Clock:
                 return self.duration(ask, traffic, ids, pace, taken).end_s(now_s)
 
             steps = steps_in_time(steps, pace * ask.each_step, end_s, fit_s)
-        duration = self.duration(ask, traffic, ids, pace, steps)
+        duration = self.duration(ask, traffic, ids, pace, steps, now_s)
         # Some may have left since the last Ask; the visited one may be unavailable.
         known = not (number or ask.visited or ask.edge_of)
         away_s = self.leaving(ids, now_s, round, known_available=known)
-        duration, lost = self.crash_losses(ids, duration, round, number)
+        duration, lost = self.crash_losses(ids, duration, traffic, now_s, round, number)
         start_s = np.full(len(ids), now_s)
         if not ask.overlap:
             return self.alone(ids, duration, start_s, away_s, lost)
@@ -342,12 +352,13 @@ class Clock:
         return starts
 
     def crash_losses(
-        self, ids: Ints, duration: Duration, draw: Draw, ask: int = 0
-    ) -> tuple[Duration, Floats | None]:
+        self, ids: Ints, duration: Duration, traffic: Traffic, start_s: float | Floats, draw: Draw,
+        ask: int = 0,
+    ) -> tuple[Duration, Floats | None]:  # fmt: skip
         """Return durations of tasks with crashes, and the share of each after which it is lost.
 
-        `draw` and `ask` are as for `pace`. The share (K,), infinite if no task is lost, is None if
-        none ever is.
+        `traffic` and `start_s` are as for `duration`, `draw` and `ask` as for `pace`. The share
+        (K,), infinite if no task is lost, is None if none ever is.
         """
         population = self.population
         lost = population.lost(ids, draw, ask) if population.lossy else None
@@ -356,6 +367,9 @@ class Clock:
         crashes = population.crashes(ids, draw, ask)
         in_vain_s = crashes.spent * duration.compute_s + crashes.waited_s
         longer = duration._replace(compute_s=in_vain_s + duration.compute_s)
+        if population.unsteady:  # uploads come later, at other bandwidths
+            transfers = self._with_transfers(traffic, ids, start_s, longer.compute_s)
+            longer = Duration(duration.steps, *transfers)
         full_s = longer.down_s + longer.compute_s + longer.up_s
         until = np.divide(
             duration.down_s + in_vain_s, full_s, out=np.ones(len(ids)), where=full_s > 0

@@ -256,8 +256,8 @@ class MeetingPolicy:
     def _work(self, node: int, line: Timeline, begin_s: float) -> tuple[int, Times, int, float]:
         """Return the number of a node's next computation, its times, its fate, and its end."""
         number = line.numbers[node] = line.numbers.get(node, 0) + 1
-        ids = self.ids[node : node + 1]
-        duration, lost = self.durations.of(ids, np.array([number]), Traffic(0, 0))
+        ids, numbers = self.ids[node : node + 1], np.array([number])
+        duration, lost = self.durations.of(ids, numbers, Traffic(0, 0), begin_s)
         return number, *node_times(self.exchange.clock, ids, begin_s, duration, lost)
 
     # -- computing -------------------------------------------------------------------------

@@ -54,7 +54,9 @@ class Durations:
         population = exchange.clock.population
         self.may_break = population.lossy or population.crashing
 
-    def of(self, ids: Ints, numbers: Ints, traffic: Traffic) -> tuple[Duration, Floats | None]:
+    def of(
+        self, ids: Ints, numbers: Ints, traffic: Traffic, now_s: float
+    ) -> tuple[Duration, Floats | None]:
         """Return the duration of a task and its lost share; the share is inf if none is lost.
 
         Parameters
@@ -65,18 +67,21 @@ class Durations:
             How often each has been dispatched, this time included.
         traffic : Traffic
             What each downloads and uploads; where that is the same for all it never changes.
+        now_s : float
+            When they begin, which matters where bandwidths change over time.
         """
-        steps, down_s, compute_s, up_s, lost = np.array(self.rows(ids, numbers, traffic)).T
+        steps, down_s, compute_s, up_s, lost = np.array(self.rows(ids, numbers, traffic, now_s)).T
         broken = lost if self.may_break else None
         return Duration(steps.astype(np.int64), down_s, compute_s, up_s), broken
 
-    def rows(self, ids: Ints, numbers: Ints, traffic: Traffic) -> list[Array]:
+    def rows(self, ids: Ints, numbers: Ints, traffic: Traffic, now_s: float) -> list[Array]:
         """Return task durations by client: steps, seconds down, computing and up, lost share.
 
         Parameters are those of `of`.
         """
-        if not isinstance(traffic.down, int) or not isinstance(traffic.up, int):
-            return list(self._table(ids, numbers, traffic))
+        same = isinstance(traffic.down, int) and isinstance(traffic.up, int)
+        if not same or self.exchange.clock.population.unsteady:
+            return list(self._table(ids, numbers, traffic, now_s))
         pairs = list(zip(ids.tolist(), numbers.tolist(), strict=True))
         unknown = [k for k, pair in enumerate(pairs) if not self._knows(*pair)]
         if len(self.known) + len(unknown) > _CACHED:
@@ -115,17 +120,17 @@ class Durations:
         others = np.array([i for i in others.tolist() if i not in self.known], dtype=np.int64)
         return np.concatenate([ids, others]), np.concatenate([numbers, np.ones_like(others)])
 
-    def _table(self, ids: Ints, numbers: Ints, traffic: Traffic) -> Array:
+    def _table(self, ids: Ints, numbers: Ints, traffic: Traffic, now_s: float = 0.0) -> Array:
         """Return the columns (K, 5) of tasks."""
         clock, counter = self.exchange.clock, self.exchange.counter
         pace = clock.pace(ids, numbers) * self.ask.shares(ids)
         steps = np.zeros(len(ids), dtype=np.int64)
         if self.ask.local:
             steps = counter.steps(ids, pace, numbers, self.step_state)
-        duration = clock.duration(self.ask, traffic, ids, pace, steps)
+        duration = clock.duration(self.ask, traffic, ids, pace, steps, now_s)
         if self.exchange.run.training.algorithm.gossip:  # messages take their time later
             duration = duration._replace(down_s=np.zeros(len(ids)), up_s=np.zeros(len(ids)))
-        duration, lost = clock.crash_losses(ids, duration, numbers)
+        duration, lost = clock.crash_losses(ids, duration, traffic, now_s, numbers)
         broken = np.full(len(ids), np.inf) if lost is None else lost
         return np.stack([steps, duration.down_s, duration.compute_s, duration.up_s, broken], axis=1)
 
@@ -397,7 +402,7 @@ class Places:
         now_s, serial, limit_s = self.line.now_s, self.line.serial, self.line.now_s + self.timeout_s
         down, up = _each(traffic.down, len(ids)), _each(traffic.up, len(ids))
         tasks = []
-        for k, row in enumerate(self.durations.rows(ids, draws, traffic)):
+        for k, row in enumerate(self.durations.rows(ids, draws, traffic, now_s)):
             steps, down_s, compute_s, up_s, _ = row.tolist()
             end_s, leaves_s = now_s + down_s + compute_s + up_s, float(gone_s[k])
             status, over_s = fate(end_s, leaves_s, limit_s)
@@ -414,7 +419,7 @@ class Places:
     ) -> list[Task]:  # fmt: skip
         """Return the tasks (K,) that begin now, put where their stages are."""
         line = self.line
-        duration, lost = self.durations.of(ids, draws, traffic)
+        duration, lost = self.durations.of(ids, draws, traffic, line.now_s)
         now = np.full(len(ids), line.now_s)
         times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
         tasks = begun(

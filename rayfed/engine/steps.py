@@ -115,7 +115,7 @@ class StepPolicy:
         nothing = np.zeros(len(ids))  # messages take their time later
         duration = clock.duration(self.ask, Traffic(0, 0), ids, pace, steps)
         duration = duration._replace(down_s=nothing, up_s=nothing)
-        duration, lost = clock.crash_losses(ids, duration, stats.round)
+        duration, lost = clock.crash_losses(ids, duration, Traffic(0, 0), start_s, stats.round)
         times = clock.alone(ids, duration, start_s, away_s[begins], lost)
         if self.run.faults:
             asked = SentAsk(self.ask, "algorithm")

@@ -133,8 +133,9 @@ class WalkPolicy:
         ids, nothing = places["at"][walk : walk + 1], np.zeros(1)
         steps, compute_s = (places[name][walk : walk + 1] for name in ("steps", "compute_s"))
         duration, lost = self.exchange.clock.crash_losses(
-            ids, Duration(steps, nothing, compute_s, nothing), self._draw(places, walk)
-        )
+            ids, Duration(steps, nothing, compute_s, nothing), Traffic(0, 0), start_s,
+            self._draw(places, walk),
+        )  # fmt: skip
         return node_times(self.exchange.clock, ids, start_s, duration, lost)
 
     def _move(self, places: dict[str, Array], walk: int, row: int, before: RunState) -> None:

@@ -9,14 +9,17 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from rayfed.core.arrays import Bools, Floats
+from rayfed.core.episodes import Episodes
 
 TRIES = 16
 """Times that a client begins its computing; then it gives up."""
 
 
 @dataclass(frozen=True)
-class Crash:
-    """Crashes of a client during computing.
+class Crash(Episodes):
+    """Crashes of a client during computing, in the rounds of `rayfed.core.episodes.Episodes`.
+
+    Without rounds, ``start``, ``end`` and ``every`` count the tasks of each client.
 
     Parameters
     ----------

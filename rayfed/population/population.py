@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,10 +16,13 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import ScenarioError, under
+from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.shares import rounded
+from rayfed.core.tables import bound
 from rayfed.population.availability.base import Always, Availability, Need, PopulationInfo, Times
+from rayfed.population.bandwidth import Bandwidths
 from rayfed.population.crash import TRIES, Crash, Crashes
 from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
@@ -64,6 +67,13 @@ class Connection:
     duplex : "full" or "half"
         Whether it carries a download and an upload at a time, or one after the other. It matters
         only where clients send while they go on.
+    file : str, optional
+        A CSV or Parquet file, relative to the scenario, of bandwidths over time: ``client``, an id
+        from 0 or the name of a client in the data, ``time_s``, in virtual seconds from 0, and
+        ``mbps``, or ``down_mbps`` and ``up_mbps``. A rate holds until the next row of the client,
+        and the first one also before. 0 is a pause. Every client needs a row.
+    repeat_s : float, optional
+        Seconds after which the rows of the file come again; the last ones hold for good if None.
     """
 
     down_mbps: Annotated[float, Gt(0)] | None = None
@@ -71,6 +81,49 @@ class Connection:
     latency_s: Annotated[float, Ge(0)] = 0.0
     loss: Annotated[float, Ge(0), Le(1)] = 0.0
     duplex: Literal["full", "half"] = "full"
+    file: FilePath | None = None
+    repeat_s: Annotated[float, Gt(0)] | None = None
+
+    _names: tuple[str, ...] | None = field(default=None, init=False, repr=False)
+
+    def named(self, names: Sequence[str]) -> Connection:
+        """Return the connection of clients that the data name, empty if they do not."""
+        return self if self.file is None else bound(self, names)
+
+    @cached_property
+    def bandwidths(self) -> Bandwidths | None:
+        """The bandwidths of the file; None without one."""
+        if self.file is None:
+            return None
+        return Bandwidths.read(self.file, self.repeat_s, self._names)
+
+    def check(self, count: int, ids: Callable[[], Ints]) -> None:
+        """Raise a `ScenarioError` if the file is invalid, or about others of N = count clients.
+
+        `ids` returns the clients (K,) that have this connection.
+        """
+        if self.file is None:
+            if self.repeat_s is not None:
+                raise ScenarioError("repeat_s", "goes with a file of bandwidths; leave it out")
+            return
+        assert self.bandwidths is not None
+        for way, mbps in zip((self.down_mbps, self.up_mbps), self.bandwidths.mbps, strict=True):
+            if way is not None and mbps is not None:
+                text = f"gives bandwidths in place of {way:g} Mbit/s; leave one of them out"
+                raise ScenarioError("file", text)
+        rows = self.bandwidths.by_client
+        rows.check_clients(count)
+        if self._names is not None or not rows.by_name:
+            rows.check_members(ids())
+
+    def transfer_s(self, way: int, ids: Ints, size: Floats, start_s: Floats) -> Floats | None:
+        """Return the seconds (K,) of downloads (0) or uploads (1), latency apart.
+
+        None if the file has no bandwidths for them.
+        """
+        if self.bandwidths is None or self.bandwidths.mbps[way] is None:
+            return None
+        return self.bandwidths.seconds(way, ids, size, start_s)
 
 
 @dataclass(frozen=True)
@@ -172,15 +225,16 @@ class Population:
         if claimed > self.count:
             text = f"the groups have {claimed} clients, but clients.count is {self.count}"
             raise ScenarioError("clients.groups", f"{text}; give fewer")
-        for index, delay in enumerate(self._delays):
-            try:
+        for index, (delay, network) in enumerate(zip(self._delays, self._networks, strict=True)):
+            group = self.groups[index - 1] if index else Group()
+            own = f"clients.groups.{index - 1}"
+            with under(f"{own if group.delay else 'clients'}.delay"):
                 delay.check()
                 delay.check_clients(self.count)
                 if delay.numbered:
                     delay.check_members(self._members(index))
-            except ScenarioError as error:
-                own = f"groups.{index - 1}." if index and self.groups[index - 1].delay else ""
-                raise error.under(f"clients.{own}delay") from error
+            with under(f"{own if group.network else 'clients'}.network"):
+                network.check(self.count, partial(self._members, index))
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -300,8 +354,18 @@ class Population:
         found = self._by_group(ids, self._delays, lambda delay, at: seconds(delay, ids[at]))
         return np.asarray(self._slowdown(ids) * self._of_rows(found, ids, rows))
 
+    @cached_property
+    def unsteady(self) -> bool:
+        """Whether a bandwidth changes over time."""
+        return any(network.file is not None for network in self._networks)
+
     def transfer_s(
-        self, ids: npt.ArrayLike, bytes_down: float | Array, bytes_up: float | Array
+        self,
+        ids: npt.ArrayLike,
+        bytes_down: float | Array,
+        bytes_up: float | Array,
+        start_s: float | Floats = 0.0,
+        compute_s: float | Floats = 0.0,
     ) -> tuple[Floats, Floats]:
         """Return the seconds of the download (K,) and of the upload (K,).
 
@@ -309,9 +373,31 @@ class Population:
         ----------
         ids : (K,) array of int
         bytes_down, bytes_up : float or (K,) array
+        start_s, compute_s : float or (K,) array
+            When downloads begin, and what clients compute between download and upload, which
+            matters where bandwidths change. A download follows its latency, and an upload comes
+            before it.
         """
         latency, down, up = self.links(ids)
-        return latency + _BITS / down * bytes_down, latency + _BITS / up * bytes_up
+        down_s, up_s = _BITS / down * bytes_down, _BITS / up * bytes_up
+        if self.unsteady:
+            ids = np.asarray(ids, dtype=np.int64)
+            down_s = self._traced(0, ids, bytes_down, start_s + latency, down_s)
+            sent_s = start_s + latency + down_s + compute_s
+            up_s = self._traced(1, ids, bytes_up, sent_s, up_s)
+        return latency + down_s, latency + up_s
+
+    def _traced(
+        self, way: int, ids: Ints, size: float | Array, start_s: Floats, steady_s: Floats
+    ) -> Floats:
+        """Return seconds (K,) of transfers, those of a file where clients have one."""
+        seconds, groups = steady_s.copy(), self.group_of(ids)
+        sizes = np.broadcast_to(np.asarray(size, dtype=np.float64), ids.shape)
+        for group in np.unique(groups).tolist():
+            at = groups == group
+            own = self._networks[group].transfer_s(way, ids[at], sizes[at], start_s[at])
+            seconds[at] = steady_s[at] if own is None else own
+        return seconds
 
     def links(self, ids: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return the latency (K,) in seconds, and the Mbit/s (K,) down and up: inf if unlimited."""
@@ -367,7 +453,7 @@ class Population:
     @cached_property
     def crashing(self) -> bool:
         """Whether some client may crash."""
-        return any(crash.probability for crash in self._crashes)
+        return any(crash.probability for crash in self.crash_settings)
 
     def crashes(self, ids: npt.ArrayLike, draw: Draw, ask: int) -> Crashes:
         """Return the costs of crashes for clients (K,) in an Ask.
@@ -375,13 +461,14 @@ class Population:
         `draw` and `ask` are as for `seconds_per_step`.
         """
         ids = np.asarray(ids, dtype=np.int64)
-        each = self._crashes
+        each = self.crash_settings
         restarts = [np.inf if c.restart_s is None else c.restart_s for c in each]
         u = Key(self.seed, "crash").uniforms(ids, 2 * TRIES, round=draw, ask=ask)
         groups = self.group_of(ids)
-        return Crashes.of(
-            u, np.array([c.probability for c in each])[groups], np.array(restarts)[groups]
-        )
+        active = np.stack([np.broadcast_to(c.active(draw), ids.shape) for c in each])
+        probability = np.array([c.probability for c in each])[groups]
+        probability = np.where(active[groups, np.arange(len(ids))], probability, 0.0)
+        return Crashes.of(u, probability, np.array(restarts)[groups])
 
     def available(self, ids: npt.ArrayLike, t: Times, round: int) -> Bools:
         """Return which clients (K,) are available at virtual second t of a round (from 1).
@@ -491,7 +578,8 @@ class Population:
         return [self.network, *(group.network or self.network for group in self.groups)]
 
     @cached_property
-    def _crashes(self) -> list[Crash]:
+    def crash_settings(self) -> list[Crash]:
+        """The crashes of clients in no group, then those of each group."""
         return [self.crash, *(group.crash or self.crash for group in self.groups)]
 
     @cached_property

@@ -212,7 +212,7 @@ class MobilityTrace(Mobility):
             row = int(rows.order[outside].min())
             x, y = metres[rows.order == row][0]
             text = f"row {row + 1}: ({x:g}, {y:g}) is outside of area_m, {area[0]:g} by {area[1]:g}"
-            raise rows.table.error(f"{text}; enlarge it, or shift all positions")
+            raise rows.error(f"{text}; enlarge it, or shift all positions")
         first, last = rows.first[:count], rows.first[1 : count + 1] - 1
 
         def positions(time_s: float) -> Floats:

@@ -174,7 +174,9 @@ def test_who_cannot_be_faulty_is_one_line(faults, message):
         (BitFlip, {}, "found no faulty clients; give count, for example"),
         (BitFlip, {"ids": (1,), "count": 2}, "give one of ids, count, fraction and group"),
         (BitFlip, {"ids": (1,), "group": "a"}, "give one of ids, count, fraction and group"),
-        (LabelFlip, {"count": 1, "start": 2}, "labels are wrong from the first round on"),
+        (LabelFlip, {"count": 1, "start": 2}, "start: labels are wrong in all rounds"),
+        (LabelFlip, {"count": 1, "end": 2}, "start: labels are wrong in all rounds"),
+        (BitFlip, {"count": 1, "start": 3, "end": 2}, "end: found 2, before start, 3"),
     ],
 )
 def test_settings_that_do_not_go_together(cls, settings, message):

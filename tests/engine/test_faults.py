@@ -97,6 +97,25 @@ def test_replay_sends_what_was_sent_before():
     np.testing.assert_allclose(first[2].state["got"], v.mean(0), rtol=1e-14)
 
 
+def test_episodes_overlap_and_recur():
+    """Client 1 is faulty in rounds 2, 3, 5 and 6; 6 in 3 and 4; client 4 repeats in 3 and 5."""
+    faults = [
+        {"name": "scale", "factor": -2.0, "ids": [1], "start": 2, "end": 3, "every": 3},
+        {"name": "bit-flip", "ids": [6], "start": 3, "end": 4},
+        {"name": "replay", "ids": [4], "start": 3, "end": 3, "every": 2},
+    ]
+    states, _ = steps(faults, rounds=6)
+    for round, state in enumerate(states, 1):
+        v = sent(round)
+        if round in (2, 3, 5, 6):
+            v[1] *= -2
+        if round in (3, 4):
+            v[6] *= -1
+        if round in (3, 5):
+            v[4] = sent(round - 1)[4]
+        np.testing.assert_allclose(state.state["got"], v.mean(0), rtol=1e-14)
+
+
 @pytest.mark.parametrize("weights", ["uniform", "size"])
 def test_colluding_clients_know_the_honest_replies(weights):
     w = np.ones(8) if weights == "uniform" else np.array(SIZES, float)

@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 import rayfed
+from rayfed import api
+from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.population import Crash, Group, Population
 from rayfed.population.crash import TRIES, Crashes
@@ -34,6 +36,20 @@ def test_the_number_of_crashes_is_geometric_and_their_moments_are_uniform():
     once = found.spent[times == 1]
     assert chisquare(np.histogram(once, 10, (0, 1))[0]).pvalue > 1e-3
     assert not found.given_up.any()
+
+
+def test_crashes_of_episodes_are_those_of_their_rounds():
+    ids, always = np.arange(500), Crash(probability=0.5, restart_s=2.0)
+    some = Crash(probability=0.5, restart_s=2.0, start=2, end=3, every=4)
+    groups = (Group(ids=tuple(range(250)), crash=some),)
+    population = Population(500, 3, crash=always, groups=groups)
+    without = Population(500, 3, crash=always)
+    for draw in (*range(1, 9), np.arange(500) % 8 + 1):
+        found, every = population.crashes(ids, draw, 0), without.crashes(ids, draw, 0)
+        crashes = (ids >= 250) | np.isin(np.broadcast_to(draw, 500), [2, 3, 6, 7])
+        assert (every.spent > 0).any()
+        np.testing.assert_array_equal(found.spent, np.where(crashes, every.spent, 0.0))
+        np.testing.assert_array_equal(found.waited_s, np.where(crashes, every.waited_s, 0.0))
 
 
 def test_groups_crash_as_they_are_told_and_draws_are_pure():
@@ -113,3 +129,11 @@ def test_who_always_crashes_is_never_used(tmp_path):
     result = rayfed.run(made, out=tmp_path / "out", page=False)
     assert set(result.events.status) == {"dropped"}
     assert result.rounds.loss.nunique() == 1
+
+
+def test_walks_number_no_tasks_of_clients(mixed):
+    crash = {"probability": 0.5, "start": 2}
+    made = mixed(clients={"count": 6, "crash": crash}, participation={}, topology="ring")
+    made["algorithms"] = [{"name": "multi-walk", "local": {"steps": 2}}]
+    with pytest.raises(ScenarioError, match="an episode of crashes needs rounds, or tasks"):
+        api.prepare(api.read(made))

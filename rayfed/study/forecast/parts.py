@@ -56,6 +56,7 @@ from rayfed.core.needs import (
     SERVER,
     SEVERAL,
     SIZES,
+    STEADY,
     THIS_ROUND,
     TIMES,
     UNAFFECTED,
@@ -69,6 +70,7 @@ from rayfed.core.needs import (
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
+from rayfed.population import Population
 from rayfed.selection.simple import All, UniformSelection
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.study.forecast.declared import needs_of, of_problem
@@ -152,11 +154,18 @@ SETTINGS = (
     Setting("retries", "", _exceeds("retries", 0), (), (CHANCES, UNAFFECTED)),
     Setting("retry", "other", _asks_others, (ROUNDS, ONE_MORE), (SAME_CLIENTS,), "use same"),
     Setting(
-        "late", "partial", _is("late", "partial"), (*_IN_TIME, TIMES), (ALL_STEPS,), "use drop"
+        "late",
+        "partial",
+        _is("late", "partial"),
+        (*_IN_TIME, STEADY, TIMES),
+        (ALL_STEPS,),
+        "use drop",
     ),
     Setting("late", "stale", _is("late", "stale"), _LATER, (FRESH,), _DROP),
     Setting("late", "stale, discounted", _discounts, (), (VECTORS_ALIKE,), _CONSTANT),
-    Setting("interrupted", "resume", _is("interrupted", "resume"), (IN_TURN,), (), _DROP, False),
+    Setting(
+        "interrupted", "resume", _is("interrupted", "resume"), (IN_TURN, STEADY), (), _DROP, False
+    ),
     Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
 )
@@ -203,6 +212,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
     algorithm, privacy = run.training.algorithm, run.channel.privacy
     own = [solver for solver in run.training.solvers if isinstance(solver, OwnTrain)]
     needs = needs_of(algorithm) - where({FRESH: algorithm.asynchronous})
+    needs |= where({STEADY: algorithm.gossip})
     removes = GIVEN - algorithm.gives
     removes |= where(
         {
@@ -271,7 +281,7 @@ def _federation(run: Run) -> Iterator[Part]:
         needs = frozenset({ROUNDS, SERVER})
         yield Part("algorithm.local", "a number of steps that follows losses", needs)
     if isinstance(algorithm, Asynchronous) and algorithm.overlap:
-        needs, removes = frozenset({TIMES, RESTARTS}), frozenset({IN_TURN})
+        needs, removes = frozenset({STEADY, TIMES, RESTARTS}), frozenset({IN_TURN})
         yield Part("algorithm.overlap", "overlap: true", needs, removes, "leave it out")
     if norms := [layer.module for layer in run.layers if layer.kind == "statistics"]:
         yield _batch_norm(run, norms[0])
@@ -284,19 +294,27 @@ def _federation(run: Run) -> Iterator[Part]:
     removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
-    if population.numbered:
-        part = Part(
-            "clients.delay", "'measured'", frozenset({NUMBERED}), NOTHING, "use another delay"
-        )
-        yield part
+    yield from _over_time(population)
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited and not algorithm.gossip:
         waits = rule.deadline_s is not None or rule.timeout_s is not None
         removes = where({TIMES: True, UNAFFECTED: waits})
-        yield Part("server", "the server", NOTHING, removes)
+        yield Part("server", "the server", frozenset({STEADY}), removes)
     if run.federation.views.training.shards.moves_sizes:
         yield Part("drift", "drift", NOTHING, frozenset({SIZES}))
+
+
+def _over_time(population: Population) -> Iterator[Part]:
+    """Yield the files and episodes that change clients over time."""
+    if population.numbered:
+        needs, instead = frozenset({NUMBERED}), "use another delay"
+        yield Part("clients.delay", "'measured'", needs, NOTHING, instead)
+    if any(crash.episodic for crash in population.crash_settings):
+        needs, instead = frozenset({NUMBERED}), "leave start, end and every out"
+        yield Part("clients.crash", "an episode of crashes", needs, NOTHING, instead)
+    if population.unsteady:
+        yield Part("clients.network.file", "network.file", NOTHING, frozenset({STEADY}))
 
 
 def _channel(run: Run) -> Iterator[Part]:

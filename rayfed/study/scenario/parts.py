@@ -324,9 +324,12 @@ class ClientGroup(Settings):
         if delay is not None and names is not None:
             with under(f"{place}.delay"):
                 delay = delay.named(names)
+        network = self.network
+        if network is not None and names is not None:
+            network = network.named(names)
         return Group(
             self.name or f"group {index}", known, chosen,
-            delay, self.network, there, self.crash, self.capacity,
+            delay, network, there, self.crash, self.capacity,
         )  # fmt: skip
 
     def given(self) -> dict[str, Any]:
@@ -393,13 +396,13 @@ class Clients(Settings):
         count = self.count if count is None else count
         if count is None:
             raise ScenarioError("clients.count", "is missing; say how many clients there are")
-        there, delay = self.availability, self.delay
+        there, delay, network = self.availability, self.delay, self.network
         if names is not None:
-            there = there.named(names)
+            there, network = there.named(names), network.named(names)
             with under("clients.delay"):
                 delay = delay.named(names)
         return Population(
-            count, seed, delay, self.stragglers, self.network, there,
+            count, seed, delay, self.stragglers, network, there,
             tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
             self.crash, self.capacity, names or (),
         )  # fmt: skip

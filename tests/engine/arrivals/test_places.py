@@ -47,12 +47,12 @@ def test_work_drawn_ahead_is_work_drawn_alone(loss, crash):
         ([3, 5], [50, 2]), ([0], [1]),
     ]:  # fmt: skip
         who, which = np.array(ids), np.array(numbers)
-        found, broken = ahead.of(who, which, SENT)
+        found, broken = ahead.of(who, which, SENT, 0.0)
         clock = exchange.clock
         pace = clock.pace(who, which)
         steps = exchange.counter.steps(who, pace, which, exchange.counter.init())
         wanted = clock.duration(ask, SENT, who, pace, steps)
-        wanted, lost = clock.crash_losses(who, wanted, which)
+        wanted, lost = clock.crash_losses(who, wanted, SENT, 0.0, which)
         for name in ("steps", "down_s", "compute_s", "up_s"):
             np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
         assert (broken is None) == (lost is None) == (loss == 0 and not crash)
@@ -64,22 +64,22 @@ def test_no_more_clients_are_kept_than_fit(monkeypatch):
     ahead, _, _ = durations()
     for number in range(1, 9):
         for client in range(10):
-            ahead.of(np.array([client]), np.array([number]), SENT)
+            ahead.of(np.array([client]), np.array([number]), SENT, 0.0)
             assert len(ahead.known) <= 4
 
 
 def test_known_work_that_makes_room_is_drawn_again(monkeypatch):
     monkeypatch.setattr("rayfed.engine.places._CACHED", 2)
     ahead, _, _ = durations()
-    before, _ = ahead.of(np.array([3, 7]), np.array([1, 1]), SENT)
-    after, _ = ahead.of(np.array([3, 5]), np.array([1, 1]), SENT)
+    before, _ = ahead.of(np.array([3, 7]), np.array([1, 1]), SENT, 0.0)
+    after, _ = ahead.of(np.array([3, 5]), np.array([1, 1]), SENT, 0.0)
     assert after.compute_s[0] == before.compute_s[0]
     assert sorted(ahead.known) == [3, 5]
 
 
 def test_where_all_clients_can_be_kept_neighbours_are_drawn_along():
     ahead, exchange, _ = durations()
-    ahead.of(np.array([3]), np.array([2]), SENT)
+    ahead.of(np.array([3]), np.array([2]), SENT, 0.0)
     count = exchange.clock.population.count
     assert sorted(ahead.known) == list(range(count))
     assert {i for i, (first, _) in ahead.known.items() if first == 1} == set(range(count)) - {3}
