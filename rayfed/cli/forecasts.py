@@ -50,7 +50,7 @@ def data(plan: Any) -> str:
     others = 0 if views.unseen is None else views.unseen.shards.clients - shards.clients
     unseen = f", {many(others, 'client')} that never train" * (others > 0)
     if rows["test"] and not server:
-        none = int((shards.sizes(np.arange(shards.clients), "test") == 0).sum())
+        none = int((shards.sizes(run.measuring.evaluated, "test") == 0).sum())
         unseen += f", {many(none, 'client')} without held-out rows" * (none > 0)
     parts = {
         "for training": rows["train"],
