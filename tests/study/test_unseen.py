@@ -203,7 +203,7 @@ def test_names_and_standardised_columns_are_those_of_the_clients_that_train(stud
     np.testing.assert_allclose(trained.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(trained.std(axis=0), 1)
     table["standardise"] = "client"
-    with pytest.raises(ScenarioError, match="problem.dataset.standardise: found client, but uns"):
+    with pytest.raises(ScenarioError, match=r"problem.dataset.standardise: found client, but uns"):
         api.prepare(api.read(given))
 
 
