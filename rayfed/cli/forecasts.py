@@ -47,6 +47,11 @@ def data(plan: Any) -> str:
     called = f" ({listed(names, 60)})" if names else ""
     rows = {part: shards.total(part) for part in PARTS}
     server = 0 if views.server is None else views.server.shards.total("test")
+    others = 0 if views.unseen is None else views.unseen.shards.clients - shards.clients
+    unseen = f", {many(others, 'client')} that never train" * (others > 0)
+    if rows["test"] and not server:
+        none = int((shards.sizes(run.measuring.evaluated, "test") == 0).sum())
+        unseen += f", {many(none, 'client')} without held-out rows" * (none > 0)
     parts = {
         "for training": rows["train"],
         "for validation": rows["validation"],
@@ -56,7 +61,7 @@ def data(plan: Any) -> str:
     files = run.record["data"].get("files", 0)
     found = [f"{files:,} files"] * (files > 1) + [many(shards.clients, "client") + called]
     shown = ", ".join(f"{count:,} {what}" for what, count in parts.items() if count)
-    return f"data: {', '.join(found)}, {shown.replace(' for', ' rows for', 1)}"
+    return f"data: {', '.join(found)}, {shown.replace(' for', ' rows for', 1)}{unseen}"
 
 
 def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:

@@ -13,7 +13,7 @@ from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Ints
 from rayfed.datasets.shards import Shards
 
-_HELD_OUT = {"evaluation": ("test", "validation"), "server": ("test",)}
+_HELD_OUT = {"evaluation": ("test", "validation"), "server": ("test",), "unseen": ("test",)}
 """Which held-out rows client functions look at, by their owner."""
 
 

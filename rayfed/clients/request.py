@@ -16,8 +16,8 @@ from rayfed.core.tree import Branch
 Owner: TypeAlias = str
 """Whose method a client function is.
 
-"algorithm", "selection", "optimum", "measure ..." with its name, or "evaluation"; "server" is the
-evaluation too, on the server's own test rows.
+"algorithm", "selection", "optimum", "measure ..." with its name, or "evaluation"; "server" and
+"unseen" are the evaluation too, on the server's own test rows, and on those of unseen clients.
 """
 
 GROUP = "group"

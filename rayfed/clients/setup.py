@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rayfed.channel.faulty import Faulty
@@ -72,11 +72,14 @@ class DataViews:
         The clients' rows.
     server : DataView, optional
         The server's own test rows.
+    unseen : DataView, optional
+        The clients' rows followed by those of clients that never train.
     """
 
     training: DataView
     evaluation: DataView
     server: DataView | None = None
+    unseen: DataView | None = None
 
     def of(self, owner: Owner) -> DataView:
         """Return the view of an algorithm or a measure."""
@@ -84,19 +87,20 @@ class DataViews:
             return self.training
         if owner == "server" and self.server is not None:
             return self.server
+        if owner == "unseen" and self.unseen is not None:
+            return self.unseen
         return self.evaluation
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that the views travel without, each once."""
-        views = (self.training, self.evaluation, self.server)
+        views = (self.training, self.evaluation, self.server, self.unseen)
         return tuple(dict.fromkeys(view.table for view in views if view and view.table))
 
     def with_tables(self, tables: Mapping[str, Any]) -> DataViews:
         """Return the views with their tables."""
-        server = None if self.server is None else self.server.with_table(tables)
-        training, evaluation = (v.with_table(tables) for v in (self.training, self.evaluation))
-        return DataViews(training, evaluation, server)
+        views = {f.name: getattr(self, f.name) for f in fields(self)}
+        return DataViews(**{name: v and v.with_table(tables) for name, v in views.items()})
 
 
 @dataclass(frozen=True)

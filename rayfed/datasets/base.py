@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from annotated_types import Ge, Gt, Lt
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.needs import BY_DATA, TABLE, Terms
@@ -150,6 +151,26 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnseenClients:
+    """Clients that never train, to test a model on clients that training has not seen.
+
+    H. Yuan, W. Morningstar, L. Ning, K. Singhal, "What Do We Mean by Generalization in Federated
+    Learning?", ICLR 2022, https://arxiv.org/abs/2110.14216.
+
+    Parameters
+    ----------
+    clients : float
+        Fraction of the clients, drawn by the seed.
+    rows : float, optional
+        Fraction of each client's rows that is held out, as without unseen clients. An unseen client
+        personalises with its other rows.
+    """
+
+    clients: Annotated[float, Gt(0), Lt(1)]
+    rows: Annotated[float, Ge(0), Lt(1)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """Base of all data sets.
 
@@ -161,9 +182,9 @@ class Dataset:
         Seed of the data, in place of the run's seed.
     target : str, optional
         Column of the user's file that is predicted; "y" if None.
-    test : float or path, optional
+    test : float, path or UnseenClients, optional
         Fraction of each client's rows that is held out, or the path of a test file; `default_test`
-        or the data set's own test rows if None.
+        or the data set's own test rows if None. Or which clients never train.
     validation : float, optional
         Further fraction that is held out, to choose settings by; none if None.
     """
@@ -178,7 +199,7 @@ class Dataset:
 
     seed: int | None = None
     target: str | None = field(default=None, metadata={PLACE: "problem.target"})
-    test: float | str | None = field(default=None, metadata={PLACE: "problem.test"})
+    test: float | str | UnseenClients | None = field(default=None, metadata={PLACE: "problem.test"})
     validation: float | None = field(default=None, metadata={PLACE: "problem.validation"})
 
     def load(self, source: Source, seed: int) -> Table:

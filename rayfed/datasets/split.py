@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from rayfed.core.targets import Targets
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition
 from rayfed.datasets.partitions.blocks import IID
+from rayfed.datasets.shards import PARTS
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class ClientRows:
         """Return the row numbers of one client."""
         return self.rows[self.offsets[client] : self.offsets[client + 1]]
 
+    def of_clients(self, ids: Ints) -> ClientRows:
+        """Return the rows of some clients (K,), which are 0, 1, ... then."""
+        sizes = self.sizes(ids)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[ids] - offsets[:-1], sizes)
+        return ClientRows(self.rows[places], offsets)
+
     def centralised(self) -> ClientRows:
         """Return the same rows, assigned to one client."""
         return ClientRows(self.rows, np.array([0, len(self.rows)]))
@@ -75,6 +83,11 @@ class Split:
     def clients(self) -> int:
         """Number N of clients."""
         return len(self.train.offsets) - 1
+
+    def of_clients(self, ids: Ints) -> Split:
+        """Return the rows of some clients (K,), which are 0, 1, ... then."""
+        train, test, validation = (self.part(name).of_clients(ids) for name in PARTS)
+        return replace(self, train=train, test=test, validation=validation)
 
     def part(self, name: str) -> ClientRows:
         """Return the part "train", "test" or "validation"."""

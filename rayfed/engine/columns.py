@@ -18,9 +18,11 @@ from rayfed.core.summary import DENSITY, USAGE
 from rayfed.measures.evaluation import (
     MODELS,
     PERSONAL,
+    PERSONAL_UNSEEN,
     PERSONAL_VALIDATION,
     SCORES,
     TOP,
+    UNSEEN,
     VALIDATION,
 )
 from rayfed.selection.base import Selection
@@ -132,6 +134,8 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,
     "problem.validation, personalised algorithms": PERSONAL_VALIDATION,
+    "problem.test.clients": UNSEEN,
+    "problem.test.clients, personalised algorithms without client state": PERSONAL_UNSEEN,
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "secure sums": SECURE,
     "evaluate.left_out, a memory in the uplink": LEFT_OUT,

@@ -49,6 +49,8 @@ class Measures:
                 run.training.algorithm,
                 classes=run.federation.views.evaluation.shards.classes,
                 validation=run.measuring.validation,
+                unseen=run.federation.views.unseen is not None,
+                own=self.evaluation.personalises,
             ),
             *(column for group in self.declared.values() for column in group),
         )
@@ -73,6 +75,10 @@ class Measures:
             pieces, up = np.arange(views.server.shards.clients), evaluation.up_on_server
             sums = self.ask("server", evaluation.on_server, up, pieces, {"x": x}, when).sums
             row |= evaluation.scores(sums["metrics"].tolist(), sums)
+        if views.unseen is not None and MODEL in run.training.algorithm.gives:
+            unseen = np.arange(views.evaluation.shards.clients, views.unseen.shards.clients)
+            up, function = evaluation.up_unseen, evaluation.on_unseen
+            row |= evaluation.unseen(self.ask("unseen", function, up, unseen, send, when).sums)
         best = run.measuring.optimum
         if best is not None and run.measuring.exact:
             row["loss_gap"] = row["loss"] - best.value

@@ -29,7 +29,14 @@ from rayfed.engine.settings import Participation, Stop
 from rayfed.engine.stopping import Pace
 from rayfed.measures import Optimum, Use
 from rayfed.measures.base import Measure
-from rayfed.measures.evaluation import MANY, Evaluation, Scored, Thinning, reported
+from rayfed.measures.evaluation import (
+    MANY,
+    Evaluation,
+    Scored,
+    Thinning,
+    personalises_unseen,
+    reported,
+)
 from rayfed.messages import Ask, Wait
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
@@ -304,6 +311,7 @@ class Run:
             self.training.algorithm, measuring.scored, self.reported, classes > MANY,
             measuring.validation, measuring.subsample, tuple(self.training.problem.further),
             names(self.own_columns.get("algorithm.local.metrics", ())),
+            personalises_unseen(self.training.algorithm, self.training.x0),
         )  # fmt: skip
 
     @property
@@ -457,6 +465,7 @@ class Run:
                 "selection": self.participation.select,
                 "evaluation": evaluation,
                 "server": evaluation,
+                "unseen": evaluation,
                 **{
                     f"measure {name}": measure.functions(algorithm)
                     for name, measure in self.measuring.measures.items()

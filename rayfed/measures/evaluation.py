@@ -72,6 +72,27 @@ TOP = (
         "the highest scores.",
     ),
 )  # fmt: skip
+UNSEEN = (
+    Column(
+        "unseen_loss", "loss of unseen clients", better="lower",
+        about="Mean loss of the global model on the held-out rows of clients that never train.",
+    ),
+    Column(
+        "unseen_accuracy", "accuracy of unseen clients", better="higher",
+        about="Share of correct predictions on those rows; NaN for regression.",
+    ),
+)  # fmt: skip
+PERSONAL_UNSEEN = (
+    Column(
+        "unseen_personal_loss", better="lower",
+        about="Mean loss on those rows of the models that unseen clients make from the global one "
+        "with their other rows.",
+    ),
+    Column(
+        "unseen_personal_accuracy", better="higher",
+        about="Share of correct predictions of these models on those rows.",
+    ),
+)  # fmt: skip
 PERSONAL = (
     Column("personal_loss", better="lower", about="Mean loss of the clients' own models."),
     Column(
@@ -149,6 +170,8 @@ class Evaluation:
         Further metrics of the problem.
     trained : tuple of str
         Metrics of local steps, which clients keep of their last replies.
+    personalises : bool
+        Whether unseen clients can have models of their own; see `personalises_unseen`.
     """
 
     algorithm: Any
@@ -159,6 +182,7 @@ class Evaluation:
     subsample: Subsample | None = None
     metrics: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
+    personalises: bool = False
 
     # -- at the clients --------------------------------------------------------------------
 
@@ -174,6 +198,11 @@ class Evaluation:
     def up_on_server(self) -> dict[str, int]:
         """Uploads of each piece of the server's rows for `on_server`."""
         return {"metrics": 3, **self._top}
+
+    @property
+    def up_unseen(self) -> dict[str, int]:
+        """Uploads of each unseen client for `on_unseen`."""
+        return {"metrics": 3, **({"personal": 3} if self.personalises else {})}
 
     @property
     def _top(self) -> dict[str, int]:
@@ -259,6 +288,18 @@ class Evaluation:
             values["top"] = _in_top(clients, x[None], batch)[:, None]
         return Upload(values)
 
+    def on_unseen(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
+        """Return the terms (K, 3) of unseen clients' held-out rows: loss sum, right, count.
+
+        Also those of their own models, which they make with their other rows, if they can.
+        """
+        batch = clients.part("test")
+        values = {"metrics": np.stack(_scores(clients, x[None], batch), axis=1)}
+        if self.personalises:
+            own = self.algorithm.models_among(clients, x, **inputs)
+            values["personal"] = np.stack(_scores(clients, own, batch), axis=1)
+        return Upload(values)
+
     def widths(self, clients: Clients, x: Array, **inputs: Array) -> Upload:
         """Return the padded number of scored rows (K,), and numbers of a row's targets and outputs.
 
@@ -314,6 +355,16 @@ class Evaluation:
         return data, clients.part("test", subsample) if self.scored == "held-out" else None
 
     # -- of a row --------------------------------------------------------------------------
+
+    def unseen(self, sums: Mapping[str, Array]) -> dict[str, float]:
+        """Return the columns of unseen clients, given what `on_unseen` comes to over them."""
+        loss, right, rows = sums["metrics"].tolist()
+        row = dict(zip(names(UNSEEN), (ratio(loss, rows), ratio(right, rows)), strict=True))
+        if self.personalises:
+            loss, right, rows = sums["personal"].tolist()
+            own = (ratio(loss, rows), ratio(right, rows))
+            row |= zip(names(PERSONAL_UNSEEN), own, strict=True)
+        return row
 
     def row(
         self, sums: Mapping[str, Array], each: Mapping[str, Array], objective: Objective
@@ -434,7 +485,15 @@ def ratio(a: float, b: float) -> float:
     return a / b if b else float("nan")
 
 
-def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, ...]:
+def personalises_unseen(algorithm: Any, x0: Array) -> bool:
+    """Return whether clients that never train have own models: those made from x and rows alone."""
+    own, state = OWN_MODELS in algorithm.gives, algorithm.client_state(x0)
+    return own and MODEL in algorithm.gives and not state
+
+
+def evaluated(
+    algorithm: Any, *, classes: int, validation: bool, unseen: bool = False, own: bool = True
+) -> tuple[str, ...]:
     """Return the columns of evaluated rows, those of measures left out.
 
     Parameters
@@ -444,13 +503,20 @@ def evaluated(algorithm: Any, *, classes: int, validation: bool) -> tuple[str, .
         Of the data; 0 for regression.
     validation : bool
         Whether clients hold rows out to choose settings by.
+    unseen : bool
+        Whether some clients never train.
+    own : bool
+        Whether such clients can have own models.
     """
+    unseen = unseen and MODEL in algorithm.gives
     wanted = {
         SCORES: True,
         VALIDATION: validation,
         PERSONAL_VALIDATION: validation and OWN_MODELS in algorithm.gives,
         TOP: classes > MANY,
         PERSONAL: OWN_MODELS in algorithm.gives,
+        UNSEEN: unseen,
+        PERSONAL_UNSEEN: unseen and own and OWN_MODELS in algorithm.gives,
     }
     return tuple(column.name for group, given in wanted.items() if given for column in group)
 

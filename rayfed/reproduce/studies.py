@@ -409,7 +409,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     many = MANY + 1  # the data, which are not loaded, may have so many classes
     measures = (*asked.asked.values(), *algorithm.measures)
     scored = (
-        *evaluated(algorithm, classes=many, validation=study.validated),
+        *evaluated(algorithm, classes=many, validation=study.validated, unseen=study.unseen),
         *(name for each in measures for name in names(each.columns_of(availability))),
         *study.own_metrics,
     )

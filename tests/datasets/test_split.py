@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rayfed.core.errors import ScenarioError
 from rayfed.datasets import IID, Dirichlet, Sizes, Writers
 from rayfed.datasets.base import Table
-from rayfed.datasets.split import held_out, split
+from rayfed.datasets.split import ClientRows, held_out, split
 
 OWNED = Table(np.zeros((10, 1)), np.arange(10.0), client=np.array([1, 0, 1, 1, 0, 1, 1, 1, 2, 1]))
 PLAIN = Table(np.zeros((40, 1)), np.arange(40) % 2, classes=2)
@@ -165,3 +165,10 @@ def test_half_a_row_is_rounded_to_even():
     tested, both = held_out(np.array([75, 175]), 0.82, 0.1)
     assert tested.tolist() == [62, 144]  # 143.5 to even
     assert (both - tested).tolist() == [8, 18]  # 7.5 and 17.5 to even
+
+
+def test_rows_of_some_clients_in_another_order():
+    rows = ClientRows(np.array([5, 3, 8, 1, 2, 9]), np.array([0, 2, 2, 5, 6]))
+    some = rows.of_clients(np.array([2, 1, 0]))
+    assert [some.of_client(i).tolist() for i in range(3)] == [[8, 1, 2], [], [5, 3]]
+    assert rows.of_clients(np.array([], dtype=np.int64)).rows.tolist() == []

@@ -17,10 +17,11 @@ from rayfed.algorithms.base import Algorithm
 from rayfed.channel.faulty import Faulty
 from rayfed.clients.setup import DataView, DataViews, with_table
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.errors import ScenarioError, under, unknown
+from rayfed.core.errors import ScenarioError, many, under, unknown
 from rayfed.core.machine import in_words
 from rayfed.core.names import numbered
 from rayfed.core.rng import Key
+from rayfed.core.shares import rounded
 from rayfed.core.targets import Targets
 from rayfed.datasets.arrays import Arrays
 from rayfed.datasets.base import Dataset, OnDemand, Source, Table
@@ -31,7 +32,7 @@ from rayfed.datasets.fetch import SCHEME
 from rayfed.datasets.gather import is_many
 from rayfed.datasets.partitions.base import Partition
 from rayfed.datasets.shards import PARTS, Shards
-from rayfed.datasets.split import split
+from rayfed.datasets.split import Split, split
 from rayfed.datasets.table import Rows, TableShards, centralised, server_test, some_of
 from rayfed.datasets.tablefile import FileTable
 from rayfed.datasets.tabular import Learned, Tabular
@@ -68,6 +69,8 @@ class Wanted:
     dtype : numpy.dtype
     source : Source
         Where files may be found.
+    unseen : float, optional
+        Fraction of the clients that never train.
     """
 
     problem: Problem
@@ -79,6 +82,7 @@ class Wanted:
     clients: int | None
     dtype: np.dtype[Any]
     source: Source
+    unseen: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,8 @@ class SeedData:
         What often is not what was meant, of these rows.
     files : int
         Number of files that the rows were read from; 0 if that is of no interest.
+    unseen : Shards, optional
+        The clients' rows followed by those of clients that never train, without their table.
     """
 
     problem: Problem
@@ -117,6 +123,7 @@ class SeedData:
     client_names: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     files: int = 0
+    unseen: Shards | None = None
 
     @property
     def scored(self) -> Scored:
@@ -164,9 +171,13 @@ class SeedData:
             sizes, mass = self.shards.sizes(all_ids), self.shards.mass(all_ids)
             shards, table = self._centralised(algorithm, tables)
             training = DataView(shards, objective.centralised(sizes, mass), table)
-        if self.server is None:
-            return DataViews(training, full)
-        return DataViews(training, full, DataView(self.server, objective, self.tables["server"]))
+        views = DataViews(training, full)
+        if self.server is not None:
+            server = DataView(self.server, objective, self.tables["server"])
+            views = replace(views, server=server)
+        if self.unseen is not None:
+            views = replace(views, unseen=replace(full, shards=self.unseen))
+        return views
 
     def _centralised(self, algorithm: Algorithm, tables: dict[str, Any]) -> tuple[Shards, str]:
         """Return the shards of one client that has all rows, and the name of their table."""
@@ -214,7 +225,12 @@ class Loader:
         _check_task(wanted.problem, table.classes, Targets.of(table.y), dataset)
         fraction = self._fraction(wanted, table)
         how = (wanted.partition, wanted.clients, seed, fraction, wanted.validation)
-        parts = split(table, *how)
+        parts = whole = split(table, *how)
+        order = np.arange(parts.clients)
+        if wanted.unseen is not None:
+            order, count = _seen_first(wanted, parts, seed)
+            whole = parts.of_clients(order)
+            parts = whole.of_clients(np.arange(count))
         learned = None
         if (
             isinstance(dataset, Tabular)
@@ -222,11 +238,14 @@ class Loader:
             and dataset.learns_of(table)
         ):
             learned = Learned(dataset, table, parts)
-            table, key = learned.all_rows(), (key, how)
+            table, key = learned.all_rows(), (key, how, wanted.unseen)
         name = self._rows(key, table, wanted)
-        shards = TableShards.of(self.tables[name], parts, table.classes, table.mass)
+        mass = None if table.mass is None else table.mass[order]
+        shards = TableShards.of(self.tables[name], parts, table.classes, mass)
+        unseen = None if whole is parts else replace(shards, split=whole, clients=whole.clients)
         partition = wanted.partition
-        names = table.client_names if partition is None else partition.names(table, parts.clients)
+        names = table.client_names if partition is None else partition.names(table, whole.clients)
+        names = tuple(names[i] for i in order[: parts.clients].tolist()) if names else names
         server, server_name = self._server(wanted, table, name, learned)
         return SeedData(
             wanted.problem, with_table(shards, None), server,
@@ -234,7 +253,7 @@ class Loader:
             self.known.get(
                 ("notices", key), lambda: of_table(table, seed, own=_of_users(dataset))
             ),
-            table.files,
+            table.files, unseen and with_table(unseen, None),
         )  # fmt: skip
 
     def digest(self, wanted: Wanted, seed: int) -> dict[str, Any] | None:
@@ -258,6 +277,9 @@ class Loader:
             raise ScenarioError("clients.count", "is missing; give the number of clients")
         if isinstance(wanted.test, str):
             raise ScenarioError("problem.test", "a generator takes a fraction, not a file")
+        if wanted.unseen is not None:
+            text = "a generator makes the clients that train; give the fraction of rows"
+            raise ScenarioError("problem.test.clients", text)
         test = dataset.default_test if wanted.test is None else wanted.test
         shards = dataset.shards(
             wanted.clients, seed, dtype=wanted.dtype, intercept=wanted.problem.intercept,
@@ -316,6 +338,33 @@ class Loader:
             return None, ""
         self.tables[name + ":test"] = shards.table
         return with_table(shards, None), name + ":test"
+
+
+def _seen_first(wanted: Wanted, parts: Split, seed: int) -> tuple[Ints, int]:
+    """Return the clients in another order, the unseen ones last, and the number of the others.
+
+    Raises
+    ------
+    ScenarioError
+        If no client or every client is unseen, none of them holds out rows, or rows are
+        standardised client by client.
+    """
+    assert wanted.unseen is not None
+    if getattr(wanted.dataset, "standardise", False) == "client":
+        text = "found client, but unseen clients are scaled by the rows of the others; give true"
+        raise ScenarioError("problem.dataset.standardise", text)
+    partition, count = wanted.partition, parts.clients
+    unseen = int(rounded(wanted.unseen, np.array(count)))
+    if not 0 < unseen < count:
+        text = f"found {wanted.unseen:g}, which is {unseen} of {many(count, 'client')}"
+        raise ScenarioError("problem.test.clients", f"{text}; leave some of both kinds")
+    if partition is not None and partition.seed is not None:
+        seed = partition.seed
+    ids = Key(seed, "unseen").permutation(count)(np.arange(count))
+    order = np.concatenate([np.sort(ids[unseen:]), np.sort(ids[:unseen])])
+    if not parts.test.sizes(order[count - unseen :]).any():
+        raise ScenarioError("problem.test.rows", "no unseen client holds out rows; give 0.2")
+    return order, count - unseen
 
 
 def _is_many(path: str) -> bool:
@@ -412,6 +461,9 @@ def drifting(data: SeedData, drift: Drift, population: Population) -> SeedData:
     if data.server is not None:
         text = "the server's own test rows belong to no client and would not drift"
         raise ScenarioError("problem.test", f"{text}; give the fraction that clients hold out")
+    if data.unseen is not None:
+        text = "unseen clients would not drift; give the fraction of rows that clients hold out"
+        raise ScenarioError("problem.test", text)
     with under("drift"):
         changing = _changing(drift, population)
         shards = DriftingShards.of(data.shards, drift, population.seed, changing)
@@ -479,6 +531,9 @@ def evaluation_rows(
     """
     if most is None:
         return full, None, ""
+    if full.unseen is not None:
+        text = "unseen clients are evaluated on all their rows; leave it out"
+        raise ScenarioError("evaluate.rows", text)
     sizes = {part: full.shards.sizes(evaluated, part) for part in PARTS}
     subsample = Subsample(seed, most, {part: int(sizes[part].sum()) for part in PARTS})
     counts = [

@@ -17,7 +17,7 @@ from rayfed.core.errors import ScenarioError, under, unknown
 from rayfed.core.needs import COHORT, GRAPHS, WALK
 from rayfed.core.plugins import name_of
 from rayfed.core.rng import Key
-from rayfed.datasets.base import Source
+from rayfed.datasets.base import Source, UnseenClients
 from rayfed.datasets.shards import label_counts, label_ranks
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import ENDLESS, Channel, Ending, Federation, Measuring, Run, Training
@@ -242,10 +242,14 @@ class _Seed:
         data = self.study.data
         if data is None:
             raise ScenarioError("problem.dataset", "is missing; name a data set or a file")
+        given = data.test
+        test, unseen = (
+            (given.rows, given.clients) if isinstance(given, UnseenClients) else (given, None)
+        )
         return Wanted(
             self.problem, replace(data, target=None, test=None, validation=None),
-            data.target, data.test, data.validation or 0.0, self.study.partition,
-            self.study.clients.count, self.dtype, Source.here(),
+            data.target, test, data.validation or 0.0, self.study.partition,
+            self.study.clients.count, self.dtype, Source.here(), unseen,
         )  # fmt: skip
 
     def runs(self) -> list[Run]:

@@ -28,7 +28,7 @@ from rayfed.core.names import numbered
 from rayfed.core.needs import OPTIMUM
 from rayfed.core.plugins import PLACE, name_of
 from rayfed.core.shares import rounded
-from rayfed.datasets.base import Dataset
+from rayfed.datasets.base import Dataset, UnseenClients
 from rayfed.datasets.tabular import Tabular
 from rayfed.engine.settings import Stop
 from rayfed.measures.base import Measure
@@ -461,15 +461,18 @@ class DataKeys(Settings):
         A name, a name with settings, or the path of a CSV, Parquet or LIBSVM file.
     target : str, optional
         Column of the user's file that is predicted; "y" if null.
-    test : float or path, optional
-        Fraction of each client's rows that is held out, or the path of a test file.
+    test : float, path or mapping, optional
+        Fraction of each client's rows that is held out, or the path of a test file. A mapping has
+        the fraction of ``clients`` that never train, and that of the ``rows`` that each holds out.
     validation : float, optional
         Fraction of each client's rows that is also held out, to choose settings; none if null.
     """
 
     dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
     target: str | None = None
-    test: Annotated[float, Ge(0), Lt(1)] | str | None = None
+    test: (
+        Annotated[float, Ge(0), Lt(1)] | str | Annotated[UnseenClients, SettingsOf(UnseenClients)]
+    ) | None = None
     validation: Annotated[float, Gt(0), Lt(1)] | None = None
 
     @field_validator("dataset", mode="wrap")
@@ -488,7 +491,7 @@ class DataKeys(Settings):
 
     @field_validator("test", mode="after")
     @classmethod
-    def _test_path(cls, given: float | str | None, info: ValidationInfo) -> float | str | None:
+    def _test_path(cls, given: Any, info: ValidationInfo) -> Any:
         if not isinstance(given, str):
             return given
         path = fields.absolute(given, info)

@@ -22,7 +22,7 @@ from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.needs import COHORT
 from rayfed.core.yamlfile import check_values
-from rayfed.datasets.base import Dataset
+from rayfed.datasets.base import Dataset, UnseenClients
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions.base import Partition
 from rayfed.engine.settings import Participation, Stop
@@ -213,6 +213,11 @@ class Study(Settings):
         """Whether rows are to be held out to choose settings by."""
         own = isinstance(self.problem, OwnCode) and self.problem.val
         return own or (self.data is not None and self.data.validation is not None)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether some clients never train."""
+        return self.data is not None and isinstance(self.data.test, UnseenClients)
 
     @property
     def own_metrics(self) -> dict[str, Better | None]:
