@@ -362,7 +362,7 @@ class Places:
             present = population.available(ids, line.now_s, turn) & ~self.busy[ids]
             return present if of_tier is None else present & of_tier(ids)
 
-        idle = np.flatnonzero(~self.busy) if self.count == population.count else None
+        idle = (~self.busy).nonzero()[0] if self.count == population.count else None
         return self.exchange.selection_view(turn, line.now_s, free, available, idle=idle)
 
     def _start(self, ids: Ints, attempts: Sequence[int] = (), versions: Sequence[int] = ()) -> None:
