@@ -247,8 +247,8 @@ class Places:
             while (task := line.over()) is not None:
                 if self._end(task, closed):
                     return closed
-            if line.next_s <= line.now_s:  # who waited for an upload that is given up is free
-                continue
+            if line.stages is not None and line.next_s <= line.now_s:
+                continue  # who waited for an upload that is given up is free
             self._dispatch(selection)
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
