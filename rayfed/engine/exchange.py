@@ -99,7 +99,7 @@ class Exchange:
         self.correction = Correction(run)
         self.channel = ServerChannel(run, self.correction)
         self.colluders = Colluders(run)
-        self.private = run.private
+        self.private, self.left_out = run.private, run.left_out
         self.listens = run.participation.select.listens or self.counter.listens
         self.owners: Mapping[Asker, Any] = {
             "algorithm": run.training.algorithm, "selection": run.participation.select,
@@ -258,7 +258,7 @@ class Exchange:
         sizes = MeanInputs(up, count, ask.plain, total, self.mean_weight, by_edge)
         if not asked.coded:
             return reply_of(answers, sizes, newest + 1, sent, stale=stale)
-        for answer in answers if self.run.left_out else ():
+        for answer in answers if self.left_out else ():
             stats.squares += [answer.gathered.sums[LEFT_OUT].item(), len(answer.ids)]
         opened, wrapped = self.channel.opened(answers, ask.plain)
         stats.wrapped += wrapped

@@ -24,7 +24,7 @@ from rayfed.engine.measuring import Measures
 from rayfed.engine.meetings import MeetingPolicy
 from rayfed.engine.rounds import RoundPolicy
 from rayfed.engine.run import Run
-from rayfed.engine.state import RoundStats, Row, RunState, ServerFunction
+from rayfed.engine.state import COUNTS, RoundStats, Row, RunState, ServerFunction
 from rayfed.engine.steps import StepPolicy
 from rayfed.engine.stopping import LastEvaluation, distance
 from rayfed.engine.tasks import CountedTasks
@@ -65,6 +65,10 @@ class RowMaker:
             *names(run.training.algorithm.diagnostics),
         )
         self.all = frozenset((*names((*columns.RUN, *SCORES, *columns.COUNTS)), *self.columns))
+        self.empty: Row = {
+            "algorithm": run.training.algorithm.name, "label": run.label, "seed": run.seed,
+            **dict.fromkeys(("round", "time_s", *names(SCORES), *COUNTS, *self.columns), math.nan),
+        }  # fmt: skip
 
     def due(self, before: RunState, run_state: RunState) -> bool:
         """Whether the row of a state is evaluated by the cadence; `Loop.close` sees to the last.
@@ -96,14 +100,10 @@ class RowMaker:
             Whether it is evaluated.
         """
         row: Row = {
-            "algorithm": self.run.training.algorithm.name,
-            "label": self.run.label,
-            "seed": self.run.seed,
+            **self.empty,
             "round": run_state.round,
             "time_s": run_state.time_s,
-            **dict.fromkeys(names(SCORES), math.nan),
             **stats.counts,
-            **dict.fromkeys(self.columns, math.nan),
             **{name: float(value) for name, value in values.items()},
         }
         return self.evaluated(row, run_state) if due else (row, run_state)
@@ -141,6 +141,11 @@ class Loop:
         self.measures = Measures(run, self.exchange.compute)
         self.rows = RowMaker(run, self.measures)
         self.server_function = ServerFunction(run.training.algorithm)
+        self.secure, self.left_out, self.stops_by = (
+            run.secure,
+            run.left_out,
+            run.ending.stop.columns,
+        )
         algorithm = run.training.algorithm
         self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | MeetingPolicy | WalkPolicy
         if isinstance(algorithm, MultiWalk):
@@ -196,16 +201,16 @@ class Loop:
             window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
         )  # fmt: skip
         values |= {name: float(s / w) for name, (s, w) in stats.metrics.items()}
-        if self.run.secure:
+        if self.secure:
             values["wrapped"] = float(stats.wrapped)
-        if self.run.left_out:
+        if self.left_out:
             values["left_out"] = stats.left_out
-        if "model_change" in self.run.ending.stop.columns and after.state is not before.state:
+        if "model_change" in self.stops_by and after.state is not before.state:
             values["model_change"] = distance(x, before.state["x"])
         due = self.rows.due(before, after)
         row, after = self.rows.row(after, stats, values, due)
         last, change = before.last.after(row, answered, due)
-        if "loss_change" in self.run.ending.stop.columns:
+        if "loss_change" in self.stops_by:
             row["loss_change"] = change
         after = after if last is after.last else replace(after, last=last)
         return after, row, stats.ended
@@ -241,7 +246,7 @@ class Loop:
             return run_state, row
         row, closed = self.rows.evaluated(row, run_state)
         last, change = run_state.last.after(row, answered=False, due=True)
-        if "loss_change" in self.run.ending.stop.columns:
+        if "loss_change" in self.stops_by:
             row["loss_change"] = change
         return replace(closed, last=last), row
 

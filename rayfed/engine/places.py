@@ -255,8 +255,8 @@ class Places:
             while (task := line.over()) is not None:
                 if self._end(task, closed):
                     return closed
-            if line.next_s <= line.now_s:  # who waited for an upload that is given up is free
-                continue
+            if line.stages is not None and line.next_s <= line.now_s:
+                continue  # who waited for an upload that is given up is free
             self._dispatch(selection)
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
@@ -370,7 +370,7 @@ class Places:
             present = population.available(ids, line.now_s, turn) & ~self.busy[ids]
             return present if of_tier is None else present & of_tier(ids)
 
-        idle = np.flatnonzero(~self.busy) if self.count == population.count else None
+        idle = (~self.busy).nonzero()[0] if self.count == population.count else None
         return self.exchange.selection_view(turn, line.now_s, free, available, idle=idle)
 
     def _start(self, ids: Ints, attempts: Sequence[int] = (), versions: Sequence[int] = ()) -> None:

@@ -136,10 +136,9 @@ def reply_of(
         name: _together([answer.gathered.each[name] for answer in answers])
         for name in answers[0].gathered.each
     }
-    ids, steps, seconds = (
-        _together([getattr(answer, name) for answer in answers])
-        for name in ("ids", "steps", "seconds")
-    )
+    ids = _together([answer.ids for answer in answers])
+    steps = _together([answer.steps for answer in answers])
+    seconds = _together([answer.seconds for answer in answers])
     late = _together([answer.staleness for answer in answers]) if stale else _NONE
     grouped = GROUP in sizes.up or sizes.by_edge
     groups = _groups(answers[0], sizes) if grouped else Groups.empty()

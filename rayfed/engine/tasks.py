@@ -83,6 +83,7 @@ class Task(NamedTuple):
     limit_s: float
 
 
+_FATES = len(STATUS)
 _NAMES = Task._fields
 _PLACE = {name: place for place, name in enumerate(_NAMES)}
 _EVENTS = {
@@ -210,7 +211,7 @@ class CountedTasks(NamedTuple):
                 for each in (None, tasks.down_bytes, tasks.up_bytes, tasks.steps)
             )
         else:
-            number, down, up, steps = ([0] * len(STATUS) for _ in range(4))
+            number, down, up, steps = [0] * _FATES, [0] * _FATES, [0] * _FATES, [0] * _FATES
             for task in tasks:
                 number[task.status] += 1
                 down[task.status] += task.down_bytes
