@@ -5,7 +5,8 @@ view of the overview and to a change of what is compared. ``looks``: the memory 
 and after twelve hours of looks, one a second, simulated. ``slowed``: what an open dashboard costs a
 study of 40 runs on two workers, with and without it in turn. ``cases``: the same for a study of
 four algorithms by cases whose Compare is open (3 levels of skew and 3 seeds, 36 runs; with
-``--levels 15 --seeds 5`` 300 runs), and the seconds to its first view and to a change of one run.
+``--levels 15 --seeds 5`` 300 runs), with the server's share of the processor time of the study,
+which other load changes less; and the seconds to its first view and to a change of one run.
 ``events``: a run of 1,000 clients with ten million rows of events is made of one that was run;
 printed are the seconds to views of it and to single clients, and the memory of the server. Without
 a part all are measured.
@@ -162,20 +163,33 @@ def cases(folder: Path, levels: int, seeds: int, pairs: int) -> None:
         "seeds": [*range(seeds)],
         "algorithms": [{"name": name, "local": local} for name in names],
     }
-    ratios, runs = [], len(names) * levels * seeds
+    ratios, shares, runs = [], [], len(names) * levels * seeds
     for number in range(pairs):
         alone = _seconds(folder / f"alone{number}", scenario)
         out = folder / f"watched{number}"
         out.mkdir()
         view = f"compare.json?study={out.name}/study"
         with served(out) as (address, process), _listening(address, view):
+            started, before = _processor(process.cpu_times()), _processor(os.times())
             watched = _seconds(out / "study", scenario)
-            used = process.cpu_times()
+            used, spent = _processor(process.cpu_times()) - started, _processor(os.times()) - before
         ratios.append(watched / alone)
+        shares.append(used / spent)
         print(f"{runs} runs by cases: {alone:.1f} s, with Compare open {watched:.1f} s; ", end="")
-        print(f"the server took {used.user + used.system:.1f} s of a processor")
-    print(f"{runs} runs by cases with Compare open: {median(ratios):.2f} times as long")
+        print(
+            f"of a processor the study took {spent:.1f} s and the server {used:.1f} s", flush=True
+        )
+    text = (
+        f"{median(ratios):.2f} times as long, the server {median(shares):.1%} of its processor time"
+    )
+    print(f"{runs} runs by cases with Compare open: {text}")
     changes(folder / "alone0")
+
+
+def _processor(times: Any) -> float:
+    """Return the seconds of a processor that a process took, and its ended children."""
+    parts = ("user", "system", "children_user", "children_system")
+    return float(sum(getattr(times, part) for part in parts))
 
 
 def changes(study: Path) -> None:

@@ -25,6 +25,7 @@ class Cache(Generic[_T]):
     def __init__(self, most: float, size: Callable[[_T], float] = lambda _: 1.0) -> None:
         self._most, self._size = most, size
         self._held: OrderedDict[Hashable, tuple[Any, _T, float]] = OrderedDict()
+        self._total = 0.0
         self._lock = Lock()
 
     def get(self, key: Hashable, stamp: Any, make: Callable[[_T | None], _T]) -> _T:
@@ -35,11 +36,12 @@ class Cache(Generic[_T]):
                 self._held.move_to_end(key)
                 return value
         made = make(value)  # unlocked: others need not wait for it
+        size = self._size(made)
         with self._lock:
-            self._held[key] = stamp, made, self._size(made)
-            self._held.move_to_end(key)
-            while (
-                len(self._held) > 1 and sum(size for *_, size in self._held.values()) > self._most
-            ):
-                self._held.popitem(last=False)
+            *_, before = self._held.pop(key, (0.0,))
+            self._held[key] = stamp, made, size
+            self._total += size - before
+            while len(self._held) > 1 and self._total > self._most:
+                _, (*_, oldest) = self._held.popitem(last=False)
+                self._total -= oldest
         return made

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -20,7 +21,7 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, listed, many, unknown
 from rayfed.core.older import renewed
-from rayfed.report.read.curves import crossing, history
+from rayfed.report.read.curves import History, crossing, history
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
 from rayfed.report.verdicts import Verdict, verdict
@@ -104,21 +105,22 @@ class Aim:
             return f"{self.column} = {self.target:g} in the fewest rounds"
         return f"{self.column} {'at the end' if self.at is None else f'at round {self.at}'}"
 
-    def value(self, frame: pd.DataFrame) -> float:
+    def value(self, frame: History) -> float:
         """Return the last known value of a run's history until the round; NaN if there is none."""
         if self.column not in frame:
             return math.nan
         last = math.inf if self.at is None else self.at
-        known = frame[frame[self.column].notna() & (frame["round"] <= last)]
-        return float(known[self.column].iloc[-1]) if len(known) else math.nan
+        values = np.asarray(frame[self.column], np.float64)
+        known = values[~np.isnan(values) & (frame["round"] <= last)]
+        return float(known[-1]) if len(known) else math.nan
 
-    def score(self, frame: pd.DataFrame, column: Column) -> float:
+    def score(self, frame: History, column: Column) -> float:
         """Return the number by which a run is ranked: lower is better, infinity is no value."""
         if self.target is None:
             value = self.value(frame)
             return math.inf if math.isnan(value) else self.sign * value
         place = crossing(frame, column, self.target)
-        return math.inf if place is None else float(frame["round"].iloc[place])
+        return math.inf if place is None else float(frame["round"][place])
 
 
 @dataclass(frozen=True)

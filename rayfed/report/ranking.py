@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.columns import Column
-from rayfed.report.read.curves import before, crossing, ends_by_seed, history, keeping
+from rayfed.report.read.curves import History, before, crossing, ends_by_seed, history, keeping
 from rayfed.report.read.results import Results
 from rayfed.report.verdicts import Verdict, verdict
 
@@ -177,7 +177,7 @@ def costs(results: Results, name: str, y: str, target: float | None) -> pd.DataF
     return pd.DataFrame(found, seeds, columns, dtype=float)
 
 
-def costs_of(frame: pd.DataFrame, y: Column, target: float | None) -> dict[str, float]:
+def costs_of(frame: History, y: Column, target: float | None) -> dict[str, float]:
     """Return `COSTS`, `WITHIN` and `TO_KEEP` of one run's `curves.history`, NaN if not reached."""
     at, since = crossing(frame, y, target), keeping(frame, y, target)
     found = _clocks(frame, COSTS | WITHIN, at) | _clocks(frame, TO_KEEP, since)
@@ -187,8 +187,8 @@ def costs_of(frame: pd.DataFrame, y: Column, target: float | None) -> dict[str, 
     return found
 
 
-def _clocks(frame: pd.DataFrame, names: Mapping[str, str], place: int | None) -> dict[str, float]:
+def _clocks(frame: History, names: Mapping[str, str], place: int | None) -> dict[str, float]:
     return {
-        name: np.nan if place is None or clock not in frame else float(frame[clock].iloc[place])
+        name: np.nan if place is None or clock not in frame else float(frame[clock][place])
         for name, clock in names.items()
     }

@@ -101,7 +101,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
         | {"target_column": y, "target": np.nan if goals[run.name] is None else goals[run.name]}
         | costs_of(history(run), results.column(y), goals[run.name])
         | run.usage.totals
-        | {column: _last(run.rounds, column) for column in columns}
+        | {column: _last(run, column) for column in columns}
         for run in results.runs_found
     ]
     return pd.DataFrame(rows)
@@ -155,5 +155,5 @@ def _totals(rounds: pd.DataFrame) -> dict[str, float]:
     return {"rounds": int(last["round"]), "time_s": float(last["time_s"])} | totals
 
 
-def _last(rounds: pd.DataFrame, column: str) -> float:
-    return float([np.nan, *last_values([rounds], column)][-1])
+def _last(run: RunRecord, column: str) -> float:
+    return float([np.nan, *last_values([history(run)], column)][-1])

@@ -89,7 +89,7 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
     for column in _FINALS:
         row[f"{column}_mean"], row[f"{column}_sd"] = final(histories, column)
     for column, source in (("rounds", "round"), ("time_s", "time_s"), ("bytes_up", "bytes_up")):
-        ends = [float(frame[source].iloc[-1]) for frame in histories]
+        ends = [float(frame[source][-1]) for frame in histories]
         row[column] = float(np.mean(ends)) if ends else np.nan
     return row
 
@@ -161,7 +161,7 @@ def text_columns(results: Results, frame: pd.DataFrame) -> list[TextColumn]:
         mean = f"{name}_mean"
         if mean in frame and compared[mean].notna().any():
             finals = [
-                _ranked(results, case.dropna(subset=mean), name, partial(_of_finals, column=name))
+                _ranked(results, case[case[mean].notna()], name, partial(_of_finals, column=name))
                 for case in cases
             ]
             texts = _finals(frame, name)
@@ -236,11 +236,11 @@ def _costs(
     values = frame[cost].where(~(frame["baseline"] & (frame[cost] == 0))).astype(float)
     # There is no room for the deviations of `TO_KEEP`.
     texts, spreads = [], _spreads(frame, f"{cost}_sd" if cost in COSTS else "")
-    for value, spread, (_, row) in zip(values, spreads, frame.iterrows(), strict=True):
+    seeds = zip(frame[_COUNTED.get(cost, "counted")], frame["counted"], strict=True)
+    for value, spread, (reached, every) in zip(values, spreads, seeds, strict=True):
         if not np.isfinite(value):
-            several = cost in _COUNTED and row["counted"] > 1
-            counts = f" ({row[_COUNTED[cost]]} of {row['counted']} seeds)" if several else ""
-            texts.append(f"{NEVER}{counts}")
+            several = cost in _COUNTED and every > 1
+            texts.append(f"{NEVER} ({reached} of {every} seeds)" if several else NEVER)
         elif np.isfinite(spread):
             texts.append(f"{text(value)} ± {text(spread)}")
         else:

@@ -27,3 +27,12 @@ def test_values_that_were_not_asked_for_longest_leave_first():
     value_of("too large")
     assert value_of("too large") == "too large"
     assert made[-2:] == ["bb", "too large"]
+
+
+def test_a_value_that_replaces_another_counts_once():
+    cache, made = Cache(5, size=len), []
+    for stamp, value in enumerate(("aaaa", "a", "aaa", "aa")):
+        cache.get("first", stamp, lambda _, value=value: value)
+    for key in ("second", "first"):
+        cache.get(key, 3, lambda _, key=key: made.append(key) or "bbb")
+    assert made == ["second"]

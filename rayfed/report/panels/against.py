@@ -108,7 +108,9 @@ def seed_means(results: Results, name: str, columns: Iterable[str]) -> pd.DataFr
     common, as when time decides, their evaluations come together by number: the index is then that
     number, from 0, and has the name "evaluation".
     """
-    frames = [history(run).set_index("round", drop=False) for run in results.usable(name)]
+    frames = [
+        pd.DataFrame(history(run)).set_index("round", drop=False) for run in results.usable(name)
+    ]
     if not frames:
         return pd.DataFrame()
     index = "round" if _in_step(frames) else "evaluation"
@@ -157,7 +159,8 @@ class AgainstPanel(FigurePanel):
         first, means = dict(zip("xy", first_pair(self.results), strict=True)), {}
         for name in self.results.names:
             found = seed_means(self.results, name, columns).rename_axis("round").reset_index()
-            means[name] = short_columns(found, ["round", *columns], _MOST)
+            values = {str(column): found[column].to_numpy() for column in found}
+            means[name] = short_columns(values, ["round", *columns], _MOST)
         return super().content | {"first": first, "means": means}
 
     @property

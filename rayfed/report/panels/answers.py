@@ -13,7 +13,7 @@ from rayfed.report.panels.phrases import MOST_NAMED, goal, joined, listed, named
 from rayfed.report.pivot import SIGNIFICANCE, Ranks, standings
 from rayfed.report.ranking import COSTS, Ranking, unfinished
 from rayfed.report.read import units
-from rayfed.report.read.curves import leaders, points, stopped_at
+from rayfed.report.read.curves import history, leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
 from rayfed.report.verdicts import Comparison, Verdict
@@ -161,7 +161,7 @@ def _of_ended(results: Results, ended: pd.DataFrame, column: str, reached: bool)
 
 def _change(results: Results, name: str, column: str) -> float:
     """Return the improvement of runs from their first to their last value, added up."""
-    values = [points(run.rounds, "round", column)[1] for run in results.usable(name)]
+    values = [points(history(run), "round", column)[1] for run in results.usable(name)]
     change = sum(float(known[-1] - known[0]) for known in values if len(known))
     return change if results.column(column).better == "higher" else -change
 

@@ -15,6 +15,7 @@ from operator import or_
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import plotly.graph_objects as go
 from markupsafe import Markup
@@ -31,7 +32,14 @@ from rayfed.report.html import keep_units, panel_template
 from rayfed.report.panels.answers import headline
 from rayfed.report.panels.phrases import named
 from rayfed.report.ranking import unfinished
-from rayfed.report.read.curves import default_target, first_column, leaders, thin, y_columns
+from rayfed.report.read.curves import (
+    History,
+    default_target,
+    first_column,
+    leaders,
+    thin,
+    y_columns,
+)
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.units import short_number
@@ -53,7 +61,7 @@ class Asked:
     case : str
         The case of figures by case; empty for the first one.
     opened : frozenset of str
-        The sections with opened folds.
+        The opened folds: sections, and `convergence.FOLD`.
     """
 
     column: str = ""
@@ -604,19 +612,20 @@ def _place(panel: type[Panel]) -> tuple[float, str, float, str]:
     return at, panel.section, panel.rank, panel.name
 
 
-def short(values: Iterable[float], digits: int = 7) -> list[float | None]:
+def short(values: npt.ArrayLike, digits: int = 7) -> list[float | None]:
     """Return numbers with so many digits, None where they are not finite."""
-    return [short_number(value, digits) for value in values]
+    return [short_number(value, digits) for value in np.asarray(values, np.float64).tolist()]
 
 
 def short_columns(
-    frame: pd.DataFrame, columns: Iterable[str], most: int
+    frame: History, columns: Iterable[str], most: int
 ) -> dict[str, list[float | None]]:
-    """Return columns of rounds as short lists; of many rows evaluated ones are kept first."""
-    if len(frame) > most and "loss" in frame and (known := np.isfinite(frame["loss"])).any():
-        frame = frame[known]
-    thinned = frame.iloc[thin(np.arange(len(frame)), most)]
-    return {column: short(thinned[column]) for column in columns if column in thinned}
+    """Return columns of a history as short lists; of many rows evaluated ones are kept first."""
+    rows = np.arange(len(frame["round"]))
+    if len(rows) > most and "loss" in frame and (known := np.isfinite(frame["loss"])).any():
+        rows = rows[known]
+    rows = thin(rows, most)
+    return {column: short(frame[column][rows]) for column in columns if column in frame}
 
 
 def figure_json(figure: go.Figure) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from textwrap import wrap
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 
 from rayfed.core.columns import Column
@@ -39,6 +38,7 @@ from rayfed.report.panels.base import (
 from rayfed.report.read.curves import (
     X_AXES,
     Curve,
+    History,
     clocks,
     crossing,
     curve,
@@ -56,6 +56,8 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
+MOST_CASES, FOLD = 6, "cases"
+"""Cases that are drawn at once, and the fold of the others."""
 _LABEL = 0.1  # of the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
@@ -103,7 +105,7 @@ def convergence(
     target = default_target(results, y) if target is None else target
     histories = {n: [history(run) for run in results.usable(n)] for n in results.names}
 
-    def of(frames: Sequence[pd.DataFrame]) -> Curve:
+    def of(frames: Sequence[History]) -> Curve:
         values = curve(frames, x, y).smoothed(smooth)
         return replace(values, x=values.x / scale["worth"])
 
@@ -149,15 +151,13 @@ def convergence(
     return figure
 
 
-def _reached(
-    frames: Sequence[pd.DataFrame], x: str, y: Column, target: float | None
-) -> list[float]:
+def _reached(frames: Sequence[History], x: str, y: Column, target: float | None) -> list[float]:
     """Return where on a clock runs were first as good as the target, of those that were."""
     if target is None:
         return []
     places = [(frame, crossing(frame, y, target)) for frame in frames]
     reached = [(frame, place) for frame, place in places if place is not None]
-    return [float(frame[x].iloc[place]) if x in frame else np.nan for frame, place in reached]
+    return [float(frame[x][place]) if x in frame else np.nan for frame, place in reached]
 
 
 def _set_x(figure: go.Figure, x: str, scale: Mapping[str, Any], end: float) -> None:
@@ -316,7 +316,7 @@ def curve_data(
     share = numbers // max(1, len(runs) * (len(columns) + len(X_AXES)))
     rows = int(np.clip(share, 200, 2000))
     scales = {x: scaled | {"plain": X_AXES[x].title} for x, scaled in axes.items()}
-    longest = max((len(frame) for _, frame in runs), default=0)
+    longest = max((len(frame["round"]) for _, frame in runs), default=0)
     lines = 3 * max(1, len(histories) * len(columns) * len(scales))
     most, grids = int(np.clip(numbers // lines, 100, 600)), Unique()
 
@@ -364,34 +364,60 @@ class ConvergencePanel(Panel):
 
     @cached_property
     def payload(self) -> dict[str, Any]:
-        """For each case, or the whole, a figure, and its data for any other choice."""
-        return {"parts": [self._part(source) for source in self.source.parts]}
+        """For each case, or the whole, a figure, and its data for any other choice.
 
-    def _part(self, source: PageSource) -> dict[str, Any]:
+        Of cases in the fold that the reader of a dashboard has not opened the figure is None.
+        """
+        parts = enumerate(self.source.parts)
+        return {"parts": [self._part(source, self._draws(place)) for place, source in parts]}
+
+    def _draws(self, place: int) -> bool:
+        """Return whether a case, by its place, has a figure."""
+        asked = self.source.asked
+        return place < MOST_CASES or asked is None or FOLD in asked.opened
+
+    def _part(self, source: PageSource, drawn: bool) -> dict[str, Any]:
         """Return the payload of a case or of the whole, cached with its results."""
         whole = tuple(y_columns(self.results)), json.dumps(x_scales(self.results))
-        key = (type(self), source.y, source.goal, *source.styles, len(self.source.parts))
-        key += tuple(self.source.drawn)
-        return source.results.cached((*key, *whole), lambda: self._made(source))
+        key = (
+            type(self), source.y, source.goal, *source.styles, len(self.source.parts),
+            *self.source.drawn, *whole,
+        )  # fmt: skip
+        about = source.results.cached(key, lambda: self._about(source))
+        figure = (
+            source.results.cached((*key, FOLD), lambda: self._figure(source)) if drawn else None
+        )
+        return about | {"figure": figure}
 
-    def _made(self, source: PageSource) -> dict[str, Any]:
-        x = next(iter(clocks(self.results)))
-        figure = convergence(source.results, x=x, y=source.y, target=source.target)
+    def _about(self, source: PageSource) -> dict[str, Any]:
         numbers = MOST_NUMBERS // len(self.source.parts)
         curves = curve_data(source.results, numbers, self.results, self.source.drawn)
         if source.y in curves["columns"]:
             curves["columns"][source.y]["target"] = source.target
+        return {"curves": curves, "names": source.about}
+
+    def _figure(self, source: PageSource) -> dict[str, Any]:
+        x = next(iter(clocks(self.results)))
+        figure = convergence(source.results, x=x, y=source.y, target=source.target)
         if source.whole is not None:
             figure.update_layout(height=FACET)
-        return {"figure": figure_json(figure), "curves": curves, "names": source.about}
+        return figure_json(figure)
 
     @property
     def facets(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Each case with its answer and its figure; the whole without words, which it has above."""
+        """Each case that has a figure with its answer; the whole without words, as it is above."""
         cases = self.source.cases.items()
-        words = [(case, source.answer) for case, source in cases] or [("", "")]
-        drawn = zip(words, self.payload["parts"], strict=True)
-        return [(case, text, part["figure"]) for (case, text), part in drawn]
+        parts = zip(cases or [("", self.source)], self.payload["parts"], strict=True)
+        return [
+            (case, source.answer if case else "", part["figure"])
+            for (case, source), part in parts
+            if part["figure"] is not None
+        ]
+
+    @property
+    def folded(self) -> list[str]:
+        """The names of the cases in the fold."""
+        return [*self.source.cases][MOST_CASES:]
 
     @property
     def clocks(self) -> list[tuple[str, str]]:

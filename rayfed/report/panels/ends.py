@@ -16,7 +16,7 @@ from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.panels.base import FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
-from rayfed.report.read.curves import first_column, gap, last_values
+from rayfed.report.read.curves import first_column, gap, history, last_values
 from rayfed.report.read.results import Results
 from rayfed.report.tables import TextColumn, text_columns
 from rayfed.report.verdicts import critical
@@ -86,7 +86,7 @@ class CostsPanel(Panel):
         """The precision of costs where not every round is evaluated, else empty."""
         runs, y = self.results.runs_found, self.source.y
         rounds, seconds = (
-            max(run.cached(("gap", clock, y), partial(gap, run.rounds, clock, y)) for run in runs)
+            max(run.cached(("gap", clock, y), partial(gap, history(run), clock, y)) for run in runs)
             for clock in ("round", "time_s")
         )
         if rounds <= 1:
@@ -154,7 +154,7 @@ def final_values(
     """
     found = {}
     for name in results.names if names is None else names:
-        values = last_values([run.rounds for run in results.usable(name)], column)
+        values = last_values([history(run) for run in results.usable(name)], column)
         if len(values) and name not in results.failed:
             found[name] = values
     if names is not None:

@@ -164,7 +164,7 @@ def _point(runs: list[RunRecord], column: Column, goal: float) -> dict[str, Any]
     at = [crossing(frame, column, goal) for frame in frames]
     reached = bool(at) and all(place is not None for place in at)
     places = zip(frames, at, strict=True)
-    ends = [frame["round"].iloc[-1 if place is None else place] for frame, place in places]
+    ends = [frame["round"][-1 if place is None else place] for frame, place in places]
     return {
         "relaxation": _relaxation(runs),
         "rounds": float(np.mean(ends)) if ends else np.nan,

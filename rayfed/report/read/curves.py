@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.columns import Column
 from rayfed.report.read.breakdown import LAYER_DRIFT
 from rayfed.report.read.results import Results, RunRecord, per_results
 from rayfed.report.read.run import COMMUNICATIONS
 
 _Kind = TypeVar("_Kind", bound=np.generic)
+History: TypeAlias = Mapping[str, Array]
+"""Columns of a run by name, each (rounds,); see `history`."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,12 @@ _OF_BEST, _OF_MIDDLE = np.array([0.1, 0.5]), 2 / 3  # progress by which algorith
 _NEVER_Y = {"algorithm", "label", "seed", "round", "time_s", "name", COMMUNICATIONS, "position"}
 
 
-def history(run: RunRecord) -> pd.DataFrame:
-    """Return the rounds of a run with the clocks as totals since the start.
+def history(run: RunRecord) -> History:
+    """Return the columns of numbers of a run's rounds, with the clocks as totals since the start.
 
     Returns
     -------
-    DataFrame
+    mapping of str to array (rounds,)
         ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up), ``updates``
         (replies used) and ``communications`` (exchanges with the cohort: one a round in which
         something was uploaded, unless the run recorded how many) are totals; all other columns are
@@ -118,16 +119,16 @@ def y_columns(results: Results) -> list[str]:
     return sorted(columns, key=key)
 
 
-def points(frame: pd.DataFrame, x: str, y: str) -> tuple[Floats, Floats]:
+def points(frame: History, x: str, y: str) -> tuple[Floats, Floats]:
     """Return the evaluated points of one run: clock and value, without rows that lack a value."""
     if x not in frame or y not in frame:
         return np.empty(0), np.empty(0)
-    xs, ys = (np.asarray(frame[column].array, dtype=np.float64) for column in (x, y))
+    xs, ys = (np.asarray(frame[column], dtype=np.float64) for column in (x, y))
     selected = np.isfinite(xs) & np.isfinite(ys)
     return xs[selected], ys[selected]
 
 
-def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
+def last_values(frames: Sequence[History], y: str) -> Floats:
     """Return the last evaluated value of each run that has any, (n,)."""
     return np.array([values[-1] for _, values in _known(frames, "round", y)], np.float64)
 
@@ -135,12 +136,12 @@ def last_values(frames: Sequence[pd.DataFrame], y: str) -> Floats:
 def ends_by_seed(runs: Iterable[RunRecord], y: str) -> dict[int, float]:
     """Return the last evaluated value of each seed of an algorithm that has any."""
     values = {
-        run.seed: run.cached(("last", y), partial(last_values, [run.rounds], y)) for run in runs
+        run.seed: run.cached(("last", y), partial(last_values, [history(run)], y)) for run in runs
     }
     return {seed: float(value[0]) for seed, value in values.items() if len(value)}
 
 
-def final(frames: Sequence[pd.DataFrame], y: str) -> tuple[float, float]:
+def final(frames: Sequence[History], y: str) -> tuple[float, float]:
     """Return mean and sample standard deviation of `last_values`; NaN of none, or of one."""
     last = last_values(frames, y)
     with np.errstate(over="ignore"):  # a run that diverged ends where it likes
@@ -162,7 +163,7 @@ class Curve:
         return Curve(self.x, *(smoothed(part, weight) for part in (self.mean, self.low, self.high)))
 
 
-def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Curve:
+def curve(frames: Sequence[History], x: str, y: str, most: int = 600) -> Curve:
     """Average runs over a clock.
 
     Between two evaluations a run lies on the straight line that is drawn of it alone, so that the
@@ -172,7 +173,7 @@ def curve(frames: Sequence[pd.DataFrame], x: str, y: str, most: int = 600) -> Cu
 
     Parameters
     ----------
-    frames : sequence of DataFrame
+    frames : sequence of mapping
         One `history` per seed.
     x, y : str
         Columns.
@@ -198,7 +199,7 @@ def _between(grid: Floats, x: Floats, y: Floats) -> Floats:
     return np.interp(grid, x[last], y[last])
 
 
-def _known(frames: Sequence[pd.DataFrame], x: str, y: str) -> list[tuple[Floats, Floats]]:
+def _known(frames: Sequence[History], x: str, y: str) -> list[tuple[Floats, Floats]]:
     return [pair for pair in (points(frame, x, y) for frame in frames) if len(pair[0])]
 
 
@@ -234,13 +235,13 @@ def smoothed(values: Floats, weight: float) -> Floats:
     return made
 
 
-def crossing(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+def crossing(frame: History, y: Column, target: float | None) -> int | None:
     """Return the place of the first row of a `history` that is as good as the target, or None."""
     good = _good(frame, y, target)
     return int(np.argmax(good)) if good.any() else None
 
 
-def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
+def keeping(frame: History, y: Column, target: float | None) -> int | None:
     """Return the place of the evaluated row of a `history` from which on all reach the target.
 
     None if the last one does not.
@@ -251,7 +252,7 @@ def keeping(frame: pd.DataFrame, y: Column, target: float | None) -> int | None:
     return int(known[since]) if since < len(known) else None
 
 
-def before(frame: pd.DataFrame, y: Column, place: int) -> int:
+def before(frame: History, y: Column, place: int) -> int:
     """Return the place of the evaluated row before an evaluated row; itself if it is the first.
 
     What a row reaches was reached after the row before it.
@@ -261,22 +262,24 @@ def before(frame: pd.DataFrame, y: Column, place: int) -> int:
     return int(earlier[-1]) if len(earlier) else place
 
 
-def _evaluated(frame: pd.DataFrame, y: Column) -> Ints:
+def _evaluated(frame: History, y: Column) -> Ints:
     """Return the places of the rows with a value of a column."""
-    return np.flatnonzero(frame[y.name].notna()) if y.name in frame else np.empty(0, int)
+    if y.name not in frame:
+        return np.empty(0, int)
+    return np.flatnonzero(~np.isnan(np.asarray(frame[y.name], np.float64)))
 
 
-def gap(rounds: pd.DataFrame, clock: str, column: str) -> float:
+def gap(rounds: History, clock: str, column: str) -> float:
     """Return the largest distance between two neighbouring values of a column, on a clock."""
     at, _ = points(rounds, clock, column)
     return float(np.diff(at).max(initial=0.0))
 
 
-def _good(frame: pd.DataFrame, y: Column, target: float | None) -> Bools:
+def _good(frame: History, y: Column, target: float | None) -> Bools:
     """Return which rows are as good as the target; those that are not evaluated are not."""
-    if target is None or y.name not in frame:
-        return np.zeros(len(frame), bool)
-    values = frame[y.name].to_numpy(dtype=float, na_value=np.nan)
+    values = np.asarray(frame.get(y.name, ()), np.float64)
+    if target is None:
+        return np.zeros(len(values), bool)
     return np.asarray(values >= target if y.better == "higher" else values <= target)
 
 
@@ -359,7 +362,7 @@ def leaders(results: Results, y: str) -> tuple[str, ...]:
 
 def _end(results: Results, name: str, y: str) -> float:
     """Return the mean last value, less where it is better; infinity if there is none."""
-    mean, _ = final([run.rounds for run in results.usable(name)], y)
+    mean, _ = final([history(run) for run in results.usable(name)], y)
     if np.isnan(mean) or name in results.failed:
         return float("inf")
     return -mean if results.column(y).better == "higher" else mean

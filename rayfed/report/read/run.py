@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from rayfed.core import leases
 from rayfed.core.announced import parts_of
+from rayfed.core.arrays import Array
 from rayfed.core.columns import Better, Column
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import clipped
@@ -354,23 +355,24 @@ class RunRecord(Caching):
         return bool(self.info.get("baseline", False))
 
     @property
-    def history(self) -> pd.DataFrame:
-        """The rounds with the clocks as totals; see `curves.history`."""
+    def history(self) -> Mapping[str, Array]:
+        """The columns of numbers with the clocks as totals; see `curves.history`."""
         return self.cached("history", self._history)
 
-    def _history(self) -> pd.DataFrame:
+    def _history(self) -> dict[str, Array]:
+        numbers = self.rounds.select_dtypes(["number", "bool"])
+        found = {str(name): values.to_numpy() for name, values in numbers.items()}
         names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS)
-        known = [name for name in names if name in self.rounds]
-        held = {name: self.rounds[name].fillna(0).to_numpy() for name in known}
+        known = {name: found[name] for name in names if name in found}
+        held = {name: np.where(np.isnan(values), 0, values) for name, values in known.items()}
         if {"bytes_down", "bytes_up"} <= set(held):
             held["bytes"] = held["bytes_down"] + held["bytes_up"]
         if "bytes_up" in held:
             held.setdefault(COMMUNICATIONS, held["bytes_up"] > 0)
         totals = {"bytes": "bytes", "updates": "participants", "bytes_up": "bytes_up"}
         totals |= {COMMUNICATIONS: COMMUNICATIONS}
-        return self.rounds.assign(**{
-            total: held[source].cumsum() for total, source in totals.items() if source in held
-        })  # fmt: skip
+        sums = {total: held[source].cumsum() for total, source in totals.items() if source in held}
+        return found | sums
 
     @property
     def asked(self) -> int:

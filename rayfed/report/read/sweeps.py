@@ -79,7 +79,7 @@ def _end(results: Results, name: str, column: str, goal: float | None) -> float:
     frames = [history(run) for run in results.usable(name)]
     if goal is not None:
         at = [(frame, crossing(frame, results.column(column), goal)) for frame in frames]
-        there = [frame["round"].iloc[place] for frame, place in at if place is not None]
+        there = [frame["round"][place] for frame, place in at if place is not None]
         return float(np.mean(there)) if there and len(there) == len(frames) else float("nan")
     return final(frames, column)[0]
 

@@ -13,6 +13,7 @@ page.add("convergence", (payload) => {
   async function draw() {
     axis = curves.common(parts, view);
     for (const [part, { figure, curves: held, names }] of parts.entries()) {
+      if (!figure) continue; // of a fold that is not opened
       if (several) showReading(part);
       const made = curves.build(figure, held, names, viewOf(part), axis);
       await figures.draw(place(part), made, { shapePosition: true });
@@ -60,6 +61,7 @@ page.add("convergence", (payload) => {
     const field = $("#target-value");
     field.addEventListener("change", () => setTarget(Number.parseFloat(field.value)));
     for (const [part, { figure }] of parts.entries()) {
+      if (!figure) continue;
       if (figure.layout.meta.others) {
         figures.on(place(part), "plotly_click", ({ points }) => {
           const { name } = points[0].data.meta;
