@@ -30,6 +30,7 @@ help:
 	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
 	@echo "make flower  the tests of Flower apps, in an environment of their own"
 	@echo "make jax    the tests of JAX, which is installed in a folder of its own"
+	@echo "make durations  measure which tests are long; TESTS=tests/numerics: those alone"
 	@echo "make kernels  the tests once under each way of computing; ONLY=Haswell,lowest TESTS=tests/numerics"
 	@echo "make digests  write down anew what small scenarios record, bit for bit"
 	@echo "make chaos  N=100 random scenarios with random faults, fresh ones each time; SEED=123 repeats one"
@@ -62,8 +63,8 @@ flower: $(VENV)/installed-dev
 jax: $(VENV)/installed-dev
 	BIN=$(BIN) sh scripts/jax.sh
 
-durations: $(VENV)/installed-dev # which tests `make quick` and `make test` leave out
-	$(BIN)/pytest -m "not slow and not ray and not browser" --record-durations
+durations: $(VENV)/installed-dev # tests that `make quick` and `make test` leave out
+	$(BIN)/pytest $(TESTS) -m "not slow and not ray and not browser" --record-durations
 
 kernels: $(VENV)/installed-dev
 	$(BIN)/python -m scripts.kernels $(if $(ONLY),--only "$(ONLY)") $(if $(FIRST),--first $(FIRST)) \

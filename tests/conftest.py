@@ -10,6 +10,7 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--part", default="1/1", help="k/n: the k-th of n parts of the tests")
     group.addoption(
-        "--record-durations", action="store_true", help=f"write {LONG.name}; without -n"
+        "--record-durations",
+        action="store_true",
+        help=f"write {LONG.name}, without -n; of paths given, their tests alone are replaced",
     )
 
 
@@ -72,9 +75,8 @@ class SlowTests:
         """Mark tests that take more than `SHORT_S`; all of them run to be measured anew."""
         if config.getoption("record_durations"):
             return
-        long = json.loads(LONG.read_text(encoding="utf-8"))
         for item in items:
-            if item.get_closest_marker("guard") is None and seconds(item, long) > SHORT_S:
+            if item.get_closest_marker("guard") is None and seconds(item, known()) > SHORT_S:
                 item.add_marker("slow")
 
 
@@ -86,8 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     kept = list(items)
     if config.getoption("quick"):
-        long = json.loads(LONG.read_text(encoding="utf-8"))
-        kept = [item for item in kept if not _needs_time(item, long)]
+        kept = [item for item in kept if not _needs_time(item)]
     chosen = part([item.nodeid for item in kept], config.getoption("part"))
     kept = [item for item in kept if item.nodeid in chosen]
     staying = set(kept)
@@ -109,10 +110,9 @@ def _order(items: Sequence[pytest.Item]) -> Callable[[pytest.Item], tuple[bool, 
 
     A process takes a file at a time, and one that is left for the end keeps the others waiting.
     """
-    long = json.loads(LONG.read_text(encoding="utf-8"))
     files: Counter[str] = Counter()
     for item in items:
-        files[_file(item)] += seconds(item, long)
+        files[_file(item)] += seconds(item, known())
     return lambda item: (item.get_closest_marker("ray") is None, -files[_file(item)])
 
 
@@ -134,16 +134,23 @@ def short(item: pytest.Item) -> str:
     return f"{posixpath.basename(file)}::{name}"
 
 
+@cache
+def known() -> dict[str, float]:
+    """Return the recorded seconds of tests and shared fixtures."""
+    return dict(json.loads(LONG.read_text(encoding="utf-8")))
+
+
 def seconds(item: pytest.Item, long: Mapping[str, float]) -> float:
     """Return the most that a test or a fixture that it shares takes, 0 if neither is long."""
-    node = item.nodeid
-    shared = [_fixture(node, name) for name in getattr(item, "fixturenames", ())]
-    return max(long.get(name, 0.0) for name in (short(item), *shared))
+    test = short(item)
+    file = test.partition("::")[0]
+    shared = [f"{file}::<{name}>" for name in getattr(item, "fixturenames", ())]
+    return max(long.get(name, 0.0) for name in (test, *shared))
 
 
-def _needs_time(item: pytest.Item, long: Mapping[str, float]) -> bool:
+def _needs_time(item: pytest.Item) -> bool:
     marked = any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
-    return marked or seconds(item, long) > 0
+    return marked or seconds(item, known()) > 0
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -182,9 +189,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ):
         session.exitstatus = pytest.ExitCode.OK
     if session.config.getoption("record_durations"):
-        both = sorted((_measured | _shared).items())
-        long = {name: round(s, 2) for name, s in both if s > QUICK_S}
+        part_of_them = session.config.args_source is pytest.Config.ArgsSource.ARGS
+        long = recorded(_measured | _shared, known() if part_of_them else {})
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
+
+
+def recorded(measured: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of long tests: those measured now, and earlier ones of the others."""
+    long = {name: round(s, 2) for name, s in measured.items() if s > QUICK_S}
+    return dict(sorted((long | {n: s for n, s in before.items() if n not in measured}).items()))
 
 
 @pytest.fixture(scope="session", autouse=True)

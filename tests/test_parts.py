@@ -32,6 +32,14 @@ def test_a_part_that_does_not_exist_is_refused(part, which):
         part(TESTS, which)
 
 
+def test_tests_measured_alone_replace_their_own_durations():
+    recorded = runpy.run_path(str(CONFTEST))["recorded"]
+    before = {"a::other": 0.5, "b::slower": 0.1, "b::quick now": 0.1}
+    measured = {"b::slower": 0.412, "b::quick now": 0.01, "b::new": 0.06, "b::short": 0.02}
+    assert recorded(measured, before) == {"a::other": 0.5, "b::new": 0.06, "b::slower": 0.41}
+    assert recorded(measured, {}) == {"b::new": 0.06, "b::slower": 0.41}
+
+
 class Item:
     """A test as pytest collects it, with some marks."""
 

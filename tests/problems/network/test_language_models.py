@@ -7,12 +7,6 @@ import torch
 import rayfed
 from rayfed import api
 
-pytest.importorskip("transformers")
-pytest.importorskip("peft")
-
-from peft import LoraConfig, get_peft_model
-from transformers import GPT2Config, GPT2LMHeadModel
-
 SIZES, LR = (4, 1, 2), 0.3
 N, T, C = sum(SIZES), 7, 11
 RNG = np.random.default_rng(2)
@@ -23,7 +17,16 @@ X = np.where(REAL, IDS, 0)
 Y = np.where(np.arange(T) < LENGTHS[:, None] - 1, np.roll(IDS, -1, axis=1), -100)
 
 
+@pytest.fixture(autouse=True)
+def _libraries():
+    """Skip without the libraries, whose imports would slow every collection of tests."""
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+
+
 def full():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     config = GPT2Config(
         vocab_size=C, n_positions=T, n_embd=8, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
@@ -32,6 +35,8 @@ def full():
 
 
 def adapted():
+    from peft import LoraConfig, get_peft_model
+
     lora = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
     return get_peft_model(full(), lora)
 
