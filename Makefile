@@ -11,6 +11,8 @@ FIRST ?=
 ONLY ?=
 TESTS ?=
 ACTORS := --set 'executor={clients_per_actor: 1}' # an actor for each client
+ENTRIES ?= oldest:3.11 newest:3.11 newest:3.12 newest:3.13 newest:3.14 \
+	newest:3.14:torch,privacy,dashboard,metrics
 
 # Otherwise every process compiles all sources again, and pytest rewrites all tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,7 +39,7 @@ help:
 	@echo "make lint   ruff, mypy --strict and the layers of the tree"
 	@echo "make docs   the documentation site, in docs/_build"
 	@echo "make bench  speed and memory against a bare NumPy loop"
-	@echo "make matrix  the quick tests with the oldest and newest versions that pyproject.toml promises"
+	@echo "make matrix  the quick tests with the oldest and newest versions that pyproject.toml promises; ENTRIES=newest:3.14"
 	@echo "make release  wheel and source distribution in dist/, reproducible, checked by twine"
 	@echo "make clean  remove the environment"
 
@@ -90,8 +92,7 @@ bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks
 
 matrix: $(VENV)/installed-dev
-	BIN=$(BIN) JOBS=$(JOBS) TESTS="$(or $(TESTS),tests)" sh scripts/matrix.sh \
-		oldest:3.11 newest:3.11 newest:3.12 newest:3.13
+	BIN=$(BIN) JOBS=$(JOBS) TESTS="$(or $(TESTS),tests)" sh scripts/matrix.sh $(ENTRIES)
 
 release: $(VENV)/installed-dev # dated by the commit, so that everybody builds the same bytes
 	rm -rf dist
