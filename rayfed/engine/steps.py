@@ -25,7 +25,7 @@ from rayfed.executors.profile import Profile
 from rayfed.topology.mixing import evenness, mixing, product, with_missing
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array, dia_array
+    from scipy.sparse import csr_array
 
 READY = "ready_s"
 """The time (N,) at which each node has its model, in the state of a run."""
@@ -208,7 +208,7 @@ class StepPolicy:
         wrong = self.exchange.message(sent, tasks.client, tasks.draw, stats.round)
         from scipy.sparse import diags_array  # imported late, as everywhere
 
-        stays, others = diags_array(w.diagonal()), w.copy()
+        stays, others = diags_array(w.diagonal()).tocsr(), w.copy()
         others.setdiag(0)
         others.eliminate_zeros()  # so that a NaN reaches neighbours alone
         return {
@@ -217,7 +217,7 @@ class StepPolicy:
             for name in sent
         }
 
-    def _near(self, w: csr_array[Any] | dia_array[Any], ids: Ints, sent: Array) -> Array:
+    def _near(self, w: csr_array[Any], ids: Ints, sent: Array) -> Array:
         """Return the sums (N, ...) of what active nodes (K,) sent."""
         if len(ids) == len(self.ids):
             return product(w, sent)

@@ -1,6 +1,9 @@
 """Nodes that come and go, for plain programs that compare a run event by event."""
 
+from __future__ import annotations
+
 import math
+from pathlib import Path
 
 
 class Presence:
@@ -14,25 +17,27 @@ class Presence:
         Whether a node that is back goes on with its task.
     """
 
-    def __init__(self, intervals, *, resume=False):
+    def __init__(self, intervals: list[list[tuple[float, float]]], *, resume: bool = False) -> None:
         self.intervals, self.resume = intervals, resume
 
-    def trace(self, file):
+    def trace(self, file: Path) -> dict[str, str]:
         """Write the intervals to a file, and return the availability of a scenario."""
         rows = [f"{i},{start!r},{min(end, 1e7)!r}" for i, each in enumerate(self.intervals)
                 for start, end in each]  # fmt: skip
         file.write_text("\n".join(["client,start_s,end_s", *rows]))
         return {"name": "trace", "file": str(file)}
 
-    def there(self, i, now):
+    def there(self, i: int, now: float) -> bool:
         return any(start <= now < end for start, end in self.intervals[i])
 
-    def back_s(self, i, now):
+    def back_s(self, i: int, now: float) -> float:
         """Return when a node is there, from a time on; inf if never."""
         later = [max(start, now) for start, end in self.intervals[i] if end > now]
         return min(later, default=math.inf)
 
-    def over(self, i, start_s, seconds, share=math.inf):
+    def over(
+        self, i: int, start_s: float, seconds: float, share: float = math.inf
+    ) -> tuple[float, bool]:
         """Return when a task that begins is over, and whether it is lost.
 
         The connection breaks after a share of the task.
