@@ -1,6 +1,5 @@
 """Runs written for other tools, read back by the tools' own readers."""
 
-import json
 import shutil
 import struct
 import sys
@@ -11,9 +10,8 @@ import pytest
 
 from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.export import write
-from rayfed.report.live import logged
+from rayfed.report.live import logged, write_note
 from rayfed.report.read.results import Results
-from rayfed.report.writing import LOGGING
 
 BEGAN = 1795190400.0  # 2026-11-20T16:00:00 UTC
 LOSS = [8.0, 4.0, 2.0]
@@ -188,9 +186,8 @@ def records(content, block=32768):
 
 def followed(out, tracker, run_writer, rows):
     """Follow a run by a tracker, from two processes; the second one finds it ended."""
-    note = out / LOGGING
     out.mkdir()
-    note.write_text(json.dumps({tracker: {}}), encoding="utf-8")
+    write_note(out, {tracker: {}})
     lines = []
     for count, status in ((2, "running"), (3, "finished")):
         shutil.rmtree(out / "a-seed3", ignore_errors=True)
@@ -254,7 +251,7 @@ def test_wandb_asks_for_no_key(tmp_path, run_writer, rows, monkeypatch):
     monkeypatch.setattr(type(wandb.api), "api_key", None)
     lines = []
     run_writer(tmp_path / "out", "a", 3, rows(LOSS, "a"))
-    (tmp_path / "out" / LOGGING).write_text('{"wandb": {}}', encoding="utf-8")
+    write_note(tmp_path / "out", {"wandb": {}})
     with logged(tmp_path / "out", lines.append):
         pass
     (line,) = lines
@@ -268,7 +265,7 @@ def test_a_server_that_is_away_is_one_warning(tmp_path, run_writer, rows, monkey
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     lines = []
     run_writer(tmp_path / "out", "a", 3, rows(LOSS, "a"))
-    (tmp_path / "out" / LOGGING).write_text('{"mlflow": {}}', encoding="utf-8")
+    write_note(tmp_path / "out", {"mlflow": {}})
     with logged(tmp_path / "out", lines.append):
         pass
     assert len(lines) == 1

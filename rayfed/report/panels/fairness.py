@@ -47,7 +47,7 @@ def fairness(results: Results, column: str | None = None) -> go.Figure:
     # Losses differ by decades where one algorithm is much further than another.
     log = None if column.endswith("loss") else False
     y = fitted(f"{column} of the client", [means["y"].to_numpy()], log)
-    title = "clients, from the worst model quality to the best (%)"
+    title = "clients, worst to best model (%)"
     x = {"title_text": title, "range": [0, 100], "dtick": 20, "showgrid": False}
     x["unifiedhovertitle_text"] = "worst %{x:.0f} % of the clients"
     figure = charts.lines(results, means, HEIGHT, x, y, hoverdistance=-1)
