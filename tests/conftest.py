@@ -189,8 +189,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ):
         session.exitstatus = pytest.ExitCode.OK
     if session.config.getoption("record_durations"):
-        part_of_them = session.config.args_source is pytest.Config.ArgsSource.ARGS
-        long = recorded(_measured | _shared, known() if part_of_them else {})
+        given = session.config.args_source is pytest.Config.ArgsSource.ARGS
+        long = recorded(_measured | _shared, known() if given else {})
         LONG.write_text(json.dumps(long, indent=1) + "\n", encoding="utf-8")
 
 
