@@ -1,21 +1,6 @@
-"""Measured times: seconds of each client in each round, from a table."""
-
-import csv
-from functools import lru_cache
-from pathlib import Path
+"""Clients whose seconds of computing are known, in a table next to the scenario."""
 
 import numpy as np
-
-
-@lru_cache
-def seconds():
-    with open(Path(__file__).with_name("seconds.csv")) as file:
-        rows = csv.DictReader(file)
-        return {(int(r["client"]), int(r["round"])): float(r["seconds"]) for r in rows}
-
-
-def cost(i, n, context):
-    return round(1000 * seconds()[i, context.round])  # steps of a millisecond
 
 
 def model():
