@@ -66,7 +66,7 @@ class Ask:
     share : callable, optional
         Share (K,) of the model that clients with these ids (K,) train, if not all of it. A step and
         each transfer take this share of what they take for the model. Uploads are as long as the
-        model, with zeros in all other coordinates.
+        model, with zeros in all other coordinates, and go through no codec.
     """
 
     function: str

@@ -232,6 +232,13 @@ def test_asynchronous_tasks_are_charged_for_parts_too(scenario, tmp_path):
         assert event.end_s - event.start_s == pytest.approx(event.compute_s + transfers, rel=1e-9)
 
 
+def test_codecs_are_refused_for_all_methods_with_parts(scenario):
+    made = {"algorithms": [HalfOfFedBuff(local=SGD(**LOCAL))], "participation": {}}
+    plan_of(scenario, **made)
+    with pytest.raises(ScenarioError, match="needs its uploads as they are"):
+        plan_of(scenario, uplink=[{"name": "top-k", "share": 0.1}], **made)
+
+
 def test_partial_replies_fit_as_many_steps_as_their_part_allows(scenario, tmp_path):
     participation = {"select": "all", "deadline_s": 4.5, "late": "partial"}
     found = run(scenario, tmp_path / "out", participation=participation, rounds=1)

@@ -230,7 +230,8 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
     )
     if ask is None:  # the run reports it, whether late tasks are used or not
         return Part("", f"'{run.label}'", needs - {FRESH, ALL_STEPS}, removes)
-    exact = any(n > 1 for n in ask.up.values()) and not run.coded(ask)
+    vectors = any(n > 1 for n in ask.up.values())
+    exact = ask.share is not None or (vectors and not run.coded(ask))
     needs |= where({REPLIED: ask.vectors, EXACT_UPLOADS: exact})
     removes |= where(
         {
