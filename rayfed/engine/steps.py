@@ -184,9 +184,10 @@ class StepPolicy:
         if not (everyone and heard.all()):
             w = with_missing(w, heard, self.algorithm.mixing)
         own = {name: sent[name] for name in self.ask.up}
-        near = {name: self._near(w, tasks.client, rows) for name, rows in own.items()}
         if self.run.faults:
             near = self._with_faults(w, tasks, own, stats)
+        else:
+            near = {name: self._near(w, tasks.client, rows) for name, rows in own.items()}
         mix = replace(
             step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,
             sleep_s=None,
@@ -205,9 +206,9 @@ class StepPolicy:
         self, w: csr_array[Any], tasks: Tasks, sent: Mapping[str, Array], stats: RoundStats
     ) -> dict[str, Array]:
         """Return sums (N, ...) where faulty nodes send wrong messages, and know their own."""
-        wrong = self.exchange.message(sent, tasks.client, tasks.draw, stats.round)
         from scipy.sparse import diags_array  # imported late, as everywhere
 
+        wrong = self.exchange.message(sent, tasks.client, tasks.draw, stats.round)
         stays, others = diags_array(w.diagonal()).tocsr(), w.copy()
         others.setdiag(0)
         others.eliminate_zeros()  # so that a NaN reaches neighbours alone

@@ -159,6 +159,17 @@ def test_interrupted_steps_are_lost_or_resumed(tmp_path, interrupted, status, ov
     assert (tasks.status[1], tasks.over_s[1], row["dropped"]) == (status, over_s, dropped)
 
 
+def test_a_server_with_a_limit_changes_nothing_without_it(tmp_path):
+    """Node 1 leaves for good while it computes its first step, which is lost then."""
+    both = [{"name": "dfedavg", "local": {"steps": 1}}, {"name": "fedavg", "local": {"steps": 1}}]
+    resume = {"participation": {"interrupted": "resume"}, "algorithms": both}
+    there = availability(tmp_path, "1,0,1")
+    for more in ({}, {"server": {"uploads_mbps": 1}}):
+        made = absent({"name": "dfedavg"}, there, **resume, **more)
+        _, _, (tasks,) = run_of(made, 1)
+        assert tasks.status.tolist() == [USED, DROPPED, USED, USED]
+
+
 def test_neighbours_notice_lost_work_at_once(tmp_path):
     """Node 1 is lost at 2; its neighbour 0, done at 1, would have waited for its message to 3.75"""
     there = availability(tmp_path, "1,0,2", "1,9,1000000")
