@@ -32,7 +32,7 @@ for entry in "$@"; do
     continue
   fi
   install --resolution "$how" --editable ".[$extras]" \
-    && install pytest pytest-xdist hypothesis nbformat nbclient myst-parser \
+    && install pytest pytest-xdist hypothesis nbformat nbclient myst-parser httpx2 \
     && "$place/bin/python" -m pytest --quick -q -n "${JOBS:-2}" -p no:cacheprovider \
       $without $TESTS \
     || { failed=1; echo "$entry: failed"; continue; }

@@ -19,17 +19,24 @@ def test_names_are_checked():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grown", [False, True])
-def test_updates_and_memory_are_measured(capsys, monkeypatch, grown):
-    sizes = iter([100, 200]) if grown else iter([100, 100])
+@pytest.mark.parametrize("worse", ["", "memory", "bytes"])
+def test_updates_bytes_and_memory_are_measured(capsys, monkeypatch, tmp_path, worse):
+    sizes = iter([100, 200 if worse == "memory" else 100])
     monkeypatch.setattr(gpu, "held", lambda device: next(sizes))
     taken = [[0.5, 1.0], [0.5, 2.0], [1.0, 1.0]]
     monkeypatch.setattr(gpu, "seconds", lambda workload, device, repeats: taken)
-    given = ["W4", "--device", "cpu", "--rounds", "10", "--scale", "0.04"]
-    assert gpu.main(given) == (1 if grown else 0)
-    shown = capsys.readouterr().out
-    assert "2.00" in shown  # the median of 2, 4 and 1
-    assert "W4, 10 rounds" in shown
+    if worse == "bytes":
+        models = iter([b"a", b"b"])
+        monkeypatch.setattr(gpu, "model", lambda workload, device: next(models))
+    table = tmp_path / "gpu.md"
+    given = ["W4", "--device", "cpu", "--small", "--write", str(table)]
+    assert gpu.main(given) == (1 if worse else 0)
+    text = table.read_text()
+    assert text == capsys.readouterr().out
+    assert "| 2.00 |" in text  # the median of 2, 4 and 1
+    assert "W4, 10 rounds" in text
+    assert ("different bytes" if worse == "bytes" else "the same bytes") in text
+    assert "rayfed, updates a second" in table.with_suffix(".svg").read_text()
 
 
 @pytest.mark.slow
@@ -38,3 +45,12 @@ def test_blocks_of_rayfed_and_of_the_bare_loop_take_turns():
     taken = gpu.seconds(workload, "cpu", repeats=2)
     assert [len(block) for block in taken] == [2, 2]
     assert min(map(min, taken)) > 0
+
+
+@pytest.mark.slow
+def test_the_script_runs_to_its_end_on_a_cpu(capsys):
+    assert gpu.main(["--device", "cpu", "--small"]) in (0, 1)  # ratios of two rounds are noise
+    shown = capsys.readouterr().out
+    for name in gpu.CASES:
+        assert f"| {name} |" in shown
+    assert "the same bytes" in shown
