@@ -323,7 +323,7 @@ class Population:
         ids = np.asarray(ids, dtype=np.int64)
 
         def drawn(delay: Delay, at: Which) -> Floats:
-            return delay.seconds(ids[at], part_of(draw, at), ask, seed=self.seed)
+            return delay.step_seconds(ids[at], part_of(draw, at), ask, seed=self.seed)
 
         seconds = self._of_rows(self._by_group(ids, self._delays, drawn), ids, rows)
         return seconds * self._slowdown(ids) if self.stragglers.fraction else seconds

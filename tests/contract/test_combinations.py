@@ -19,8 +19,10 @@ from tests.contract.references.combination import (
 )
 from tests.contract.references.methods import METHODS
 
-ALONE = ("disco", "fedbn")
-"""Methods without a plain loop: conjugate gradients end by a tolerance, layers normalise."""
+PARTIAL = ("heterofl", "fedrolex", "federated-dropout")
+"""Methods of layered models, with a plain loop in ``tests/algorithms/test_heterofl.py``."""
+ALONE = ("disco", "fedbn", *PARTIAL)
+"""Methods without a plain loop here: conjugate gradients end by a tolerance, layers normalise."""
 
 
 def alone(method):

@@ -49,7 +49,7 @@ class Delay:
         """Return the mean in seconds."""
         raise NotImplementedError
 
-    def seconds(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
+    def step_seconds(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
         """Return the seconds (K,) of one local step, drawn once per client and Ask.
 
         Parameters
@@ -67,13 +67,13 @@ class Delay:
     def means(self, ids: Ints, *, seed: int) -> Floats:
         """Return the mean seconds (K,) of clients over the rounds."""
         if self.correlation == 1.0:
-            return self.seconds(ids, 0, 0, seed=seed)
+            return self.step_seconds(ids, 0, 0, seed=seed)
         return np.full(len(ids), self.mean())
 
     def quick_seconds(self, ids: Ints, share: float, *, seed: int) -> Floats:
         """Return the seconds (K,) of clients that a share of their draws stays below."""
         if self.correlation == 1.0:
-            return self.seconds(ids, 0, 0, seed=seed)
+            return self.step_seconds(ids, 0, 0, seed=seed)
         return self.quantile(np.full(len(ids), share))
 
     def uniforms(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:

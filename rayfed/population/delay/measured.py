@@ -60,7 +60,7 @@ class MeasuredDelay(Delay):
         _ = made._rows  # a name that is no client's is refused here
         return made
 
-    def seconds(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
+    def step_seconds(self, ids: Ints, draw: Draw, ask: int, *, seed: int) -> Floats:
         """Return the seconds (K,) of one local step; see `Delay.seconds`."""
         rows = self._rows
         numbers = np.broadcast_to((np.asarray(draw) - 1) % rows.rounds + 1, np.shape(ids))
