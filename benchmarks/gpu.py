@@ -83,7 +83,7 @@ def stacked_and_streams(device: str, clients: int, repeats: int) -> tuple[float,
     labels = torch.randint(10, (clients, 32), generator=draws).to(device)
     parameters, _ = torch.func.stack_module_state(nets)
     on_gpu = torch.device(device).type == "cuda"
-    streams = [torch.cuda.Stream(device) for _ in nets] if on_gpu else []
+    streams = [torch.cuda.Stream(device) for _ in nets] if on_gpu else []  # type: ignore[no-untyped-call]
 
     def loss(own: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(torch.func.functional_call(nets[0], own, (x,)), y)
@@ -96,7 +96,7 @@ def stacked_and_streams(device: str, clients: int, repeats: int) -> tuple[float,
     def alone() -> None:
         for number, net in enumerate(nets):
             with torch.cuda.stream(streams[number]) if on_gpu else nullcontext():
-                functional.cross_entropy(net(images[number]), labels[number]).backward()
+                functional.cross_entropy(net(images[number]), labels[number]).backward()  # type: ignore[no-untyped-call]
 
     taken = []
     for work in (stacked, alone):

@@ -112,7 +112,7 @@ def finished(process: subprocess.Popen[bytes]) -> None:
         If it fails.
     """
     if process.wait() != 0:
-        raise RuntimeError(f"{process.args}: exit status {process.returncode}")
+        raise RuntimeError(f"{process.args!r}: exit status {process.returncode}")
 
 
 def digest(folder: Path) -> str:

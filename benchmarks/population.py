@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -54,8 +55,13 @@ class Cost:
 
 def measure(population: int, cohort: int, rounds: int) -> Cost:
     """Run a case in this process, whose memory counts from its start, and return its costs."""
-    sizes = {"clients.count": population, "participation.cohort": cohort}
-    ends = {"rounds": rounds, "evaluate.every": rounds, "seeds": [0], "executor": "serial"}
+    sizes: dict[str, Any] = {"clients.count": population, "participation.cohort": cohort}
+    ends: dict[str, Any] = {
+        "rounds": rounds,
+        "evaluate.every": rounds,
+        "seeds": [0],
+        "executor": "serial",
+    }
     began = process_time()
     with tempfile.TemporaryDirectory() as folder:
         rows = rayfed.iterate(
