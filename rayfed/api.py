@@ -37,6 +37,7 @@ from rayfed.runs.ray import imported as on_ray
 from rayfed.runs.resume import adopt, check_all, check_same, extended
 from rayfed.study import Study, StudyKeywords, apply_overrides, expand, slug
 from rayfed.study import load as load_study
+from rayfed.study.plan.changed import replayed
 from rayfed.study.plan.plan import Plan, make
 from rayfed.study.scenario.files import combined
 from rayfed.study.scenario.files import read as read_file
@@ -730,7 +731,8 @@ def execute(
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes, log=log)
             with usable(folder):
-                plan = replace(plan, runs=adopt(folder, plan.runs))
+                runs = adopt(folder, plan.runs)
+            plan = replace(plan, runs=runs if plan.study.search else replayed(plan.study, runs))
         if plan.study.search:
             from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas
 

@@ -9,13 +9,15 @@ from typing import Any, Unpack
 from rayfed import api
 from rayfed.core.arrays import Array
 from rayfed.core.dotted import Overrides
+from rayfed.core.errors import ScenarioError
 from rayfed.core.threads import one_thread
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import ProgressDisplay
 from rayfed.runs.driver import Driver, Moment
 from rayfed.runs.files.folder import locked
 from rayfed.runs.serial import interruptible
-from rayfed.study import StudyKeywords
+from rayfed.study import Study, StudyKeywords, expand
+from rayfed.study.plan.changed import changed
 from rayfed.study.plan.plan import Plan
 
 __all__ = ["Iteration", "Row", "iterate"]
@@ -34,10 +36,9 @@ class Row(dict[str, Any]):
     ...         row.stop()
     """
 
-    def __init__(self, driver: Driver, moment: Moment) -> None:
-        run = driver.run
-        super().__init__(moment.closed, setting=run.setting)
-        self._driver, self._moment = driver, moment
+    def __init__(self, driver: Driver, moment: Moment, study: Study) -> None:
+        super().__init__(moment.closed, setting=driver.run.setting)
+        self._driver, self._moment, self._study = driver, moment, study
 
     @property
     def model(self) -> Any:
@@ -53,6 +54,40 @@ class Row(dict[str, Any]):
     def stop(self) -> None:
         """End the run with this row; its ``run.json`` has ``"stopped_by": "loop"``."""
         self._driver.end()
+
+    def change(self, **settings: float | None) -> None:
+        """Change settings of the run from the next round on; ``run.json`` lists them.
+
+        At the last row nothing changes. A resumed run repeats the changes.
+
+        Parameters
+        ----------
+        cohort : int, optional
+            Clients to a round, as ``participation.cohort``.
+        deadline_s : float, optional
+            Virtual seconds of a round, as ``participation.deadline_s``.
+        lr : float
+            Local learning rate, as ``local.lr`` of the algorithm, up to the next change.
+
+        Raises
+        ------
+        ScenarioError
+            If the row is not the newest of its run, the setting cannot change during this run, or
+            a scenario with this value would be refused.
+
+        Examples
+        --------
+        >>> for row in rayfed.iterate("quickstart"):  # doctest: +SKIP
+        ...     if row["round"] == 10:
+        ...         row.change(cohort=5, lr=0.05)
+        """
+        driver, after = self._driver, self["round"]
+        if after != driver.progress.round:
+            text = f"found the row of round {after}; change settings at the newest row"
+            raise ScenarioError("change", text)
+        run, noted = changed(self._study, driver.latest, after, settings)
+        if noted:
+            driver.change(run, noted)
 
 
 class Iteration(Iterator[Row]):
@@ -133,17 +168,19 @@ def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
     """Yield the rows of all runs, then write the outputs at their end."""
     outcome: dict[str, str] = {}
     silent = ProgressDisplay()
+    settings = dict(expand(plan.study))
     with locked(folder, silent.note), api.uploaded(folder, silent):
         for run in plan.runs:
             executor = SerialExecutor(plan.tables, plan.executor.memory_gb)
-            outcome[run.folder] = yield from _rows_of(Driver(run, folder, executor))
+            driver = Driver(run, folder, executor)
+            outcome[run.folder] = yield from _rows_of(driver, settings[run.setting])
         api.completed(plan, folder, outcome)
         if page:
             api.Result(folder, outcome).report()
     api.warn_of_failures(api.Result(folder, outcome))
 
 
-def _rows_of(driver: Driver) -> Generator[Row, None, str]:
+def _rows_of(driver: Driver, study: Study) -> Generator[Row, None, str]:
     """Run to the end, yield the row of every round, and return "finished" or "failed".
 
     Whoever closes the generator before its end leaves a checkpoint; so does Ctrl-C in a round.
@@ -162,7 +199,7 @@ def _rows_of(driver: Driver) -> Generator[Row, None, str]:
                 raise KeyboardInterrupt
             if moment.state.round > last:  # not of a replay
                 last = moment.state.round
-                yield Row(driver, moment)
+                yield Row(driver, moment, study)
     finally:
         with one_thread():
             moments.close()

@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import yaml
 
 import rayfed
-from rayfed.core.errors import ScenarioError
+from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.engine.loop import Loop
 from rayfed.iteration import Row
 
@@ -153,3 +156,120 @@ def test_a_network_is_a_module(small, tmp_path):
     first = next(rayfed.iterate(small, out=tmp_path / "loop", page=False))
     assert isinstance(first.model, torch.nn.Linear)
     assert first.weights.size == 3
+
+
+HALVED = {"name": "step", "start": 0.1, "factor": 0.5, "rounds": [4]}
+"""The schedule of a learning rate that a loop halves after round 3."""
+SLOW = {"count": 6, "delay": {"name": "lognormal", "mean_s": 1.0}}
+
+
+def controlled(scenario, out, changes, leave=None):
+    """Run a loop that changes settings after some rounds; `leave` is where it ends."""
+    for row in rayfed.iterate(scenario, out=out, page=False):
+        row.change(**changes.get(row["round"], {}))
+        if row["round"] == leave:
+            break
+
+
+def test_changed_settings_from_the_start_are_those_of_the_scenario(small, tmp_path, assert_same):
+    small["clients"] = SLOW
+    controlled(small, tmp_path / "loop", {0: {"cohort": 4, "deadline_s": 3.0, "lr": 0.05}})
+    small["participation"] = {"cohort": 4, "deadline_s": 3.0}
+    whole = {"algorithms.*.local.lr": 0.05}
+    rayfed.run(small, out=tmp_path / "run", overrides=whole, page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["fedavg", "scaffold", "mifa", "fednova", "fedbuff", {"name": "mifa", "weights": "uniform"}],
+)
+def test_a_changed_rate_is_a_schedule(small, tmp_path, assert_same, algorithm):
+    small |= {"algorithms": [algorithm], "clients": SLOW}
+    controlled(small, tmp_path / "loop", {3: {"lr": 0.05}})
+    halved = {"algorithms.0.local.lr": HALVED}
+    rayfed.run(small, out=tmp_path / "run", overrides=halved, page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+@pytest.mark.parametrize("late", ["drop", "stale"])
+def test_a_changed_cohort_is_that_of_an_edited_scenario(small, tmp_path, assert_same, late):
+    """The reference is a run whose scenario is edited after round 3, and planned anew."""
+    small |= {"clients": SLOW, "algorithms": ["fedavg"]}
+    small["participation"] = {"cohort": 2, "late": late, "deadline_s": 2.0}
+    controlled(small, tmp_path / "loop", {3: {"cohort": 5, "deadline_s": 1.0}})
+    controlled(small, tmp_path / "edited", {}, leave=3)
+    path = tmp_path / "edited" / "scenario.yaml"
+    scenario = yaml.safe_load(path.read_text())
+    scenario["participation"] |= {"cohort": 5, "deadline_s": 1.0}
+    path.write_text(yaml.safe_dump(scenario))
+    rayfed.resume(tmp_path / "edited", accept_changes=True, page=False)
+    assert_same(tmp_path / "edited", tmp_path / "loop")
+
+
+def test_rows_before_a_change_are_those_without_it(small, tmp_path):
+    before = rayfed.run(small, out=tmp_path / "run", page=False).rounds
+    controlled(small, tmp_path / "loop", {3: {"cohort": 5}})
+    rounds = rayfed.load(tmp_path / "loop").rounds
+    early = rounds["round"] <= 3
+    assert rounds[early].equals(before[early])
+    assert rounds[~early].participants.tolist() == [5] * 6
+
+
+def test_changes_are_recorded_and_warned_of(small, tmp_path):
+    controlled(small, tmp_path / "loop", {2: {"cohort": 5, "lr": 0.1}, 4: {"cohort": 3}})
+    record = told(tmp_path / "loop")
+    noted = [[each[key] for key in ("round", "key", "from", "to")] for each in record["changes"]]
+    assert noted == [[2, "participation.cohort", 2, 5], [4, "participation.cohort", 5, 3]]
+    assert "changed after round 4: participation.cohort was 5, found 3" in record["warnings"]
+
+
+@pytest.mark.guard
+@pytest.mark.parametrize("changes", [{0: {"cohort": 4}, 2: {"lr": 0.05}}, {3: {"lr": 0.05}}])
+def test_a_loop_that_is_left_repeats_its_changes(small, tmp_path, assert_same, changes):
+    """The newest checkpoint is damaged, so that the run goes on from before the last change."""
+    small["algorithms"] = ["mifa"]
+    controlled(small, tmp_path / "run", changes)
+    controlled(small, tmp_path / "loop", changes, leave=3)
+    (tmp_path / "loop/mifa-seed0/checkpoint/server-3.npz").write_bytes(b"")
+    rayfed.resume(tmp_path / "loop", page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+KILLED = """
+import json, os, signal, sys
+import rayfed
+for row in rayfed.iterate(json.loads(sys.argv[1]), out=sys.argv[2], page=False):
+    row.change(**({"cohort": 4, "lr": 0.05} if row["round"] == 2 else {}))
+    if row["round"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.guard
+def test_after_kill_9_a_resume_repeats_the_changes(small, tmp_path, assert_same):
+    small["algorithms"] = ["mifa"]
+    text = json.dumps(small)
+    ended = subprocess.run([sys.executable, "-c", KILLED, text, str(tmp_path / "loop")])
+    assert ended.returncode == -signal.SIGKILL
+    rayfed.resume(tmp_path / "loop", page=False)
+    controlled(small, tmp_path / "run", {2: {"cohort": 4, "lr": 0.05}})
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+@pytest.mark.guard
+def test_a_record_that_lost_its_changes_is_refused(small, tmp_path):
+    small["algorithms"] = ["scaffold"]
+    controlled(small, tmp_path / "loop", {2: {"cohort": 4}}, leave=4)
+    (tmp_path / "loop/scaffold-seed0/run.json").write_text("{}")
+    with pytest.raises(RunFailed, match=r"round 4: run\.json lacks changes of settings"):
+        rayfed.resume(tmp_path / "loop", page=False)
+
+
+def test_a_row_that_is_over_changes_nothing(small, tmp_path):
+    rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
+    first, _ = next(rows), next(rows)
+    with pytest.raises(ScenarioError, match="row of round 0; change settings at the newest row"):
+        first.change(cohort=3)
+    rows.close()
+    assert "changes" not in told(tmp_path / "loop")

@@ -218,6 +218,8 @@ class Run:
     channel : Channel
     record : mapping
         What ``run.json`` holds about the scenario.
+    later : tuple of (int, Run)
+        Rounds after which a custom loop changed settings, ascending, and the run with them.
     """
 
     label: str
@@ -235,6 +237,7 @@ class Run:
     profiled: bool = False
     channel: Channel = Channel()
     record: Mapping[str, Any] = field(default_factory=dict)
+    later: tuple[tuple[int, Run], ...] = ()
 
     @property
     def reported(self) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,9 @@ class Driver:
     """
 
     def __init__(self, run: Run, out: Path, executor: Executor) -> None:
-        self.run, self.executor = run, executor
+        self.run, self.executor, self.record = run, executor, run.record
+        self.phases = ((-1, replace(run, later=())), *run.later)
+        self.pending: tuple[Run, Sequence[Mapping[str, Any]]] | None = None
         declared = columns.diagnostics(
             run.training.algorithm, run.participation.select, run.measured
         )
@@ -97,7 +99,8 @@ class Driver:
             identities=digests_of(run.record),
             summaries=Summaries(out / run.folder, bands_of(run), network_of(run.record), events),
         )
-        self.loop = Loop(run, executor)
+        self.records.checkpoints.changes = len(run.later)
+        self.loop, self.phase = Loop(run, executor), 0
         self.started = time.time()
         self.saved = time.monotonic()
         self.looked = -math.inf
@@ -122,6 +125,24 @@ class Driver:
     def end(self) -> None:
         """Ask the run to finish after the current round, as if a rule had ended it."""
         self.ending = True
+
+    @property
+    def latest(self) -> Run:
+        """The run with all changes of its settings, those of the coming round included."""
+        return self.phases[-1][1] if self.pending is None else self.pending[0]
+
+    def change(self, run: Run, noted: Sequence[Mapping[str, Any]]) -> None:
+        """Continue as another run from the next round on, if there is one.
+
+        Parameters
+        ----------
+        run : Run
+            The same run with other settings.
+        noted : sequence of mapping
+            Entries of ``changes`` in ``run.json``.
+        """
+        earlier = () if self.pending is None else self.pending[1]
+        self.pending = run, (*earlier, *noted)
 
     def execute(
         self, resume: bool = False, report: Callable[[RunProgress], None] = lambda p: None
@@ -218,6 +239,7 @@ class Driver:
     def _open(self) -> tuple[RunState, Row]:
         """Open the run at its checkpoint, or at its start."""
         saved = self.records.load()
+        self._use(self._phase(-1 if saved is None else saved[0].round))
         if saved is not None:
             run_state, clients = saved
             row = self.records.last_row()
@@ -247,6 +269,7 @@ class Driver:
             now = yield from self._shown(now)
         reason = self.loop.failure(now.last, now.closed)
         while reason is None and now.rule is None:
+            now = self._changed(now)
             if self.stopping or self._asked_to_stop():
                 self._checkpoint(now.state)
                 raise _Stopped
@@ -285,11 +308,46 @@ class Driver:
             yield now
         except GeneratorExit:
             self._checkpoint(now.state)
+            if now.rule is None:
+                self._note_changes(now.state.round)
             raise
         if not self.ending or now.rule is not None:
             return now
         last, closed = self.loop.close(now.state, now.row)
         return Moment(now.state, now.row, last, closed, LOOP)
+
+    def _changed(self, now: Moment) -> Moment:
+        """Return a moment, reopened if settings change after it.
+
+        The checkpoint comes first: a crash after it loses changes of which no round has come.
+        """
+        if self.pending is None and self._phase(now.state.round) == self.phase:
+            return now
+        self._checkpoint(now.state)
+        self._note_changes(now.state.round)
+        return self._moment(*self._open())
+
+    def _note_changes(self, round: int) -> None:
+        """Record the changes of settings after a round, if there are any."""
+        if self.pending is None:
+            return
+        run, noted = self.pending
+        self.pending, self.phases = None, (*self.phases, (round, run))
+        self.record = {**self.record, "changes": [*self.record.get("changes", ()), *noted]}
+        self._write_record("running")
+        self.records.checkpoints.changes = len(self.phases) - 1
+
+    def _phase(self, round: int) -> int:
+        """Return the number of changes of settings up to a round."""
+        return sum(after <= round for after, _ in self.phases[1:])
+
+    def _use(self, phase: int) -> None:
+        """Continue with the settings after so many changes."""
+        if phase != self.phase:
+            self.phase, self.run = phase, replace(self.phases[phase][1], record=self.record)
+            self.loop = Loop(self.run, self.executor)
+            if self.profile is not None:
+                self.loop.profile(self.profile)
 
     def _moment(self, run_state: RunState, row: Row) -> Moment:
         """Return the moment of a state and its row."""
@@ -378,4 +436,5 @@ class Driver:
 
     def _write_record(self, status: str, **more: Any) -> None:
         """Write ``run.json``."""
-        write_status(self.records.folder, run_record(self.run, self.started, status, **more))
+        run = replace(self.run, record=self.record)
+        write_status(self.records.folder, run_record(run, self.started, status, **more))

@@ -31,6 +31,8 @@ _MOST = 3  # changes that a message names
 _NEEDED = ("loss_gap", "loss_change", "model_change")
 """Rules under ``stop`` that rows have columns for."""
 _NOTHING = "nothing"
+BY_LOOP = "loop"
+"""Marks entries of ``changes`` in ``run.json``: the scenario does not hold their values."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,15 @@ def change_warnings(noted: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def changed_by_loop(record: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
+    """Return the changes of settings that a custom loop has made, by the round before each."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for each in record.get("changes") or ():
+        if each.get("by") == BY_LOOP:
+            found.setdefault(int(each["round"]), []).append(each)
+    return found
+
+
 def extended(run: Run, held: Mapping[str, Any]) -> bool:
     """Return whether a run that finished is to end at another time now."""
     was, now = _endings(run, held)
@@ -189,6 +200,7 @@ class _Found:
         held = read_record(self.path)
         self.held = {} if held.get("damaged") else held
         self.checkpoints = Checkpoints(self.path / "checkpoint")
+        self.checkpoints.changes = len(changed_by_loop(self.held))
 
     def check(self, *, accept: bool, mended: bool) -> None:
         """Raise ScenarioError if the run is not that of the folder."""

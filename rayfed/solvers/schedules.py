@@ -190,3 +190,34 @@ class Cosine(Schedule):
         """Return the value on the half cosine of the round's period."""
         phase = (round - 1) % self.rounds / self.rounds
         return self.end + (self.start - self.end) * (1 + math.cos(math.pi * phase)) / 2
+
+
+@dataclass(frozen=True)
+class ChangedRate(Schedule):
+    """A number that a custom loop changes between rounds; scenario files cannot name it.
+
+    Parameters
+    ----------
+    before : float or Schedule
+        The number up to the change.
+    after : int
+        Round after which it changes.
+    to : float
+        The number from then on.
+
+    Examples
+    --------
+    >>> changed = ChangedRate(before=0.5, after=3, to=0.1)
+    >>> [changed.at(r) for r in (3, 4)]
+    [0.5, 0.1]
+    """
+
+    before: float | Schedule
+    after: int
+    to: float
+
+    def at(self, round: int) -> float:
+        """Return ``to`` in later rounds than ``after``."""
+        if round > self.after:
+            return self.to
+        return self.before.at(round) if isinstance(self.before, Schedule) else self.before

@@ -94,6 +94,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, identities: Sequence[str] = ()) -> None:
         self.folder, self.identities = folder, identities
+        self.changes = 0
         self.parts: list[PartFile] = []
 
     def forget(self) -> None:
@@ -129,6 +130,7 @@ class Checkpoints:
             "files": files | described({name: Entry.of(self.folder / name) for name in fresh}),
             "identity": self.identities[0] if self.identities else None,
             "window": len(moment.window), "last": asdict(moment.last), "updates": moment.updates,
+            "changes": self.changes,
         }  # fmt: skip
         if before and before["round"] != moment.round:
             self._publish(MANIFESTS[1], before)
@@ -156,6 +158,9 @@ class Checkpoints:
         made = manifest.get("identity")
         if made is not None and self.identities and made not in self.identities:
             raise Damaged(f"{name} is of another run")
+        if manifest.get("changes", 0) > self.changes:
+            text = f"round {manifest['round']}: run.json lacks changes of settings that were made"
+            raise RunFailed(f"{text}; restore it, or run the study anew")
         try:
             check(self.folder, entries(manifest["files"]))
             compacted = manifest.get("compacted", {})

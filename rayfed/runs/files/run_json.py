@@ -63,7 +63,8 @@ def log(folder: Path, line: str) -> None:
 def status(folder: Path, record: Mapping[str, Any]) -> None:
     """Replace ``run.json`` in a run's folder."""
     text = json.dumps(sealed(record), indent=1) + "\n"
-    store.publish_text(folder / "run.json", text, durable=record["status"] == "finished")
+    durable = record["status"] == "finished" or bool(record.get("changes"))
+    store.publish_text(folder / "run.json", text, durable=durable)
 
 
 def record_failure(run: Run, out: Path, error: Exception, trace: str) -> str:

@@ -1,0 +1,176 @@
+"""Settings that a custom loop changes between the rounds of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+from rayfed.core.dotted import apply_overrides
+from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.needs import SOLVER
+from rayfed.engine.run import Run
+from rayfed.runs.resume import BY_LOOP, changed_by_loop
+from rayfed.solvers import Descent
+from rayfed.solvers.base import Solver
+from rayfed.solvers.schedules import ChangedRate, Schedule
+from rayfed.study.forecast.checks import check_run
+from rayfed.study.forecast.declared import check_declared
+from rayfed.study.scenario.expansion import expand
+from rayfed.study.scenario.study import Study
+
+CHANGEABLE = {
+    "cohort": "participation.cohort",
+    "deadline_s": "participation.deadline_s",
+    "lr": "local.lr",
+}
+"""Settings that may change, and their keys below an algorithm."""
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Return the changeable settings of a run; a learning rate may be a schedule."""
+    part, local = run.participation, run.training.algorithm.local
+    rate = local.lr if isinstance(local, Descent) else None
+    rate = rate.to if isinstance(rate, ChangedRate) else rate
+    return {"cohort": part.cohort, "deadline_s": part.deadline_s, "lr": rate}
+
+
+def changed(
+    study: Study, run: Run, after: int, values: Mapping[str, Any]
+) -> tuple[Run, list[dict[str, Any]]]:
+    """Return a run with other settings in the rounds after one, checked as those of a scenario.
+
+    Parameters
+    ----------
+    study : Study
+        The setting that the run belongs to.
+    run : Run
+        With all earlier changes.
+    after : int
+        Round after which the settings change.
+    values : mapping of str to object
+        Numbers, or None, by their names in `CHANGEABLE`.
+
+    Returns
+    -------
+    Run
+        The run itself if all values are those that it has.
+    list of dict
+        Entries of ``changes`` in ``run.json``.
+
+    Raises
+    ------
+    ScenarioError
+        If a setting cannot change, or the scenario would be refused with it.
+    """
+    for name, value in values.items():
+        if name not in CHANGEABLE:
+            raise ScenarioError(f"change({name})", unknown("setting", name, CHANGEABLE))
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
+            text = f"found {clipped(repr(value), 60)}; give a number"
+            raise ScenarioError(f"change({name})", text)
+    now = settings_of(run)
+    fresh = {name: value for name, value in values.items() if value != now[name]}
+    if not fresh:
+        return run, []
+    _check_changeable(run, fresh)
+    index = study.labels.index(run.label)
+    given = vars(study.participation_of(index))
+    earlier = {name: now[name] for name in ("cohort", "deadline_s") if now[name] != given[name]}
+    keys = {
+        f"algorithms.{index}.{CHANGEABLE[name]}": value
+        for name, value in {**earlier, **fresh}.items()
+    }
+    other = Study.parse(apply_overrides(study.given(), keys))
+    other.check_cohort(run.federation.clients.count)
+    other.check_selection(run.federation.clients.count)
+    check_declared(other, other.problem)
+    made = _with_settings(run, other, index, after, fresh)
+    try:
+        check_run(made)
+    except ScenarioError as error:
+        raise other.blamed(index, error) from error
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return made, [
+        {"time": stamp, "round": after, "key": CHANGEABLE[name], "from": _plain(now[name]),
+         "to": value, "by": BY_LOOP}
+        for name, value in fresh.items()
+    ]  # fmt: skip
+
+
+def replayed(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return runs that repeat the changes in their records, which a custom loop has made.
+
+    Raises
+    ------
+    ScenarioError
+        If a record holds a change that the scenario does not allow.
+    """
+    settings = dict(expand(study))
+    return tuple(_replayed(settings[run.setting], run) for run in runs)
+
+
+def _replayed(study: Study, run: Run) -> Run:
+    names = {key: name for name, key in CHANGEABLE.items()}
+    made, later = run, []
+    for after, entries in changed_by_loop(run.record).items():
+        values = {names.get(each["key"], str(each["key"])): each["to"] for each in entries}
+        try:
+            made, _ = changed(study, made, after, values)
+        except ScenarioError as error:
+            text = f"changed after round {after} by its loop: {error}; run the study anew"
+            raise ScenarioError(run.folder, text) from error
+        later.append((after, made))
+    return replace(run, later=tuple(later))
+
+
+def _check_changeable(run: Run, names: Iterable[str]) -> None:
+    """Refuse changes of settings that the state or the accounting of a run depends on."""
+    algorithm = run.training.algorithm
+    for name in names:
+        text = ""
+        if name == "lr":
+            if SOLVER not in algorithm.needs or not isinstance(algorithm.local, Descent):
+                text = "takes no local steps with a learning rate"
+        elif algorithm.centralised or algorithm.gossip:
+            text = "has no cohorts"
+        elif algorithm.asynchronous:
+            text = "has no rounds; its clients are busy all the time"
+        elif name == "cohort" and run.channel.privacy is not None:
+            text = "has noise for one cohort: its privacy would be another one"
+        if text:
+            raise ScenarioError(f"change({name})", f"'{run.label}' {text}; leave it out")
+
+
+def _with_settings(run: Run, study: Study, index: int, after: int, names: Iterable[str]) -> Run:
+    """Return a run with some settings of a study in the rounds after one."""
+    part, training = study.participation_of(index), run.training
+    own = {name: getattr(part, name) for name in names if name != "lr"}
+    run = replace(run, participation=replace(run.participation, **own))
+    if "lr" not in names:
+        return run
+    new = (study.algorithms[index].local, *study.group_solvers(index))
+    old = (training.algorithm.local, *training.solvers[1:])
+    pairs = zip(old, new, strict=True)
+    local, *groups = (_with_rate(solver, other, after) for solver, other in pairs)
+    training.algorithm.check_solver(local)
+    algorithm = copy(training.algorithm)  # `replace` would undo what binding has set
+    object.__setattr__(algorithm, "local", local)
+    return replace(run, training=replace(training, algorithm=algorithm, solvers=(local, *groups)))
+
+
+def _with_rate(solver: Solver, other: Solver, after: int) -> Solver:
+    """Return a solver with the learning rate of another one in the rounds after one."""
+    if not (isinstance(solver, Descent) and isinstance(other, Descent)):
+        return solver  # of a client group, without a rate
+    held = solver.lr.to if isinstance(solver.lr, ChangedRate) else solver.lr
+    if isinstance(other.lr, Schedule) or other.lr == held:
+        return solver  # of a client group, with a rate of its own
+    return replace(solver, lr=ChangedRate(before=solver.lr, after=after, to=other.lr))
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON holds it."""
+    return value if isinstance(value, int | float | None) else str(value)

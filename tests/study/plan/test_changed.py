@@ -1,0 +1,106 @@
+"""Changes of settings during a run: refusals, and values that change nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from rayfed import api
+from rayfed.core.errors import ScenarioError
+from rayfed.study import Study, expand
+from rayfed.study.plan.changed import changed, replayed
+from rayfed.testing.toy import toy_scenario
+
+
+def planned(**more):
+    """Return the study of a toy scenario, and its runs."""
+    study = Study.parse(toy_scenario() | {"algorithms": ["fedavg"], **more})
+    return study, api.prepare(study).runs
+
+
+COHORT = {"clients": {"count": 6}, "participation": {"cohort": 2}}
+REFUSED = [
+    ({}, {"codec": "top-k"}, r"change\(codec\): unknown setting 'codec'; known: cohort, dead"),
+    ({}, {"cohort": "four"}, r"change\(cohort\): found 'four'; give a number"),
+    ({}, {"cohort": True}, r"change\(cohort\): found True; give a number"),
+    ({}, {"cohort": 7}, "participation.cohort: found 7, but there are 6 clients"),
+    ({}, {"cohort": 0}, "participation.cohort: found 0"),
+    ({}, {"deadline_s": -1.0}, "participation.deadline_s: found -1"),
+    ({}, {"lr": 0}, "local.lr: found 0"),
+    ({}, {"lr": None}, "local.lr: found nothing"),
+    ({"algorithms": ["gradient-descent"]}, {"lr": 0.2}, "takes no local steps"),
+    ({"algorithms": ["proxskip"], "participation": {}}, {"lr": 0.2}, "with one lr"),
+    ({"algorithms": ["centralised"], "participation": {}}, {"cohort": 2}, "has no cohorts"),
+    ({"algorithms": ["fedbuff"]}, {"cohort": 3}, "has no rounds"),
+    ({"algorithms": ["fedbuff"]}, {"deadline_s": 3.0}, "has no rounds"),
+    (
+        {"algorithms": ["d-psgd"], "participation": {}, "topology": "ring"},
+        {"cohort": 3},
+        "has no cohorts",
+    ),
+    (
+        {"uplink": [{"name": "clip", "norm": 1.0}], "privacy": {"noise": 1.0, "delta": 1e-5},
+         "algorithms": [{"name": "fedavg", "weights": "uniform"}],
+         "participation": {"cohort": 2, "select": "poisson"}},
+        {"cohort": 3},
+        "has noise for one cohort",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "values", "message"), REFUSED)
+def test_refusals(more, values, message):
+    study, (run, *_) = planned(**{**COHORT, **more})
+    with pytest.raises(ScenarioError, match=message) as refused:
+        changed(study, run, 3, values)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_value_that_holds_already_is_no_change():
+    study, (run, *_) = planned(**COHORT)
+    assert changed(study, run, 3, {"cohort": 2, "deadline_s": None}) == (run, [])
+    made, noted = changed(study, run, 3, {"cohort": 4, "deadline_s": None})
+    assert (made.participation.cohort, [entry["key"] for entry in noted]) == (
+        4, ["participation.cohort"],
+    )  # fmt: skip
+    assert changed(study, made, 5, {"cohort": 4}) == (made, [])
+
+
+def test_a_record_is_replayed_as_it_was_made():
+    study, (run, *_) = planned(**COHORT)
+    first, noted = changed(study, run, 2, {"cohort": 4, "deadline_s": 5.0, "lr": 0.3})
+    second, more = changed(study, first, 4, {"lr": 0.2})
+    held = {**run.record, "changes": [*noted, *more]}
+    (again,) = replayed(study, [replace(run, record=held)])
+    assert [after for after, _ in again.later] == [2, 4]
+    for (_, made), live in zip(again.later, (first, second), strict=True):
+        assert made.participation == live.participation
+        assert made.training.solvers == live.training.solvers
+    rates = [again.later[-1][1].training.algorithm.local.rate(r) for r in (2, 3, 4, 5)]
+    assert rates == [run.training.algorithm.local.rate(1), 0.3, 0.3, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"to": 70}, "changed after round 2 by its loop: .* there are 6 clients"),
+        ({"key": "participation.select"}, "unknown setting 'participation.select'"),
+        ({"key": "local.lr", "to": {"name": "os:system"}}, "give a number"),
+    ],
+)
+def test_a_damaged_record_is_refused(entry, message):
+    study, (run, *_) = planned(**COHORT)
+    _, (noted,) = changed(study, run, 2, {"cohort": 4})
+    held = {**run.record, "changes": [{**noted, **entry}]}
+    with pytest.raises(ScenarioError, match=message):
+        replayed(study, [replace(run, record=held)])
+
+
+def test_groups_with_a_rate_of_their_own_retain_it():
+    groups = [{"count": 2, "local": {"lr": 0.7}}, {"count": 2, "local": {"steps": 2}}]
+    study, (run, *_) = planned(clients={"count": 6, "groups": groups})
+    ((_, study),) = expand(study)
+    made, _ = changed(study, run, 3, {"lr": 0.25})
+    assert [solver.rate(4) for solver in made.training.solvers] == [0.25, 0.7, 0.25]
+    assert [solver.rate(3) for solver in made.training.solvers] == [
+        solver.rate(3) for solver in run.training.solvers
+    ]
