@@ -36,7 +36,12 @@ GUARDS = {
     "engine/test_late_work.py": ("test_work_under_way_is_resumed_to_the_byte",),
     "runs/remote/test_upload.py": ("test_a_run_goes_on_from_what_an_interrupted_upload_left",),
     "runs/test_every_damage.py": ("test_of_a_run_that_has_ended",),
-    "test_iteration.py": ("test_a_loop_that_is_left_goes_on_by_resume",),
+    "test_iteration.py": (
+        "test_a_loop_that_is_left_goes_on_by_resume",
+        "test_after_kill_9_a_resume_repeats_the_changes",
+        "test_a_loop_that_is_left_repeats_its_changes",
+        "test_a_record_that_lost_its_changes_is_refused",
+    ),
     "test_sweep.py": ("test_what_was_interrupted_goes_on_with_the_same_trials",),
     # code and files of others
     "cli/test_trust.py": EVERY,

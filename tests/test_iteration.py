@@ -182,7 +182,7 @@ def test_changed_settings_from_the_start_are_those_of_the_scenario(small, tmp_pa
 
 @pytest.mark.parametrize(
     "algorithm",
-    ["fedavg", "scaffold", "mifa", "fednova", "fedbuff", {"name": "mifa", "weights": "uniform"}],
+    ["fedavg", "scaffold", "mifa", "fednova", {"name": "mifa", "weights": "uniform"}],
 )
 def test_a_changed_rate_is_a_schedule(small, tmp_path, assert_same, algorithm):
     small |= {"algorithms": [algorithm], "clients": SLOW}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from rayfed.core.dotted import apply_overrides
-from rayfed.core.errors import ScenarioError, clipped, unknown
+from rayfed.core.errors import ScenarioError, clipped, under, unknown
 from rayfed.core.needs import SOLVER
 from rayfed.engine.run import Run
 from rayfed.runs.resume import BY_LOOP, changed_by_loop
@@ -131,13 +131,13 @@ def _check_changeable(run: Run, names: Iterable[str]) -> None:
     algorithm = run.training.algorithm
     for name in names:
         text = ""
-        if name == "lr":
+        if algorithm.asynchronous:  # some clients would have begun, or even ended, the next round
+            text = "has no rounds, so no change falls between two"
+        elif name == "lr":
             if SOLVER not in algorithm.needs or not isinstance(algorithm.local, Descent):
                 text = "takes no local steps with a learning rate"
         elif algorithm.centralised or algorithm.gossip:
             text = "has no cohorts"
-        elif algorithm.asynchronous:
-            text = "has no rounds; its clients are busy all the time"
         elif name == "cohort" and run.channel.privacy is not None:
             text = "has noise for one cohort: its privacy would be another one"
         if text:
@@ -155,7 +155,8 @@ def _with_settings(run: Run, study: Study, index: int, after: int, names: Iterab
     old = (training.algorithm.local, *training.solvers[1:])
     pairs = zip(old, new, strict=True)
     local, *groups = (_with_rate(solver, other, after) for solver, other in pairs)
-    training.algorithm.check_solver(local)
+    with under(f"algorithms.{index}"):
+        training.algorithm.check_solver(local)
     algorithm = copy(training.algorithm)  # `replace` would undo what binding has set
     object.__setattr__(algorithm, "local", local)
     return replace(run, training=replace(training, algorithm=algorithm, solvers=(local, *groups)))

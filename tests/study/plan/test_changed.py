@@ -28,10 +28,12 @@ REFUSED = [
     ({}, {"lr": 0}, "local.lr: found 0"),
     ({}, {"lr": None}, "local.lr: found nothing"),
     ({"algorithms": ["gradient-descent"]}, {"lr": 0.2}, "takes no local steps"),
-    ({"algorithms": ["proxskip"], "participation": {}}, {"lr": 0.2}, "with one lr"),
+    ({"algorithms": ["proxskip"], "participation": {}}, {"lr": 0.2}, r"algorithms\.0\.local: "),
+    ({"algorithms": ["proxskip"], "participation": {}}, {"cohort": 3}, "needs all clients in ev"),
     ({"algorithms": ["centralised"], "participation": {}}, {"cohort": 2}, "has no cohorts"),
     ({"algorithms": ["fedbuff"]}, {"cohort": 3}, "has no rounds"),
     ({"algorithms": ["fedbuff"]}, {"deadline_s": 3.0}, "has no rounds"),
+    ({"algorithms": ["fedbuff"]}, {"lr": 0.2}, "has no rounds"),
     (
         {"algorithms": ["d-psgd"], "participation": {}, "topology": "ring"},
         {"cohort": 3},
