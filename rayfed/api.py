@@ -37,7 +37,7 @@ from rayfed.runs.ray import imported as on_ray
 from rayfed.runs.resume import adopt, check_all, check_same, extended
 from rayfed.study import Study, StudyKeywords, apply_overrides, expand, slug
 from rayfed.study import load as load_study
-from rayfed.study.plan.changed import replayed
+from rayfed.study.plan.controller import replayed
 from rayfed.study.plan.plan import Plan, make
 from rayfed.study.scenario.files import combined
 from rayfed.study.scenario.files import read as read_file

@@ -17,7 +17,7 @@ from rayfed.runs.driver import Driver, Moment
 from rayfed.runs.files.folder import locked
 from rayfed.runs.serial import interruptible
 from rayfed.study import Study, StudyKeywords, expand
-from rayfed.study.plan.changed import changed
+from rayfed.study.plan.controller import changed
 from rayfed.study.plan.plan import Plan
 
 __all__ = ["Iteration", "Row", "iterate"]

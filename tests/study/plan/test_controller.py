@@ -7,7 +7,7 @@ import pytest
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study, expand
-from rayfed.study.plan.changed import changed, replayed
+from rayfed.study.plan.controller import changed, replayed
 from rayfed.testing.toy import toy_scenario
 
 
