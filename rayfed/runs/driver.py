@@ -317,14 +317,16 @@ class Driver:
         return Moment(now.state, now.row, last, closed, LOOP)
 
     def _changed(self, now: Moment) -> Moment:
-        """Return a moment, reopened if settings change after it.
+        """Return a moment with the settings of the next round, at hosts that know them.
 
-        The checkpoint comes first: a crash after it loses changes of which no round has come.
+        The changes are recorded before that round, so a replay from an earlier checkpoint has them.
         """
-        if self.pending is None and self._phase(now.state.round) == self.phase:
-            return now
-        self._checkpoint(now.state)
         self._note_changes(now.state.round)
+        before = self.run
+        self._use(self._phase(now.state.round))
+        if self.run is before or (self.run.training is before.training and not self.run.secure):
+            return now  # a secure sum depends on the cohort
+        self._checkpoint(now.state)
         return self._moment(*self._open())
 
     def _note_changes(self, round: int) -> None:

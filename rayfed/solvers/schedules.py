@@ -198,26 +198,24 @@ class ChangedRate(Schedule):
 
     Parameters
     ----------
-    before : float or Schedule
-        The number up to the change.
-    after : int
-        Round after which it changes.
-    to : float
-        The number from then on.
+    start : float or Schedule
+        The number up to the first change.
+    changes : tuple of (int, float)
+        Rounds after which it changes, ascending, and the number from then on.
 
     Examples
     --------
-    >>> changed = ChangedRate(before=0.5, after=3, to=0.1)
-    >>> [changed.at(r) for r in (3, 4)]
-    [0.5, 0.1]
+    >>> changed = ChangedRate(start=0.5, changes=((3, 0.1), (7, 0.2)))
+    >>> [changed.at(r) for r in (3, 4, 8)]
+    [0.5, 0.1, 0.2]
     """
 
-    before: float | Schedule
-    after: int
-    to: float
+    start: float | Schedule
+    changes: tuple[tuple[int, float], ...]
 
     def at(self, round: int) -> float:
-        """Return ``to`` in later rounds than ``after``."""
-        if round > self.after:
-            return self.to
-        return self.before.at(round) if isinstance(self.before, Schedule) else self.before
+        """Return the number of the last change before a round."""
+        for after, number in reversed(self.changes):
+            if round > after:
+                return number
+        return self.start.at(round) if isinstance(self.start, Schedule) else self.start

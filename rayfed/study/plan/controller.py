@@ -8,6 +8,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from rayfed.core.dotted import apply_overrides
 from rayfed.core.errors import ScenarioError, clipped, under, unknown
 from rayfed.core.needs import SOLVER
@@ -33,7 +35,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     """Return the changeable settings of a run; a learning rate may be a schedule."""
     part, local = run.participation, run.training.algorithm.local
     rate = local.lr if isinstance(local, Descent) else None
-    rate = rate.to if isinstance(rate, ChangedRate) else rate
+    rate = rate.changes[-1][1] if isinstance(rate, ChangedRate) else rate
     return {"cohort": part.cohort, "deadline_s": part.deadline_s, "lr": rate}
 
 
@@ -65,6 +67,7 @@ def changed(
     ScenarioError
         If a setting cannot change, or the scenario would be refused with it.
     """
+    values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
     for name, value in values.items():
         if name not in CHANGEABLE:
             raise ScenarioError(f"change({name})", unknown("setting", name, CHANGEABLE))
@@ -166,10 +169,10 @@ def _with_rate(solver: Solver, other: Solver, after: int) -> Solver:
     """Return a solver with the learning rate of another one in the rounds after one."""
     if not (isinstance(solver, Descent) and isinstance(other, Descent)):
         return solver  # of a client group, without a rate
-    held = solver.lr.to if isinstance(solver.lr, ChangedRate) else solver.lr
-    if isinstance(other.lr, Schedule) or other.lr == held:
+    held = solver.lr if isinstance(solver.lr, ChangedRate) else ChangedRate(solver.lr, ())
+    if isinstance(other.lr, Schedule) or other.lr == solver.lr:
         return solver  # of a client group, with a rate of its own
-    return replace(solver, lr=ChangedRate(before=solver.lr, after=after, to=other.lr))
+    return replace(solver, lr=replace(held, changes=(*held.changes, (after, other.lr))))
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rayfed import api
@@ -59,7 +60,7 @@ def test_refusals(more, values, message):
 
 def test_a_value_that_holds_already_is_no_change():
     study, (run, *_) = planned(**COHORT)
-    assert changed(study, run, 3, {"cohort": 2, "deadline_s": None}) == (run, [])
+    assert changed(study, run, 3, {"cohort": np.int64(2), "deadline_s": None}) == (run, [])
     made, noted = changed(study, run, 3, {"cohort": 4, "deadline_s": None})
     assert (made.participation.cohort, [entry["key"] for entry in noted]) == (
         4, ["participation.cohort"],
