@@ -192,11 +192,23 @@ def test_a_changed_rate_is_a_schedule(small, tmp_path, assert_same, algorithm):
     assert_same(tmp_path / "run", tmp_path / "loop")
 
 
-@pytest.mark.parametrize("late", ["drop", "stale"])
-def test_a_changed_cohort_is_that_of_an_edited_scenario(small, tmp_path, assert_same, late):
+SECURE = [{"name": "clip", "norm": 1.0}, {"name": "secure-sum", "range": 1.0, "bits": 20}]
+EDITED = {
+    "drop": {},
+    "stale": {"participation": {"late": "stale"}},
+    "memory": {"uplink": [{"name": "top-k", "share": 0.5, "memory": "ef21"}]},
+    "secure": {"uplink": SECURE, "algorithms": [{"name": "fedavg", "weights": "uniform"}]},
+    "power-of-d": {"participation": {"select": {"name": "power-of-d", "d": 6}}},
+}
+
+
+@pytest.mark.parametrize("case", EDITED)
+def test_a_changed_cohort_is_that_of_an_edited_scenario(small, tmp_path, assert_same, case):
     """The reference is a run whose scenario is edited after round 3, and planned anew."""
-    small |= {"clients": SLOW, "algorithms": ["fedavg"]}
-    small["participation"] = {"cohort": 2, "late": late, "deadline_s": 2.0}
+    small |= {"clients": SLOW, "algorithms": ["fedavg"], **EDITED[case]}
+    small["participation"] = {"cohort": 2, "deadline_s": 2.0} | EDITED[case].get(
+        "participation", {}
+    )
     controlled(small, tmp_path / "loop", {3: {"cohort": 5, "deadline_s": 1.0}})
     controlled(small, tmp_path / "edited", {}, leave=3)
     path = tmp_path / "edited" / "scenario.yaml"
