@@ -100,11 +100,15 @@ class StepEnd(NamedTuple):
         Messages that were sent and mixed.
     missed : int
         Messages between active nodes that came too late.
+    last : (N,) array of int
+        The node whose message or notice comes last, after F_i; the least id at a tie, and -1 where
+        none does. With a patience its receiver may have gone on before.
     """
 
     over_s: Floats
     heard: Bools
     missed: int
+    last: Ints
 
 
 def after_step(
@@ -149,19 +153,28 @@ def after_step(
     known_s = np.where(active[arcs.sender], arrival_s, done_s[arcs.sender])
     over_s = done_s.copy()
     np.maximum.at(over_s, arcs.receiver, known_s)
+    binding = np.flatnonzero(known_s == over_s[arcs.receiver])[::-1]  # the least id comes last
+    last = np.full(len(over_s), -1)
+    last[arcs.receiver[binding]] = arcs.sender[binding]
     if arcs.latency is not None and len(over_s) > 1:
-        over_s = np.maximum(over_s, _notified(sent_s, done_s, active, arcs.latency))
+        notified_s, notifier = _notified(sent_s, done_s, active, arcs.latency)
+        last = np.where(notified_s > over_s, notifier, last)
+        over_s = np.maximum(over_s, notified_s)
+    last = np.where(over_s > done_s, last, -1)
     over_s = np.where(active, np.minimum(over_s, done_s + patience_s), over_s)
     both = active[arcs.sender] & active[arcs.receiver]
     heard = both & (arrival_s <= over_s[arcs.receiver])
-    return StepEnd(over_s, heard, int(both.sum() - heard.sum()))
+    return StepEnd(over_s, heard, int(both.sum() - heard.sum()), last)
 
 
-def _notified(sent_s: Floats, done_s: Floats, active: Bools, latency: Floats) -> Floats:
-    """Return when nodes (N,) know of all others whether these send to them."""
+def _notified(
+    sent_s: Floats, done_s: Floats, active: Bools, latency: Floats
+) -> tuple[Floats, Ints]:
+    """Return when nodes (N,) know of all others whether these send to them, and the last one."""
     notes_s = np.where(active, sent_s + latency, -np.inf)
-    *_, second, last = np.argsort(notes_s)
-    others_s = np.full(len(notes_s), notes_s[last])
-    others_s[last] = notes_s[second]
-    noticed_s = done_s[~active].max(initial=-np.inf)
-    return np.asarray(np.maximum(others_s + latency, noticed_s))
+    *_, second, last = np.lexsort((-np.arange(len(notes_s)), notes_s))
+    others = np.full(len(notes_s), last)
+    others[last] = second
+    note_s, leave_s = notes_s[others] + latency, np.where(active, -np.inf, done_s)
+    left = int(np.argmax(leave_s))
+    return np.maximum(note_s, leave_s[left]), np.where(leave_s[left] > note_s, left, others)

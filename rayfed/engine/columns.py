@@ -195,6 +195,18 @@ DRAWS = (
     ),
 )  # fmt: skip
 """Further columns of the events of runs of rounds in which a client may be drawn repeatedly."""
+WAITS = (
+    Column(
+        "wait_s", "wait", "s",
+        about="From the end of the node's own step until it mixes; 0 if it does not mix.",
+    ),
+    Column(
+        "awaited", "awaited neighbour", dtype="int64",
+        about="Neighbour whose message of the step comes last; -1 without a wait. With a patience "
+        "it may come after the node has mixed, and a neighbour that drops out sends a notice.",
+    ),
+)  # fmt: skip
+"""Further columns of the events of gossip in steps."""
 CLIENTS = (
     Column("client", about="Id of the client.", dtype="int64"),
     Column("samples", "training rows", about="Training rows of the client.", dtype="int64"),
@@ -316,6 +328,7 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
     yield from (("events", column, overlapping) for column in VERSIONS)
     for name, plugin in find("selections").items():
         yield from (("events", column, f"selection {name}") for column in DRAWS if plugin.repeats)
+    yield from (("events", column, "gossip in steps") for column in WAITS)
     yield from (("clients", column, "delay trace with watts") for column in POWER)
     yield from (("clients", column, "data that name the clients") for column in NAMED)
     yield from (("clients", column, "clients.faults") for column in FAULTY)

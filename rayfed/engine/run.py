@@ -24,7 +24,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column, names
 from rayfed.core.needs import OWN_MODELS
 from rayfed.core.rng import Key
-from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS
+from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS, WAITS
 from rayfed.engine.settings import Participation, Stop
 from rayfed.engine.stopping import Pace
 from rayfed.measures import Optimum, Use
@@ -292,6 +292,11 @@ class Run:
         return self.training.algorithm.gossip and OWN_MODELS in self.training.algorithm.gives
 
     @property
+    def by_step(self) -> bool:
+        """Whether nodes without a server compute, send and mix in steps."""
+        return self.by_message and not self.training.algorithm.asynchronous
+
+    @property
     def misses(self) -> bool:
         """Whether nodes without a server may miss messages that come too late."""
         return self.training.algorithm.gossip and self.participation.patience_s is not None
@@ -304,7 +309,8 @@ class Run:
     @property
     def event_columns(self) -> tuple[Column, ...]:
         """The columns of its events."""
-        return (*EVENTS, *(VERSIONS if self.overlaps else ()), *(DRAWS if self.repeats else ()))
+        further = ((self.overlaps, VERSIONS), (self.repeats, DRAWS), (self.by_step, WAITS))
+        return (*EVENTS, *(column for has, group in further if has for column in group))
 
     @property
     def evaluation(self) -> Evaluation:

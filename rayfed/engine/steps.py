@@ -78,12 +78,12 @@ class StepPolicy:
         """
         self.exchange.look_at(stats.round)
         w, links = self._of_epoch(self.graphs.epoch(stats.round, before.time_s))
-        tasks, end = self._tasks(before, stats, links)
+        tasks, end, waits = self._tasks(before, stats, links)
         used, x, losses = tasks.status == USED, before.state["x"], np.full(len(tasks), np.nan)
         if used.any():
             x, losses[used] = self._mixed(tasks.part(used), w, end.heard, stats)
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
-        stats.count(CountedTasks(tasks, losses, stats.round, stats.round - 1))
+        stats.count(CountedTasks(tasks, losses, stats.round, stats.round - 1, waits=waits))
         stats.time_s = float(end.over_s.max())
         values = {"skew_s": stats.time_s - float(end.over_s.min())}
         if self.run.misses:
@@ -103,8 +103,10 @@ class StepPolicy:
             messages = messages._replace(latency=links[0])
         return w.astype(self.run.training.dtype), messages
 
-    def _tasks(self, before: RunState, stats: RoundStats, links: Arcs) -> tuple[Tasks, StepEnd]:
-        """Return the tasks of the nodes that begin a step, and the end of the step."""
+    def _tasks(
+        self, before: RunState, stats: RoundStats, links: Arcs
+    ) -> tuple[Tasks, StepEnd, dict[str, Array]]:
+        """Return the tasks of nodes that begin a step, the end of the step, and their waits."""
         clock, ready_s = self.exchange.clock, before.state[READY]
         away_s = clock.leaving_at(self.ids, ready_s, stats.round)
         begins = away_s > ready_s
@@ -142,7 +144,11 @@ class StepPolicy:
             self.exchange.weights(ids), start_s, times.duration.compute_s, over_s, over_s,
             times.gone_s, np.full(len(ids), np.inf),
         )  # fmt: skip
-        return tasks, end
+        waits = {
+            "wait_s": np.where(status == USED, end.over_s[ids] - done_s[ids], 0.0),
+            "awaited": np.where(status == USED, end.last[ids], -1),
+        }
+        return tasks, end, waits
 
     def _bytes(self, links: Arcs, active: Bools) -> tuple[Ints, Ints]:
         """Return the bytes that nodes (N,) send and receive, between active ones."""

@@ -182,6 +182,8 @@ class CountedTasks(NamedTuple):
         Version of the model, by which replies are stale.
     numbers : (K,) array of int, optional
         What events call the Ask; how often the client has come before in the row if None.
+    waits : dict of str to (K,) array, optional
+        Their `columns.WAITS`, in steps without a server.
     """
 
     tasks: Tasks | list[Task]
@@ -189,6 +191,7 @@ class CountedTasks(NamedTuple):
     round: int
     newest: int
     numbers: Ints | None = None
+    waits: Mapping[str, Array] | None = None
 
     def add_to(
         self, counts: dict[str, int], sent: int | None = None, *, participants: bool = True
@@ -245,6 +248,9 @@ def events_of(ended: Sequence[CountedTasks]) -> dict[str, Array]:
         np.repeat([getattr(each, name) for each in ended], counts) for name in ("round", "newest")
     )
     numbers = [each.numbers for each in ended if each.numbers is not None]
+    waits = [each.waits for each in ended if each.waits is not None]
+    names = waits[0] if waits else ()
+    columns |= {name: np.concatenate([each[name] for each in waits]) for name in names}
     return columns | {
         "round": rounds,
         "ask": np.concatenate(numbers) if numbers else _again(rounds, columns["client"]),

@@ -120,7 +120,16 @@ def test_arcs_against_events_one_by_one(overlap):
         compute = stream.lognormal(size=(steps, n))
         times, now = by_events(compute, told, overlap, steps), np.zeros(n)
         for k in range(steps):
-            now = step(now, compute[k], links, overlap)
+            done_s = now + compute[k]
+            end = after_step(now, done_s, links, overlap=overlap)
+            news = (now if overlap else done_s)[told.sender] + told.seconds
+            for i, last in enumerate(end.last.tolist()):
+                came = {-1: done_s[i], **{
+                    told.sender[a]: news[a] for a in np.flatnonzero(told.receiver == i)
+                }}  # fmt: skip
+                assert came[last] == pytest.approx(max(came.values()), rel=1e-14)
+                assert last >= 0 or end.over_s[i] == done_s[i]
+            now = end.over_s
             np.testing.assert_allclose(now, times[k + 1], rtol=1e-14)
 
 
@@ -184,6 +193,15 @@ def test_absences_and_patience_against_events_one_by_one(overlap):
             np.testing.assert_array_equal(end.heard, heard[k])
             both = active[links.sender] & active[links.receiver]
             assert end.missed == both.sum() - heard[k].sum()
+            sent = np.where(overlap & active, now, done_s)
+            for i, found in enumerate(end.last.tolist()):
+                news = [
+                    (sent[j] + seconds * active[j], -j)
+                    for j, to, seconds in zip(*map(np.ndarray.tolist, links[:3]), strict=True)
+                    if to == i
+                ]
+                last_s, last = max(news, default=(0, 1))
+                assert found == (-last if last_s > done_s[i] else -1)
             now = end.over_s
 
 

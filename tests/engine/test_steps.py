@@ -6,7 +6,7 @@ import pytest
 from rayfed import api
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import RunFailed, ScenarioError
-from rayfed.engine.tasks import DROPPED, USED
+from rayfed.engine.tasks import DROPPED, USED, events_of
 from rayfed.study.forecast.cost import _RunCost
 from rayfed.testing import loop
 
@@ -62,6 +62,47 @@ def test_rows_have_the_times_of_the_ring(algorithm, times, skews):
         assert (row["participants"], row["late"], row["dropped"]) == (4, 0, 0)
         (counted,) = ended
         assert counted.tasks.compute_s.tolist() == list(SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "waits", "awaited"),
+    [
+        ("dfedavg", [[2.75, 2.75, 0.75, 3.75], [4.25, 1.25, 2.25, 2.25]], [[1, 2, 1, 2]] * 2),
+        ("d-psgd", [[0.25, 0, 0, 0.75], [1.5, 0.25, 0, 1.5]], [[1, -1, -1, 0], [1, 2, -1, 2]]),
+    ],
+)
+def test_events_have_the_wait_for_the_message_that_came_last(name, waits, awaited):
+    """In step 1 node 0 has computed at 1 s; messages come at 2.5 + 1.25 and at 1.5 + 1.25 s."""
+    engine = loop(small({"name": name}))
+    state, _ = engine.start()
+    for seconds, ids in zip(waits, awaited, strict=True):
+        state, _, ended = engine.step(state)
+        found = events_of(ended)
+        assert (found["wait_s"].tolist(), found["awaited"].tolist()) == (seconds, ids)
+
+
+def test_a_wait_ends_with_the_patience_and_has_no_time_away(tmp_path):
+    """With 1.5 s node 0 waits in vain; node 1 is away from 1 to 3 s, computes until 4.5 s."""
+    engine = loop(small({"name": "dfedavg"}, participation={"patience_s": 1.5}))
+    found = events_of(engine.step(engine.start()[0])[2])
+    assert found["wait_s"].tolist() == [1.5, 1.5, 0.75, 1.5]
+    assert found["awaited"].tolist() == [1, 2, 1, 2]
+    made = small({"name": "dfedavg"}, participation={"interrupted": "resume"})
+    made["clients"]["availability"] = availability(tmp_path, "1,0,1", "1,3,100000")
+    engine = loop(made)
+    found = events_of(engine.step(engine.start()[0])[2])
+    assert found["wait_s"].tolist() == [4.75, 0.75, 2.75, 3.75]
+    assert found["awaited"].tolist() == [1, 2, 1, 2]
+
+
+def test_nodes_that_drop_out_wait_for_nobody(tmp_path):
+    made = small({"name": "dfedavg"})
+    made["clients"]["availability"] = availability(tmp_path, "1,0,1", "1,3,100000")
+    engine = loop(made)
+    found = events_of(engine.step(engine.start()[0])[2])
+    assert found["status"].tolist() == [USED, DROPPED, USED, USED]
+    assert (found["wait_s"][1], found["awaited"][1]) == (0, -1)
+    assert (found["wait_s"][0], found["awaited"][0]) == (1.75, 3)
 
 
 def test_a_forecast_and_rows_know_coded_messages():

@@ -41,6 +41,7 @@ _PAUSE_S = 0.05
 _TABLES = ("rounds", "events", "personal")
 _OTHERS = ("events", "personal", "clients", "away", "fit", "held", "walk", "graph")
 _EVENT = ["round", "ask", "client"]
+_WAIT = ["client", "wait_s", "awaited", "start_s", "end_s"]
 _T = TypeVar("_T")
 
 
@@ -171,6 +172,16 @@ class RunRecord(Caching):
         if "events" in self.__dict__:  # they are read already
             return self.events
         return _frame(self._parts("events", lambda parts: read_first(parts, FIRST_EVENTS)), _EVENT)
+
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """The columns of events by which nodes wait in gossip in steps; empty without them.
+
+        These are ``client``, ``wait_s``, ``awaited``, ``start_s`` and ``end_s``.
+        """
+        table = self._parts("events", lambda parts: read_parts(parts, _WAIT))
+        frame = _frame(table, ())
+        return frame if {*_WAIT} <= {*frame} else pd.DataFrame(columns=_WAIT)
 
     def events_of(self, client: int) -> pd.DataFrame:
         """Return ``round, ask, client, status`` of all events of a client; empty without any."""
