@@ -44,6 +44,15 @@ def test_nodes_are_filled_by_their_accuracy_at_each_step(results, name):
     assert figure.data[1].marker.cmin == table.loc[1:].to_numpy().min()
 
 
+def test_a_node_without_rows_to_score_is_not_filled(results):
+    other = Results.read(results.folder)
+    table = other.run("d-psgd", 0).personal
+    table.loc[table["client"] == 2, "personal_accuracy"] = np.nan
+    figure = graph(other, "d-psgd", 0)
+    assert np.isnan(figure.data[1].marker.color).tolist() == [False, False, True, False, False]
+    assert figure.layout.sliders[0].steps[-1].args[0]["marker.color"][1][2] is None
+
+
 @pytest.mark.parametrize("name", ["d-psgd", "ad-psgd"])
 def test_links_are_those_of_the_graph(results, name):
     links, nodes = graph(results, name, 0).data
