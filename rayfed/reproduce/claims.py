@@ -75,6 +75,10 @@ class Where(Settings):
     seed: Annotated[int, Ge(0)] | None = None
 
 
+CLOCKS = {"rounds_to": "round", "time_to": "time_s", "bytes_to": "bytes"}
+"""The column of a run's history for each value that is a clock to a target."""
+
+
 class RecordedValue(Where):
     """A number, or a list of numbers, from the records of the runs.
 
@@ -93,6 +97,8 @@ class RecordedValue(Where):
         Where higher is better it is as good from the number upwards, else from it downwards.
     time_to : mapping
         The simulated seconds of that round.
+    bytes_to : mapping
+        The bytes, down and up, of all rounds up to that round.
     parameters : list of int
         Coordinates of the final model.
     ratio, difference : (Value, Value)
@@ -105,15 +111,14 @@ class RecordedValue(Where):
     over: tuple[Round, Round] | None = None
     rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     time_to: Annotated[dict[str, float], Len(1, 1)] | None = None
+    bytes_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
     ratio: tuple[RecordedValue, RecordedValue] | None = None
     difference: tuple[RecordedValue, RecordedValue] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        form = _only_key(
-            self, "column", "rounds_to", "time_to", "parameters", "ratio", "difference"
-        )
+        form = _only_key(self, "column", *CLOCKS, "parameters", "ratio", "difference")
         if form == "column" and (self.at is None) == (self.reduce is None):
             fail("give at (a round, a list of rounds, last) or reduce", self.at, "at")
         left_out = () if form == "column" else ("at", "reduce", "over")
@@ -134,7 +139,17 @@ class RecordedValue(Where):
     @property
     def name(self) -> str:
         """The column that it reads; empty where it reads none."""
-        return self.column or next(iter(self.rounds_to or self.time_to or {}), "")
+        return self.column or next(iter(self.target or {}), "")
+
+    @property
+    def target(self) -> dict[str, float] | None:
+        """The column and the number that it is a clock to; None for other values."""
+        return self.rounds_to or self.time_to or self.bytes_to
+
+    @property
+    def clock(self) -> str:
+        """The column of a run's history that is read at the target."""
+        return next(clock for key, clock in CLOCKS.items() if getattr(self, key) is not None)
 
 
 class Close(Settings):

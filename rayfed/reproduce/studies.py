@@ -24,6 +24,7 @@ from rayfed.engine.state import COUNTS
 from rayfed.measures.evaluation import MANY, evaluated
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.reproduce.claims import (
+    CLOCKS,
     SUFFIX,
     Claim,
     Claims,
@@ -420,7 +421,7 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     spent = names(PRIVATE) if private is not None else ()
     columns = ("round", "time_s", *COUNTS, *scored, *reported, *spent)
     if value.name not in columns:
-        key = next(k for k in ("column", "rounds_to", "time_to") if getattr(value, k) is not None)
+        key = next(k for k in ("column", *CLOCKS) if getattr(value, k) is not None)
         raise ScenarioError(key, unknown("column", value.name, columns))
     if value.name == "loss_gap" and not (asked.gap or study.stop.loss_gap):
         raise ScenarioError("column", "found loss_gap; set evaluate.gap: true")

@@ -394,14 +394,13 @@ def _read(value: RecordedValue, run: RunRecord) -> Floats:
     series = run.rounds.set_index("round", drop=False)[value.name].astype(float).dropna()
     if not len(series):
         raise Unmeasured(missing)
-    if (target := value.rounds_to or value.time_to) is not None:
-        [(column, number)] = target.items()
+    if value.target is not None:
+        [(column, number)] = value.target.items()
         good = series >= number if run.better(column) == "higher" else series <= number
         if not good.any():
             return np.array([NEVER])
         first = series.index[int(np.argmax(good))]
-        clock = "round" if value.rounds_to else "time_s"
-        return np.asarray(run.rounds.loc[run.rounds["round"] == first, clock], dtype=float)
+        return np.asarray(run.history[value.clock][run.rounds["round"] == first], dtype=float)
     if value.reduce is not None:
         first, last = value.over or (series.index[0], series.index[-1])
         window = series.loc[first:last]

@@ -19,7 +19,7 @@ NAN = math.nan
 def rows(loss, accuracy=None):
     """Rounds 0, 1, 2, ... of one run."""
     table = pd.DataFrame({"round": range(len(loss)), "loss": loss})
-    table["bytes_up"], table["time_s"] = 8, 0.25 * table["round"]
+    table["bytes_up"], table["bytes_down"], table["time_s"] = 8, 4, 0.25 * table["round"]
     return table if accuracy is None else table.assign(accuracy=accuracy)
 
 
@@ -73,6 +73,7 @@ VALUES = [
     (value(of="slow"), [3]),
     ({"time_to": {"loss": 1.0}, "of": "fast", "seed": 0}, [0.75]),
     ({"time_to": {"accuracy": 0.5}, "of": "slow", "seed": 0}, [0.5]),
+    ({"bytes_to": {"loss": 1.0}, "of": "fast", "seed": 0}, [48]),  # rounds 0 to 3
     (fold("mean", seed=0), [3.1]),  # (8 + 4 + 2 + 1 + 0.5) / 5
     (fold("mean", seed=0, over=[1, 3]), [7 / 3]),
     (fold("min"), [0.375]),
