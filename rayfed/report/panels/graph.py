@@ -88,8 +88,8 @@ def _drawn(run: RunRecord, known: Walked, style: Any, kind: str, last: Any) -> g
     marks.lines(figure, "links", links["x"], links["y"], {"color": LIGHT["strip"], "width": 1})
     marks.dots(
         figure, "nodes", dots["x"], dots["y"],
-        {"color": np.array(values, float), "size": 17 if few else 10, "colorscale": fade(style), "colorbar": bar,
-         "line": {"color": style.light, "width": 1}, "opacity": 1},
+        {"color": np.array(values, float), "size": 17 if few else 10, "colorscale": fade(style),
+         "colorbar": bar, "line": {"color": style.light, "width": 1}, "opacity": 1},
         "%{hovertext}", hovertext=about, mode="markers+text" if few else "markers",
         text=[str(client) for client in run.called(known.clients)] if few else None,
         textposition="top right", textfont={"color": LIGHT["muted"], "size": 11},
