@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from rayfed.core.needs import (
+    BY_CLOCK,
     COHORT,
     EVERYONE,
     FIXED_GRAPH,
@@ -75,8 +76,9 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
     scenario = mixed(algorithms=[{"name": name_of(cls), "local": dict(LOCAL)}], **changes)
     if cls.asynchronous:
         scenario["rounds"] *= 4
-        scenario["clients"] |= {"availability": {"name": "cyclic", "groups": 3, "period_s": 20}}
         scenario["participation"] |= {"over_select": 1.0, "deadline_s": None, "timeout_s": 30}
+    if cls.asynchronous or BY_CLOCK in cls.needs:
+        scenario["clients"] |= {"availability": {"name": "cyclic", "groups": 3, "period_s": 20}}
     if EVERYONE in cls.needs:
         scenario["clients"] |= {"availability": "always", "groups": []}
     if EVERYONE in cls.needs or cls.gossip:

@@ -19,10 +19,10 @@ from tests.contract.references.combination import (
 )
 from tests.contract.references.methods import METHODS
 
+ALONE = ("disco", "fedbn")
+"""Methods without a plain loop: conjugate gradients end by a tolerance, layers normalise."""
 PARTIAL = ("heterofl", "fedrolex", "federated-dropout")
 """Methods of layered models, with a plain loop in ``tests/algorithms/test_heterofl.py``."""
-ALONE = ("disco", "fedbn", *PARTIAL)
-"""Methods without a plain loop here: conjugate gradients end by a tolerance, layers normalise."""
 
 
 def alone(method):
@@ -45,7 +45,7 @@ def check(combination, seen=()):
 
 def test_every_method_has_a_plain_loop():
     """Those without a server refuse what combinations consist of; see ``test_gossip``."""
-    known = {method.settings["name"] for method in METHODS.values()} | set(ALONE)
+    known = {method.settings["name"] for method in METHODS.values()} | {*ALONE, *PARTIAL}
     assert known == {
         name for name, cls in find("algorithms").items() if not (cls.centralised or cls.gossip)
     }
