@@ -47,7 +47,7 @@ def test_what_was_found_of_files_clients_and_rows(tmp_path):
     study = {key: value for key, value in STUDY.items() if key != "clients"} | {"problem": problem}
     assert data(api.prepare(api.read(study))) == (
         "data: 4 files, 2 clients (a, b), 5 rows for training, 1 for validation, "
-        "2 held out by clients"
+        "2 held out by clients, 1 client without held-out rows"
     )
     assert data(api.prepare(api.read(STUDY))).startswith("data: 4 clients, ")
     searched = {"search": {"algorithms.*.local.lr": {"log": [0.01, 1]}}, "sweep": {"trials": 2}}

@@ -179,8 +179,9 @@ class RunRecord(Caching):
 
         These are ``client``, ``wait_s``, ``awaited``, ``start_s`` and ``end_s``.
         """
-        table = self._parts("events", lambda parts: read_parts(parts, _WAIT))
-        frame = _frame(table, ())
+        if "skew_s" not in self.rounds:  # only steps have it: other events are not read again
+            return pd.DataFrame(columns=_WAIT)
+        frame = _frame(self._parts("events", lambda parts: read_parts(parts, _WAIT)), ())
         return frame if {*_WAIT} <= {*frame} else pd.DataFrame(columns=_WAIT)
 
     def events_of(self, client: int) -> pd.DataFrame:
