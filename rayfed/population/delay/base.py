@@ -14,6 +14,7 @@ import numpy as np
 from annotated_types import Gt, Interval
 
 from rayfed.core.arrays import Floats, Ints
+from rayfed.core.needs import refuse_renamed
 from rayfed.core.rng import Draw
 from rayfed.population import correlated
 
@@ -40,6 +41,9 @@ class Delay:
     """Whether seconds belong to numbered rounds, or to numbered tasks of each client."""
 
     correlation: Annotated[float, Interval(ge=0, le=1)] = 0.0
+
+    def __init_subclass__(cls) -> None:
+        refuse_renamed(cls, {"fixed_quantiles": "uniforms"})
 
     def quantile(self, u: Floats) -> Floats:
         """Return the quantiles (K,) of the step duration in seconds, for u (K,) in (0, 1)."""

@@ -127,3 +127,8 @@ def test_slow_clients_stay_slow_for_a_while():
 def test_a_floor_above_the_mean_is_refused():
     with pytest.raises(ScenarioError, match="floor_s: found 2 above the mean_s 1; give a lower"):
         ShiftedExponential(mean_s=1.0, floor_s=2.0)
+
+
+def test_a_delay_with_the_hook_of_earlier_versions_is_refused():
+    with pytest.raises(ScenarioError, match="defines 'fixed_quantiles'; rename it to 'uniforms'"):
+        type("Own", (Lognormal,), {"fixed_quantiles": lambda self, ids: None})
