@@ -12,8 +12,10 @@ import yaml
 
 import rayfed
 from rayfed.core.errors import RunFailed, ScenarioError
+from rayfed.core.plugins import find
 from rayfed.engine.loop import Loop
 from rayfed.iteration import Row
+from rayfed.testing.studies import mixed_for
 
 
 @pytest.fixture
@@ -189,6 +191,23 @@ def test_a_changed_rate_is_a_schedule(small, tmp_path, assert_same, algorithm):
     controlled(small, tmp_path / "loop", {3: {"lr": 0.05}})
     halved = {"algorithms.0.local.lr": HALVED}
     rayfed.run(small, out=tmp_path / "run", overrides=halved, page=False)
+    assert_same(tmp_path / "run", tmp_path / "loop")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", find("algorithms"))
+def test_a_changed_rate_is_a_schedule_under_unequal_clients(tmp_path, assert_same, name):
+    scenario = mixed_for(find("algorithms")[name], rounds=8)
+    rate = scenario["algorithms"][0]["local"]["lr"]
+    try:
+        for row in rayfed.iterate(scenario, out=tmp_path / "loop", page=False):
+            if row["round"] == 3:
+                row.change(lr=rate / 4)
+    except ScenarioError as refused:
+        pytest.skip(str(refused))
+    step = {"name": "step", "start": rate, "factor": 0.25, "rounds": [4]}
+    changed = {"algorithms.0.local.lr": step}
+    rayfed.run(scenario, out=tmp_path / "run", overrides=changed, page=False)
     assert_same(tmp_path / "run", tmp_path / "loop")
 
 

@@ -156,7 +156,7 @@ def _with_settings(run: Run, study: Study, index: int, after: int, names: Iterab
         return run
     new = (study.algorithms[index].local, *study.group_solvers(index))
     old = (training.algorithm.local, *training.solvers[1:])
-    pairs = zip(old, new, strict=True)
+    pairs = zip(old, new[: len(old)], strict=True)  # pooled clients have no groups
     local, *groups = (_with_rate(solver, other, after) for solver, other in pairs)
     with under(f"algorithms.{index}"):
         training.algorithm.check_solver(local)
