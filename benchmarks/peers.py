@@ -1,19 +1,21 @@
-"""Rounds beside those of pfl: ``python -m benchmarks.peers --pfl ENVIRONMENT --processes 2``.
+"""Rounds of rayfed and of other simulators: ``python -m benchmarks.peers --flower ENVIRONMENT``.
 
-pfl (https://github.com/apple/pfl-research) is in an environment of its own, made by::
+Each simulator is in an environment of its own, made by::
 
-    python -m venv ENVIRONMENT
-    ENVIRONMENT/bin/pip install pfl torch threadpoolctl
+    python -m venv PFL && PFL/bin/pip install pfl torch threadpoolctl
+    python -m venv FLOWER && FLOWER/bin/pip install 'flwr[simulation]' torch
+    python3.12 -m venv BLAZEFL && BLAZEFL/bin/pip install blazefl torch numpy tqdm
 
 The same work in one process each, or in two, with one thread: a block of rounds of rayfed, of the
-bare loop, which is one process, and of pfl take turns. Ratios are medians of the blocks. Without an
-environment nothing is measured.
+bare loop, which is one process, and of each simulator take turns. Ratios are medians of the blocks.
+Without an environment nothing is measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -41,17 +43,22 @@ MEASURED: Mapping[str, Callable[[int], Workload]] = {
 """The workloads, by their number of processes."""
 
 
-class Pfl:
-    """Rounds of pfl, computed when they are asked for.
+PEERS = {"pfl": "pfl", "flower": "flwr", "blazefl": "blazefl"}
+"""Other simulators, and the module that an environment of each has."""
+
+
+class Peer:
+    """Rounds of another simulator, computed on request.
 
     Parameters
     ----------
+    name : str
     process : subprocess.Popen
-        With `benchmarks.pfl_loop`, the first of its processes.
+        The first of its processes.
     """
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
+        self._name, self._process = name, process
         self._answer()  # of the first round
 
     def seconds(self, block_s: float) -> float:
@@ -65,28 +72,37 @@ class Pfl:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
-            raise RayfedError("pfl ended; its message is above")
+            raise RayfedError(f"{self._name} ended; its message is above")
         return float(line)
 
 
 @contextmanager
-def started(python: Path, name: str, processes: int) -> Iterator[Pfl]:
-    """Start pfl on a case, and end it."""
-    command = [str(python), "-m", "benchmarks.pfl_loop", name]
+def started(peer: str, python: Path, case: str, processes: int) -> Iterator[Peer]:
+    """Start a simulator on a case, and end it."""
+    command = [str(python), "-m", f"benchmarks.loop_{peer}", case, str(processes)]
     here = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(Path(__file__).parents[1])}
-    shared = _launched(processes) if processes else {}
+    here |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "FLWR_TELEMETRY_ENABLED": "0"}
+    ranks = max(processes, 1) if peer == "pfl" else 1
+    shared = _launched(ranks) if peer == "pfl" and processes else {}
     with ExitStack() as stack:
-        ranks = []
-        for rank in range(max(processes, 1)):
+        found = []
+        for rank in range(ranks):
             pipe = subprocess.DEVNULL if rank else subprocess.PIPE
             where = {**here, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            ranks.append(
+            found.append(
                 stack.enter_context(
-                    subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=where)
+                    subprocess.Popen(
+                        command,
+                        stdin=pipe,
+                        stdout=pipe,
+                        text=True,
+                        env=where,
+                        start_new_session=True,
+                    )
                 )
             )
-            stack.callback(ranks[-1].kill)
-        yield Pfl(ranks[0])
+            stack.callback(os.killpg, found[-1].pid, signal.SIGKILL)
+        yield Peer(peer, found[0])
 
 
 def _launched(processes: int) -> Mapping[str, str]:
@@ -100,55 +116,70 @@ def _launched(processes: int) -> Mapping[str, str]:
     }  # fmt: skip
 
 
-def measured(workload: Workload, python: Path, name: str, repeats: int) -> list[list[float]]:
-    """Return the seconds of a round of rayfed, the bare loop and pfl, block after block."""
+def measured(
+    workload: Workload, pythons: Mapping[str, Path], name: str, repeats: int
+) -> list[list[float]]:
+    """Return the seconds of a round, by block: of rayfed, the bare loop and each simulator."""
     plan = api.prepare(api.read(workload.scenario))
     (run,), (make,), found = plan.runs, workload.bare, []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _backend(plan, Path(folder)) as backend,
-        started(python, name, workload.processes) as pfl,
-    ):
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        backend = stack.enter_context(_backend(plan, folder))
+        others = [
+            stack.enter_context(started(peer, python, name, workload.processes))
+            for peer, python in pythons.items()
+        ]
         loop = make()
         for _ in range(repeats):
-            block = _block(plan, run, backend, Path(folder))
+            block = _block(plan, run, backend, folder)
             block_s = block.rounds * block.round_s
-            found.append([block.round_s, bare_seconds(loop, block_s), pfl.seconds(block_s)])
+            rest = [peer.seconds(block_s) for peer in others]
+            found.append([block.round_s, bare_seconds(loop, block_s), *rest])
     return found
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Measure, print, and return 1 where pfl is faster."""
+    """Measure, print, and return 1 where another simulator is faster."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURED)}")
-    parser.add_argument("--pfl", type=Path, help="an environment that has pfl")
-    parser.add_argument("--processes", type=int, default=0, help="of rayfed and of pfl (0: one)")
+    for peer, module in PEERS.items():
+        parser.add_argument(f"--{peer}", type=Path, help=f"an environment that has {module}")
+    parser.add_argument("--processes", type=int, default=0, help="of each simulator (0: one)")
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args(given)
     unknown = [name for name in asked.names if name not in MEASURED]
     if unknown:
         parser.error(f"found '{unknown[0]}'; choose from {', '.join(MEASURED)}")
-    python = asked.pfl and asked.pfl.absolute() / "bin" / "python"
-    if not python or not python.exists() or not _has_pfl(python):
-        print("skipped: no environment with pfl; see python -m benchmarks.peers --help")
+    pythons = {}
+    for peer, module in PEERS.items():
+        python = (place := getattr(asked, peer)) and place.absolute() / "bin" / "python"
+        if python and _has(python, module):
+            pythons[peer] = python
+        else:
+            print(f"skipped: no environment with {peer}; see python -m benchmarks.peers --help")
+    if not pythons:
         return 0
     each = f"{asked.processes or 1} process(es) each"
     shown = Table(title=f"{each}, medians of {asked.repeats} blocks in turn")
-    for column in ("workload", "ms a round", "bare ms", "pfl ms", "bare / ours", "pfl / ours"):
-        shown.add_column(column, justify="left" if column == "workload" else "right")
+    shown.add_column("workload")
+    others = ("bare", *pythons)
+    for column in ("rayfed ms", *(f"{other} ms" for other in others), *others):
+        shown.add_column(column, justify="right")
     ahead = True
     for name in asked.names or MEASURED:
-        taken = np.array(measured(MEASURED[name](asked.processes), python, name, asked.repeats))
+        taken = np.array(measured(MEASURED[name](asked.processes), pythons, name, asked.repeats))
         ratios = np.median(taken[:, 1:] / taken[:, :1], axis=0)
-        ahead &= bool(ratios[1] > 1)
-        numbers = (*(1e3 * np.median(taken, axis=0)), *ratios)
-        shown.add_row(name, *(f"{number:.2f}" for number in numbers))
+        ahead &= bool((ratios[1:] > 1).all())
+        numbers = (f"{1e3 * number:.2f}" for number in np.median(taken, axis=0))
+        shown.add_row(name, *numbers, *(f"{ratio:.2f}x" for ratio in ratios))
     Console().print(shown)
     return 0 if ahead else 1
 
 
-def _has_pfl(python: Path) -> bool:
-    return subprocess.run([python, "-c", "import pfl"], capture_output=True).returncode == 0
+def _has(python: Path, module: str) -> bool:
+    """Return whether an environment is there and has a module."""
+    command = [str(python), "-c", f"import {module}"]
+    return python.exists() and not subprocess.run(command, capture_output=True).returncode
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Federated averaging by pfl, which `benchmarks.peers` starts in an environment of its own.
 
-The environment has pfl, torch and threadpoolctl, and not rayfed's requirements. Each line of
-standard input is the length of a block of rounds in seconds; the mean seconds of a round answer it.
 Of several processes, which share the cohort, the first one reads and answers; the others wait for
 it in every round.
 """
@@ -9,9 +7,6 @@ it in every round.
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import redirect_stdout
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -29,9 +24,8 @@ from pfl.model.pytorch import PyTorchModel
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.networks import NETWORKS, PERCEPTRON, NetworkCase
-
-_FOREVER = 10**9
+from benchmarks.loops import FOREVER, LR, Blocks, rows, serve
+from benchmarks.networks import NetworkCase
 
 
 class Trained(nn.Module):
@@ -50,33 +44,21 @@ class Trained(nn.Module):
         return {}
 
 
-class Blocks(TrainingProcessCallback):  # type: ignore[misc]  # pfl has no types
-    """Wait for a line, and answer it after so many seconds; see the module."""
+class Answers(TrainingProcessCallback):  # type: ignore[misc]  # pfl has no types
+    """Count the rounds of blocks."""
 
     def __init__(self) -> None:
-        self.began, self.block_s, self.rounds = 0.0, 0.0, -1
+        self.blocks = Blocks()
 
     def after_central_iteration(self, *_: Any, **__: Any) -> tuple[bool, Metrics]:
-        """Count a round; the first of a block is not timed."""
-        self.rounds += 1
-        if self.rounds == 0:
-            self.began = perf_counter()
-        spent = perf_counter() - self.began
-        if self.rounds > 0 and spent >= self.block_s:
-            print(spent / self.rounds, file=sys.__stdout__, flush=True)
-            line = sys.stdin.readline()
-            if not line:
-                return True, Metrics()
-            self.block_s, self.rounds = float(line), -1
-        return False, Metrics()
+        """Return whether to stop, and no metrics."""
+        return not self.blocks.round_ended(), Metrics()
 
 
-def main(case: NetworkCase) -> None:
-    """Serve one case until standard input ends."""
-    torch.set_num_threads(1)
+def main(case: NetworkCase, processes: int) -> None:
+    """Run one case until standard input ends."""
     np.random.seed(0)  # noqa: NPY002  # of the cohorts, which are drawn in each process
-    rng, n = np.random.default_rng(0), case.steps * case.batch
-    users = {i: _rows(case, n, rng) for i in range(case.clients)}
+    users = {i: rows(case, i) for i in range(case.clients)}
     module = case.bare()
     trained = [p for p in module.parameters() if p.requires_grad]
     model = PyTorchModel(
@@ -87,27 +69,18 @@ def main(case: NetworkCase) -> None:
         lambda user: Dataset(users[user]), get_user_sampler("random", list(users))
     )
     training = NNTrainHyperParams(
-        local_num_epochs=1, local_learning_rate=0.01, local_batch_size=case.batch
+        local_num_epochs=1, local_learning_rate=LR, local_batch_size=case.batch
     )
     settings = NNAlgorithmParams(
-        central_num_iterations=_FOREVER, evaluation_frequency=_FOREVER,
+        central_num_iterations=FOREVER, evaluation_frequency=FOREVER,
         train_cohort_size=case.cohort, val_cohort_size=None,
     )  # fmt: skip
     FederatedAveraging().run(
         algorithm_params=settings, backend=SimulatedBackend(training_data=data, val_data=None),
         model=model, model_train_params=training, model_eval_params=NNEvalHyperParams(None),
-        callbacks=[Blocks()] if os.environ.get("RANK", "0") == "0" else [],
+        callbacks=[Answers()] if os.environ.get("RANK", "0") == "0" else [],
     )  # fmt: skip
 
 
-def _rows(case: NetworkCase, n: int, rng: np.random.Generator) -> list[torch.Tensor]:
-    """Return the rows of one user: what its local steps read, since pfl reads them in order."""
-    shape = (n, *case.shape)
-    X = rng.integers(case.symbols, size=shape) if case.symbols else rng.standard_normal(shape)
-    y = torch.from_numpy(rng.integers(case.classes, size=n))
-    return [torch.from_numpy(X.astype(np.float32)), y]
-
-
 if __name__ == "__main__":
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # pfl prints every round
-        main({case.name: case for case in (PERCEPTRON, *NETWORKS)}[sys.argv[1]])
+    serve(main)
