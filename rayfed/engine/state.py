@@ -62,6 +62,8 @@ class RunState:
         The `clients` that may compute before they are asked again, and since when (`free_s`).
     channel : mapping of str to array
         The state of the server's end of the channel.
+    energy : mapping of str to (C,) array
+        The state of the devices' energy; see `rayfed.engine.energy`.
     """
 
     round: int
@@ -78,6 +80,7 @@ class RunState:
     correction: Mapping[str, Array] = field(default_factory=dict)
     ahead: Mapping[str, Array] = field(default_factory=dict)
     channel: Mapping[str, Array] = field(default_factory=dict)
+    energy: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def exhausted(self) -> bool:

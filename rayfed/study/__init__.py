@@ -6,7 +6,7 @@ which gets their values, starts without it.
 
 from rayfed.core.dotted import apply_overrides
 from rayfed.engine.settings import Participation, Stop
-from rayfed.population import Connection, Crash, Server, Stragglers
+from rayfed.population import Connection, Crash, Energy, Server, Stragglers
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.files import load
 from rayfed.study.scenario.names import slug
@@ -29,6 +29,7 @@ __all__ = [
     "Clock",
     "Connection",
     "Crash",
+    "Energy",
     "Evaluate",
     "Executor",
     "Participation",

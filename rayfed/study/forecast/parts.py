@@ -60,6 +60,7 @@ from rayfed.core.needs import (
     THIS_ROUND,
     TIMES,
     UNAFFECTED,
+    UNBROKEN,
     UNCLIPPED,
     VECTORS_ALIKE,
     WEIGHTED,
@@ -164,7 +165,13 @@ SETTINGS = (
     Setting("late", "stale", _is("late", "stale"), _LATER, (FRESH,), _DROP),
     Setting("late", "stale, discounted", _discounts, (), (VECTORS_ALIKE,), _CONSTANT),
     Setting(
-        "interrupted", "resume", _is("interrupted", "resume"), (IN_TURN, STEADY), (), _DROP, False
+        "interrupted",
+        "resume",
+        _is("interrupted", "resume"),
+        (IN_TURN, STEADY),
+        (UNBROKEN,),
+        _DROP,
+        False,
     ),
     Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
@@ -296,6 +303,11 @@ def _federation(run: Run) -> Iterator[Part]:
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
     yield from _over_time(population)
+    if run.metered:
+        timed = any(energy.by_time for energy in population.energies)
+        needs = where({TIMES: True, IN_TURN: True, UNBROKEN: True, SERVER: timed})
+        name = "energy with a radio's power" if timed else "energy"
+        yield Part("clients.energy", name, needs, NOTHING, "leave energy out")
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited and not algorithm.gossip:
