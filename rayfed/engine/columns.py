@@ -114,6 +114,13 @@ CARBON = (
         about="CO2 equivalents of that energy, by the intensity of the grid while it was used.",
     ),
 )  # fmt: skip
+BATTERIES = (
+    Column(
+        "batteries_empty", "empty batteries", better="lower",
+        about="Clients with a task so far whose battery has too little charge for another one at "
+        "the end of the round.",
+    ),
+)  # fmt: skip
 SECURE = (
     Column(
         "wrapped", "coordinates that wrapped around",
@@ -160,6 +167,7 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
     "clients.energy": ENERGY,
     "clients.energy.carbon or g_per_kwh": CARBON,
+    "clients.energy.battery": BATTERIES,
     "secure sums": SECURE,
     "evaluate.left_out, a memory in the uplink": LEFT_OUT,
     "gossip, participation.patience_s": MISSED,

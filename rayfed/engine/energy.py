@@ -20,11 +20,15 @@ from rayfed.engine.tasks import USED, Task, Tasks
 
 
 class Spent(NamedTuple):
-    """Energy of tasks (K,) in joules, and the grams of CO2 equivalents that it causes."""
+    """Energy of tasks (K,) in joules, its grams of CO2 equivalents, and when the last is spent."""
 
     compute_j: Floats
     radio_j: Floats
     carbon_g: Floats
+    until_s: Floats
+
+
+_SUMMED = Spent._fields[:3]
 
 
 class Meter:
@@ -63,7 +67,7 @@ class Meter:
         tasks, now_s = Tasks.of(rows), stats.time_s
         next_s = np.minimum(_next_starts(rows, others), now_s)
         spent = self.spent(tasks, next_s)
-        new = {name: getattr(spent, name).copy() for name in Spent._fields}
+        new = {name: getattr(spent, name).copy() for name in _SUMMED}
         for name, joules in new.items():
             earlier = before.get(name, np.empty(0))
             joules[: len(earlier)] -= earlier
@@ -79,7 +83,7 @@ class Meter:
         on = (next_s >= now_s) & (tasks.over_s + tail_s > now_s)
         if not on.any():
             return values, {}
-        held = {name: getattr(spent, name)[on] for name in Spent._fields}
+        held = {name: getattr(spent, name)[on] for name in _SUMMED}
         return values, {**tasks.part(on).arrays(), **held}
 
     def spent(self, tasks: Tasks, until_s: Floats) -> Spent:
@@ -114,7 +118,7 @@ class Meter:
                 grams = self.settings[group].grams
                 carbon_g[at] += grams(joules[at], from_s[at], to_s[at])
         radio_j = np.sum([joules for joules, *_ in transfers], axis=0)
-        return Spent(compute_j, radio_j, carbon_g)
+        return Spent(compute_j, radio_j, carbon_g, end_s + after_s)
 
     def _planned(self, tasks: Tasks, until_s: Floats) -> tuple[Floats, Floats, Bools]:
         """Return the full seconds (K,) of transfers, and which tasks reach their end."""

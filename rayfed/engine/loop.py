@@ -59,6 +59,7 @@ class RowMaker:
             *(names(columns.MISSED) if run.misses else ()),
             *(names(columns.ENERGY) if run.metered else ()),
             *(names(columns.CARBON) if run.emits else ()),
+            *(names(columns.BATTERIES) if run.batteries else ()),
             *(names(columns.SECURE) if run.secure else ()),
             *(names(columns.LEFT_OUT) if run.left_out else ()),
             *(names(columns.PRIVATE) if self.private else ()),
@@ -200,7 +201,7 @@ class Loop:
         x = changes["state"]["x"]
         after = replace(
             before, round=stats.round, time_s=stats.time_s, ahead=stats.ahead,
-            channel=stats.channel, timeline=stats.timeline,
+            channel=stats.channel, timeline=stats.timeline, batteries=stats.batteries,
             updates=before.updates + stats.counts["participants"],
             window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
         )  # fmt: skip
@@ -208,6 +209,8 @@ class Loop:
         if self.meter is not None:
             spent, energy = self.meter.values(stats, before.energy)
             values, after = values | spent, replace(after, energy=energy)
+        if (batteries := self.exchange.batteries) is not None:
+            values["batteries_empty"] = float(batteries.empty(stats.batteries, stats.time_s))
         if self.secure:
             values["wrapped"] = float(stats.wrapped)
         if self.left_out:

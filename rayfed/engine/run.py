@@ -307,6 +307,11 @@ class Run:
         return self.metered and any(each.emits for each in self.federation.clients.energies)
 
     @property
+    def batteries(self) -> bool:
+        """Whether some clients have a battery."""
+        return self.metered and any(each.battery for each in self.federation.clients.energies)
+
+    @property
     def misses(self) -> bool:
         """Whether nodes without a server may miss messages that come too late."""
         return self.training.algorithm.gossip and self.participation.patience_s is not None

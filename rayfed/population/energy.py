@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le
 
 from rayfed.core.arrays import Floats
 from rayfed.core.errors import ScenarioError
@@ -53,6 +53,61 @@ Mbit/s + beta, whose alpha (mW per Mbit/s) is energy per bit. Promotions are lef
 
 
 @dataclass(frozen=True)
+class Battery:
+    """The battery of a device, for tasks alone.
+
+    Parameters
+    ----------
+    capacity_wh : float
+    low, high : float
+        Shares of the capacity between which the level at the beginning is drawn uniformly.
+    least : float
+        Share of the capacity with which a client begins a task.
+    charge_w : float
+        Power of charging, between tasks.
+    from_h, to_h : float
+        Hours of the day, from the beginning of the simulation, between which the device charges.
+    """
+
+    capacity_wh: Annotated[float, Gt(0)]
+    low: Annotated[float, Ge(0), Le(1)] = 1.0
+    high: Annotated[float, Ge(0), Le(1)] = 1.0
+    least: Annotated[float, Gt(0), Le(1)] = 0.05
+    charge_w: Annotated[float, Ge(0)] = 0.0
+    from_h: Annotated[float, Ge(0), Le(24)] = 0.0
+    to_h: Annotated[float, Ge(0), Le(24)] = 24.0
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            text = f"found {self.low:g}, above high, {self.high:g}; give a lower share"
+            raise ScenarioError("low", text)
+        if self.from_h == self.to_h:
+            raise ScenarioError("to_h", f"found {self.to_h:g}, as from_h; give another hour")
+
+    @property
+    def capacity_j(self) -> float:
+        """The capacity in joules."""
+        return _HOUR * self.capacity_wh
+
+    @property
+    def _daily_s(self) -> float:
+        return _HOUR * ((self.to_h - self.from_h) % 24 or 24)
+
+    def charging_until(self, time_s: Floats) -> Floats:
+        """Return the seconds of charging (K,) since the start of the first daily charging."""
+        days, rest = np.divmod(time_s - self.from_h * _HOUR, 24 * _HOUR)
+        return np.asarray(days * self._daily_s + np.minimum(rest, self._daily_s))
+
+    def charged_at(self, now_s: float, joules: float) -> float:
+        """Return when it has charged by so much from now on; inf if never."""
+        if not self.charge_w:
+            return np.inf
+        wanted = float(self.charging_until(np.array(now_s))) + joules / self.charge_w
+        days, rest = divmod(wanted, self._daily_s)
+        return self.from_h * _HOUR + days * 24 * _HOUR + rest
+
+
+@dataclass(frozen=True)
 class Energy:
     """Energy of a device, above that of an idle one.
 
@@ -75,6 +130,8 @@ class Energy:
         ``hour``, each from 0 to the last once, and ``g_per_kwh``. It repeats after its last hour.
     start_h : float
         Hour of the file at which the simulation begins.
+    battery : mapping, optional
+        The battery; tasks never empty it if None.
     """
 
     compute_w: Annotated[float, Ge(0)] | None = None
@@ -87,6 +144,7 @@ class Energy:
     g_per_kwh: Annotated[float, Ge(0)] | None = None
     carbon: FilePath | None = None
     start_h: Annotated[float, Ge(0)] = 0.0
+    battery: Battery | None = None
 
     @cached_property
     def transfers(self) -> Radio:
