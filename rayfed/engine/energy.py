@@ -44,6 +44,7 @@ class Meter:
         self.population = run.federation.population
         self.settings = self.population.energies
         self.radio = np.array([each.transfers for each in self.settings])
+        self.tails = bool((self.radio[:, -2:] > 0).all(axis=1).any())
         self.emits = run.emits
         self.messages = run.training.algorithm.gossip  # they take their time between tasks
 
@@ -62,7 +63,7 @@ class Meter:
         rows: list[Task] = Tasks.from_arrays(before).rows() if before else []
         for ended in stats.ended:
             rows += ended.tasks.rows() if isinstance(ended.tasks, Tasks) else ended.tasks
-        line = stats.timeline
+        line = stats.timeline if self.tails else None
         others = [] if line is None else [*line.open.values(), *line.waiting]
         tasks, now_s = Tasks.of(rows), stats.time_s
         next_s = np.minimum(_next_starts(rows, others), now_s)

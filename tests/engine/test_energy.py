@@ -6,6 +6,7 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
+from rayfed.runs.forecast import forecast
 
 MODEL = 8 * 3  # bytes
 HOURS = [100.0, 500.0, 0.0, 300.0]
@@ -242,3 +243,12 @@ def test_bad_tables_are_refused_in_one_line(tmp_path, table, text):
         api.read(made)
     assert "clients.energy.carbon: grid.csv" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_forecast_is_what_the_run_spends(tmp_path):
+    made = Case(2).scenario(tmp_path, {"name": "fedavg"}, {"deadline_s": 3000}, AWAY)
+    (run,) = api.prepare(api.read(made)).runs
+    wanted = rayfed.run(made, out=tmp_path / "out", page=False).rounds["energy_j"].iloc[1:]
+    assert forecast(run).energy_j == pytest.approx(wanted.mean(), rel=1e-12)
+    (plain,) = api.prepare(api.read({**made, "clients": {"count": 4}})).runs
+    assert forecast(plain).energy_j is None
