@@ -186,7 +186,10 @@ def test_a_round_of_nobody_costs_nothing(tmp_path):
 def test_stopped_and_resumed_it_is_the_same(tmp_path):
     """Tails and late tasks outlast rows, so that their state is in the checkpoint."""
     case = Case(1)
-    made = case.scenario(tmp_path, {"name": "fedavg"}, {"deadline_s": 3000}, AWAY)
+    for each in case.energy:
+        each["tail_s"] = 1e5
+    rule = {"cohort": 1, "over_select": 2}
+    made = case.scenario(tmp_path, {"name": "fedavg"}, rule, {})
     whole = rayfed.run(made, out=tmp_path / "whole", page=False).rounds
     api.run({**made, "rounds": 2}, out=tmp_path / "part", page=False)
     path = tmp_path / "part" / "scenario.yaml"
