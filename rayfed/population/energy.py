@@ -170,7 +170,7 @@ class Energy:
             raise ScenarioError("carbon", text)
         if self.start_h and self.carbon is None:
             raise ScenarioError("start_h", "goes with a file of carbon intensities; leave it out")
-        assert len(self.intensities)  # read now, so that a file is refused before the run
+        _ = self.intensities  # a bad file is refused before the run
 
     @cached_property
     def intensities(self) -> Floats:
