@@ -84,6 +84,7 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
             f"first {first.rounds} rounds ({named}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
         )
+        line += "" if first.energy_j is None else f", at {first.energy_j:,.4g} J"
         warnings = [f"the first {first.few_asked} ({named})"] * bool(first.few_asked)
         if first.empty:
             empty = f"{first.empty} of the first {first.rounds} rounds ({named}) stay empty"

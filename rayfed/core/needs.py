@@ -136,6 +136,7 @@ STEADY = Term(
     "changes them over time",
     "leave one out, or give down_mbps and up_mbps",
 )
+UNBROKEN = Term("tasks that do not pause", "lets them pause", "use interrupted: drop")
 RESTARTS = Term("clients that start one by one", "starts its clients together, when all have sent")
 NUMBERED = Term(
     "rounds, or tasks that are numbered for each client", "numbers the visits of all nodes"

@@ -76,7 +76,7 @@ class ArrivalPolicy:
         self, before: RunState, stats: RoundStats
     ) -> tuple[dict[str, Any], dict[str, float], bool]:
         """Make an update, or close a row without one; see `RoundPolicy.advance`."""
-        closed, state = self._advance(before), before.state
+        closed, state = self._advance(before, stats.batteries), before.state
         places, line = self.places, self.places.line
         stats.time_s, stats.timeline = line.now_s, line
         values: dict[str, float] = {}
@@ -107,7 +107,7 @@ class ArrivalPolicy:
             profile.watch(self, method, "clock")
         profile.watch(self, "_reply", "adding up")
 
-    def _advance(self, before: RunState) -> FinishedTasks:
+    def _advance(self, before: RunState, batteries: dict[str, Array]) -> FinishedTasks:
         """Run the clock on to the next row and return the finished tasks."""
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
@@ -115,7 +115,7 @@ class ArrivalPolicy:
             ask = self.exchange.channel.rule.asked(self.algorithm.ask(before.state))
             self.places, self.ahead = Places(self.run, self.exchange, ask, line), {}
             self.line = line
-        return self.places.advance(before.selection, before.channel)
+        return self.places.advance(before.selection, before.channel, batteries)
 
     # -- replies ---------------------------------------------------------------------------
 

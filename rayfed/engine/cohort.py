@@ -370,11 +370,17 @@ class Cohorts:
             weights = drawn * self.exchange.weights(ids)
         if self.run.faults:
             times = times.with_silent(self.exchange.silent(cohort.asked, ids, stats.round))
+        batteries = self.exchange.batteries
+        if batteries is not None:
+            levels = batteries.levels(stats.batteries, ids, now_s)
+            times = batteries.lasting(times, traffic, ids, levels)
         tasks = begun(
             ids, now_s, times, traffic, serial=serial, timeout_s=self.rule.timeout_s,
             ends_known=not self.server.limited, draw=stats.round, version=stats.round - 1,
             ask=stats.ask, attempt=attempt, drawn=drawn, weight=weights,
         )  # fmt: skip
+        if batteries is not None:
+            batteries.began(stats.batteries, tasks, levels)
         return tasks, times
 
     def _stepped(self, cohort: Cohort, stays: bool) -> Tasks:
@@ -399,6 +405,9 @@ class Cohorts:
             if cohort.others is not None:
                 return distinct(cohort.others(int(failed.drawn.sum()), now_s, asked))
             present = self.population.available(failed.client, now_s, stats.round)
+            if self.exchange.batteries is not None:
+                charged = self.exchange.batteries.charged
+                present &= charged(stats.batteries, failed.client, now_s)
             return failed.client[present], failed.drawn[present]
 
         waiting = Waiting(line, cohort.first, self._deadline_s(stats))

@@ -93,6 +93,34 @@ ARRIVALS = (
         about="Unfinished tasks when the row is written, uploads included.",
     ),
 )  # fmt: skip
+ENERGY = (
+    Column(
+        "energy_j", "energy", "J", better="lower",
+        about="Energy of computing, transfers and the tails of the radio up to the end of the "
+        "round, of tasks that are over or that the server no longer waits for.",
+    ),
+    Column(
+        "energy_radio_j", "energy of transfers", "J", better="lower",
+        about="The part of it for transfers and tails.",
+    ),
+    Column(
+        "energy_wasted_j", "energy in vain", "J", better="lower",
+        about="The part of it for tasks whose replies were not used.",
+    ),
+)  # fmt: skip
+CARBON = (
+    Column(
+        "carbon_g", "carbon", "g", better="lower",
+        about="CO2 equivalents of that energy, by the intensity of the grid while it was used.",
+    ),
+)  # fmt: skip
+BATTERIES = (
+    Column(
+        "batteries_empty", "empty batteries", better="lower",
+        about="Clients with a task so far whose battery has too little charge for another one at "
+        "the end of the round.",
+    ),
+)  # fmt: skip
 SECURE = (
     Column(
         "wrapped", "coordinates that wrapped around",
@@ -137,6 +165,9 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "problem.test.clients": UNSEEN,
     "problem.test.clients, personalised algorithms without client state": PERSONAL_UNSEEN,
     "asynchronous algorithms, participation.late: stale": ARRIVALS,
+    "clients.energy": ENERGY,
+    "clients.energy.carbon or g_per_kwh": CARBON,
+    "clients.energy.battery": BATTERIES,
     "secure sums": SECURE,
     "evaluate.left_out, a memory in the uplink": LEFT_OUT,
     "gossip, participation.patience_s": MISSED,
@@ -232,10 +263,10 @@ CLIENTS = (
 POWER = (
     Column(
         "watts", "power while computing", "W",
-        about="Power that the client draws while it computes; NaN if its delay does not say.",
+        about="Power of the client while it computes.",
     ),
 )  # fmt: skip
-"""Further columns of the clients where a delay knows the power of its devices."""
+"""Further columns of the clients where energy is recorded."""
 FAULTY = (
     Column(
         "fault", dtype="string", about="Name of its fault; empty for one that is honest.",
@@ -329,7 +360,7 @@ def _declarations() -> Iterator[tuple[str, Column, str]]:
     for name, plugin in find("selections").items():
         yield from (("events", column, f"selection {name}") for column in DRAWS if plugin.repeats)
     yield from (("events", column, "gossip in steps") for column in WAITS)
-    yield from (("clients", column, "delay trace with watts") for column in POWER)
+    yield from (("clients", column, "clients.energy") for column in POWER)
     yield from (("clients", column, "data that name the clients") for column in NAMED)
     yield from (("clients", column, "clients.faults") for column in FAULTY)
     tables = {"events": EVENTS, "clients": CLIENTS, "away": AWAY}

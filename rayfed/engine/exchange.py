@@ -27,6 +27,7 @@ from rayfed.core.names import called
 from rayfed.core.needs import VECTORS
 from rayfed.core.rng import Draw, Key
 from rayfed.core.tree import add
+from rayfed.engine.batteries import Batteries
 from rayfed.engine.channel import ServerChannel
 from rayfed.engine.clock import Clock, StepCounter, Traffic
 from rayfed.engine.correction import Correction
@@ -100,6 +101,7 @@ class Exchange:
         self.channel = ServerChannel(run, self.correction)
         self.colluders = Colluders(run)
         self.private, self.left_out = run.private, run.left_out
+        self.batteries = Batteries(run) if run.batteries else None
         self.listens = run.participation.select.listens or self.counter.listens
         self.owners: Mapping[Asker, Any] = {
             "algorithm": run.training.algorithm, "selection": run.participation.select,

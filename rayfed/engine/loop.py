@@ -19,6 +19,7 @@ from rayfed.core.errors import RunFailed, clipped
 from rayfed.core.needs import SOLVER
 from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
+from rayfed.engine.energy import Meter
 from rayfed.engine.exchange import Exchange
 from rayfed.engine.measuring import Measures
 from rayfed.engine.meetings import MeetingPolicy
@@ -56,6 +57,9 @@ class RowMaker:
             *measures.columns,
             *(names(columns.ARRIVALS) if run.overlaps else ()),
             *(names(columns.MISSED) if run.misses else ()),
+            *(names(columns.ENERGY) if run.metered else ()),
+            *(names(columns.CARBON) if run.emits else ()),
+            *(names(columns.BATTERIES) if run.batteries else ()),
             *(names(columns.SECURE) if run.secure else ()),
             *(names(columns.LEFT_OUT) if run.left_out else ()),
             *(names(columns.PRIVATE) if self.private else ()),
@@ -146,6 +150,7 @@ class Loop:
             run.left_out,
             run.ending.stop.columns,
         )
+        self.meter = Meter(run) if run.metered else None
         algorithm = run.training.algorithm
         self.policy: RoundPolicy | ArrivalPolicy | StepPolicy | MeetingPolicy | WalkPolicy
         if isinstance(algorithm, MultiWalk):
@@ -196,11 +201,16 @@ class Loop:
         x = changes["state"]["x"]
         after = replace(
             before, round=stats.round, time_s=stats.time_s, ahead=stats.ahead,
-            channel=stats.channel, timeline=stats.timeline,
+            channel=stats.channel, timeline=stats.timeline, batteries=stats.batteries,
             updates=before.updates + stats.counts["participants"],
             window=(*before.window, x)[-self.run.training.algorithm.evaluate_last :], **changes,
         )  # fmt: skip
         values |= {name: float(s / w) for name, (s, w) in stats.metrics.items()}
+        if self.meter is not None:
+            spent, energy = self.meter.values(stats, before.energy)
+            values, after = values | spent, replace(after, energy=energy)
+        if (batteries := self.exchange.batteries) is not None:
+            values["batteries_empty"] = float(batteries.empty(stats.batteries, stats.time_s))
         if self.secure:
             values["wrapped"] = float(stats.wrapped)
         if self.left_out:

@@ -214,6 +214,7 @@ class Places:
         self.run, self.exchange, self.line = run, exchange, line
         self.asked = SentAsk(ask, "algorithm")
         self.channel: State = {}
+        self.batteries: dict[str, Array] = {}
         none = np.empty(0, dtype=np.int64)
         varies = exchange.channel.codes or ask.share is not None
         self.plain = None if varies else exchange.traffic(self.asked, none, {}, 0)
@@ -227,7 +228,8 @@ class Places:
         self.tiers = Tiers.of(algorithm, clients, self.count) if self.together else None
         self.durations = Durations(exchange, ask)
         pauses = exchange.clock.resume
-        self.undisturbed = line.stages is None and not (pauses or self.durations.may_break)
+        breaks = self.durations.may_break or exchange.batteries is not None
+        self.undisturbed = line.stages is None and not (pauses or breaks)
         if isinstance(line.stages, Transfers) and pauses:
             line.stages.population = self.population
         timeout_s = self.rule.timeout_s
@@ -236,7 +238,9 @@ class Places:
         self.busy[line.busy_clients] = True
         self.wake_s = -math.inf  # unknown: it is looked for when a place stays free
 
-    def advance(self, selection: State, channel: State) -> FinishedTasks:
+    def advance(
+        self, selection: State, channel: State, batteries: dict[str, Array]
+    ) -> FinishedTasks:
         """Run the clock on until an update can be made, or a row is due without one.
 
         All that is over at one instant is handled, in the order of the clients' ids, before anybody
@@ -248,6 +252,7 @@ class Places:
             If no client is available after `MOST_WAKES` changes of availability.
         """
         line, closed, wakes, self.channel = self.line, FinishedTasks(), 0, channel
+        self.batteries = batteries
         while True:
             if line.next_s <= line.now_s:
                 wakes = 0
@@ -333,7 +338,7 @@ class Places:
         failed, self.line.again = sorted(self.line.again, key=self._keeps), []
         tasks = Tasks.of(failed)
         present = self.population.available(tasks.client, self.line.now_s, self.line.serial + 1)
-        present &= ~self.busy[tasks.client]
+        present = self._charged(tasks.client, present & ~self.busy[tasks.client])
         present &= present.cumsum() <= self.count - self.line.taken
         if present.any():
             tasks = tasks.part(np.flatnonzero(present)[np.argsort(tasks.client[present])])
@@ -368,6 +373,7 @@ class Places:
 
         def available(ids: Ints) -> Bools:
             present = population.available(ids, line.now_s, turn) & ~self.busy[ids]
+            present = self._charged(ids, present)
             return present if of_tier is None else present & of_tier(ids)
 
         idle = (~self.busy).nonzero()[0] if self.count == population.count else None
@@ -422,11 +428,17 @@ class Places:
         duration, lost = self.durations.of(ids, draws, traffic, line.now_s)
         now = np.full(len(ids), line.now_s)
         times = self.exchange.clock.alone(ids, duration, now, gone_s, lost)
+        batteries = self.exchange.batteries
+        if batteries is not None:
+            levels = batteries.levels(self.batteries, ids, line.now_s)
+            times = batteries.lasting(times, traffic, ids, levels)
         tasks = begun(
             ids, line.now_s, times, traffic, serial=line.serial, timeout_s=self.rule.timeout_s,
             ends_known=line.stages is None, draw=draws, version=np.array(versions),
             attempt=np.array(attempts), weight=weights,
         )  # fmt: skip
+        if batteries is not None:
+            batteries.began(self.batteries, tasks, levels)
         if line.stages is not None:
             line.stages.begin(line.now_s, tasks, times, self.population)
         return tasks.rows()
@@ -437,14 +449,27 @@ class Places:
         A search over all clients is repeated only after the wake that it found: until then only
         clients that have become idle since can come back.
         """
-        line, population = self.line, self.population
+        line = self.line
         if self.wake_s > line.now_s and math.isfinite(self.wake_s):
             since = np.array(sorted(set(line.freed)), dtype=np.int64)
             since = since[~self.busy[since]]
-            changes = population.next_change(since, line.now_s)
-            return min(self.wake_s, float(np.min(changes, initial=math.inf)))
-        idle = np.flatnonzero(~self.busy)
-        return float(np.min(population.next_change(idle, line.now_s), initial=math.inf))
+            return min(self.wake_s, self._first_change(since))
+        return self._first_change(np.flatnonzero(~self.busy))
+
+    def _first_change(self, ids: Ints) -> float:
+        """Return when the first of clients (K,) may come back."""
+        now_s, batteries = self.line.now_s, self.exchange.batteries
+        first = float(np.min(self.population.next_change(ids, now_s), initial=math.inf))
+        if batteries is None:
+            return first
+        return min(first, batteries.return_s(self.batteries, ids, now_s))
+
+    def _charged(self, ids: Ints, present: Bools) -> Bools:
+        """Return which clients (K,) are present and have charge enough for a task."""
+        batteries = self.exchange.batteries
+        if batteries is None:
+            return present
+        return present & batteries.charged(self.batteries, ids, self.line.now_s)
 
 
 def _each(sizes: int | Ints, count: int) -> list[int]:

@@ -222,6 +222,8 @@ class RoundPolicy:
         if self.exchange.private is not None:
             resting = self.exchange.private.at_rest(stats.channel, stats.round)
             present = present & ~np.isin(ids, resting)
+        if (batteries := self.exchange.batteries) is not None:
+            present = present & batteries.charged(stats.batteries, ids, stats.time_s)
         if stats.timeline is None:
             return present
         self.cohorts.catch_up(stats)
@@ -266,6 +268,8 @@ class RoundPolicy:
             resting = self.exchange.private.at_rest(stats.channel, stats.round)
             ids = ids[~np.isin(ids, resting)]
         change = float(np.min(population.next_change(ids, stats.time_s), initial=math.inf))
+        if (batteries := self.exchange.batteries) is not None:
+            change = min(change, batteries.return_s(stats.batteries, ids, stats.time_s))
         if stats.timeline is not None:
             self.cohorts.catch_up(stats)
             change = min(change, stats.timeline.next_over_s())

@@ -297,6 +297,21 @@ class Run:
         return self.by_message and not self.training.algorithm.asynchronous
 
     @property
+    def metered(self) -> bool:
+        """Whether the energy of clients is recorded."""
+        return self.federation.clients.metered and not self.training.algorithm.centralised
+
+    @property
+    def emits(self) -> bool:
+        """Whether a carbon intensity is known, too."""
+        return self.metered and any(each.emits for each in self.federation.clients.energies)
+
+    @property
+    def batteries(self) -> bool:
+        """Whether some clients have a battery."""
+        return self.metered and any(each.battery for each in self.federation.clients.energies)
+
+    @property
     def misses(self) -> bool:
         """Whether nodes without a server may miss messages that come too late."""
         return self.training.algorithm.gossip and self.participation.patience_s is not None

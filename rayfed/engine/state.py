@@ -62,6 +62,8 @@ class RunState:
         The `clients` that may compute before they are asked again, and since when (`free_s`).
     channel : mapping of str to array
         The state of the server's end of the channel.
+    energy, batteries : mapping of str to (C,) array
+        Tasks that still cost energy, and those of the devices' batteries; see `rayfed.engine`.
     """
 
     round: int
@@ -78,6 +80,8 @@ class RunState:
     correction: Mapping[str, Array] = field(default_factory=dict)
     ahead: Mapping[str, Array] = field(default_factory=dict)
     channel: Mapping[str, Array] = field(default_factory=dict)
+    energy: Mapping[str, Array] = field(default_factory=dict)
+    batteries: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def exhausted(self) -> bool:
@@ -133,6 +137,8 @@ class RoundStats:
         earlier rounds left out.
     channel : mapping of str to array
         As in `RunState`, on the way to the state after the round.
+    batteries : dict of str to (C,) array
+        The same; changed in place.
     begun : bool
         Whether the algorithm has asked in the round.
     wrapped : int
@@ -159,6 +165,7 @@ class RoundStats:
     ahead: Mapping[str, Array] = field(default_factory=dict)
     answered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     channel: Mapping[str, Array] = field(default_factory=dict)
+    batteries: dict[str, Array] = field(default_factory=dict)
     begun: bool = False
     wrapped: int = 0
     squares: Floats = field(default_factory=lambda: np.zeros(2))
@@ -207,7 +214,7 @@ class RoundStats:
         now = run_state.time_s
         return cls(
             run_state.round + 1, now, now, run_state.step_state, ahead=run_state.ahead,
-            channel=run_state.channel,
+            channel=run_state.channel, batteries=dict(run_state.batteries),
         )  # fmt: skip
 
 

@@ -6,13 +6,16 @@ from rayfed.core.plugins import lazy
 from rayfed.population.availability.base import Need, PopulationInfo, Times
 from rayfed.population.crash import Crash
 from rayfed.population.delay.base import DelayOfMean
+from rayfed.population.energy import Battery, Energy
 from rayfed.population.population import Connection, Group, Population, Stragglers
 from rayfed.population.server import Server
 
 __all__ = [
+    "Battery",
     "Connection",
     "Crash",
     "DelayOfMean",
+    "Energy",
     "Group",
     "Need",
     "Population",

@@ -26,6 +26,7 @@ from rayfed.population.bandwidth import Bandwidths
 from rayfed.population.crash import TRIES, Crash, Crashes
 from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
+from rayfed.population.energy import Energy
 
 Part = TypeVar("Part")
 Scalar = TypeVar("Scalar", np.bool_, np.float64)
@@ -146,6 +147,7 @@ class Group:
     availability: Availability | None = None
     crash: Crash | None = None
     capacity: float | None = None
+    energy: Energy | None = None
 
     @property
     def size(self) -> int:
@@ -174,6 +176,8 @@ class Population:
         Share of the units of a hidden layer that a client trains, with methods that train parts of
         a model. Several shares are those of equal parts of the population, of which the first has
         the clients with the shortest mean step.
+    energy : Energy, optional
+        Energy of the devices; not recorded if None, except for groups with settings of their own.
     names : tuple of str
         Names of the N clients in the user's data; empty if they have none.
     ranks, sizes, holds : array, optional
@@ -205,6 +209,7 @@ class Population:
     groups: tuple[Group, ...] = ()
     crash: Crash = field(default_factory=Crash)
     capacity: float | tuple[float, ...] = 1.0
+    energy: Energy | None = None
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     ranks: Ints | None = field(default=None, compare=False, repr=False)
     sizes: Ints | None = field(default=None, compare=False, repr=False)
@@ -235,6 +240,12 @@ class Population:
                     delay.check_members(self._members(index))
             with under(f"{own if group.network else 'clients'}.network"):
                 network.check(self.count, partial(self._members, index))
+            energy = self.energies[index]
+            with under(f"{own if group.energy else 'clients'}.energy"):
+                energy.check()
+                if energy.compute_w is None and delay.watts(np.array([0.5])) is None:
+                    text = "is missing; give watts, or a delay trace with a column watts"
+                    raise ScenarioError("compute_w", text)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -415,20 +426,32 @@ class Population:
         nothing = np.zeros(len(ids))  # broadcasts a setting shared by all
         return nothing + latency, nothing + down, nothing + up
 
-    def watts(self, ids: npt.ArrayLike) -> Floats | None:
-        """Return the power (K,) in watts while computing, NaN where it is not known.
+    @property
+    def metered(self) -> bool:
+        """Whether the energy of some clients is recorded."""
+        return any(part is not None for part in (self.energy, *(g.energy for g in self.groups)))
 
-        None if it is unknown for all.
-        """
+    @cached_property
+    def energies(self) -> list[Energy]:
+        """The energy of clients in no group, then that of each group; none where not recorded."""
+        every = Energy(compute_w=0.0) if self.energy is None else self.energy
+        return [every, *(group.energy or every for group in self.groups)]
+
+    def watts(self, ids: npt.ArrayLike) -> Floats | None:
+        """Return the power (K,) in watts while computing; None if energy is not recorded."""
+        if not self.metered:
+            return None
         ids = np.asarray(ids, dtype=np.int64)
 
-        def power(delay: Delay, at: Which) -> Floats:
+        def power(part: tuple[Energy, Delay], at: Which) -> Floats:
+            energy, delay = part
+            if energy.compute_w is not None:
+                return np.full(len(ids[at]), energy.compute_w)
             watts = delay.watts(delay.uniforms(ids[at], 0, 0, seed=self.seed))
-            return np.full(len(ids[at]), np.nan) if watts is None else watts
+            assert watts is not None  # as was checked
+            return watts
 
-        if all(delay.watts(np.array([0.5])) is None for delay in self._delays):
-            return None
-        return self._by_group(ids, self._delays, power)
+        return self._by_group(ids, list(zip(self.energies, self._delays, strict=True)), power)
 
     def half_duplex(self, ids: npt.ArrayLike) -> Bools:
         """Return a mask (K,) of half-duplex connections."""

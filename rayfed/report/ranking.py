@@ -20,6 +20,7 @@ COSTS = {
     "bytes_to_target": "bytes",
     "bytes_up_to_target": "bytes_up",
     "updates_to_target": "updates",
+    "energy_to_target_j": "energy_j",
 }
 """The costs of a run until it reaches the target, and their clocks in `curves.history`."""
 WITHIN = {"rounds_to_target_within": "round", "time_to_target_within_s": "time_s"}
@@ -91,7 +92,7 @@ class Ranking:
 
     @classmethod
     def of_costs(cls, results: Results, rows: pd.DataFrame) -> dict[str, Ranking]:
-        """Rank algorithms by each of `COSTS` and `TO_KEEP`.
+        """Rank algorithms by each of `COSTS` and `TO_KEEP` that is recorded.
 
         Costs have no order if one is zero, as the target is reached at the start.
 
@@ -105,7 +106,8 @@ class Ranking:
         rows = rows[rows["counted"] > 0].set_index("name")
         asked = zip(rows.index, rows["target_column"], rows["target"], strict=True)
         found = {name: costs(results, name, y, target) for name, y, target in asked}
-        return {cost: cls._of_cost(results, rows, found, cost) for cost in (*COSTS, *TO_KEEP)}
+        known = [cost for cost in (*COSTS, *TO_KEEP) if cost in rows]
+        return {cost: cls._of_cost(results, rows, found, cost) for cost in known}
 
     @classmethod
     def _of_cost(

@@ -21,6 +21,7 @@ from rayfed.report.read.curves import (
 )
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import tried
+from rayfed.report.read.usage import ENERGY
 
 FRAMES = ("rounds", "events", "clients", "personal", "activity", "profile")
 _FIRST_COLUMNS = ("label", "seed", "setting")
@@ -91,7 +92,7 @@ def by_run(results: Results, y: str | None = None, target: float | None = None) 
     """
     y = first_column(results) if y is None else y
     goals = targets(results, y) if target is None else dict.fromkeys(results.names, target)
-    columns = [column for column in y_columns(results) if column not in COUNTS]
+    columns = [column for column in y_columns(results) if column not in (*COUNTS, *ENERGY)]
     grid = tried(results.scenario)
     rows = [
         _about(run)

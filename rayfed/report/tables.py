@@ -13,7 +13,7 @@ import pandas as pd
 
 from rayfed.report.ranking import COSTS, TO_KEEP, WITHIN, Ranking, costs
 from rayfed.report.read import units
-from rayfed.report.read.curves import final, first_column, history, targets
+from rayfed.report.read.curves import ENERGY, final, first_column, history, targets
 from rayfed.report.read.personal import without_global
 from rayfed.report.read.results import Results, per_results
 
@@ -40,10 +40,11 @@ def summary(results: Results, y: str | None = None, target: float | None = None)
     -------
     DataFrame
         ``..._to_target`` are means over seeds of the totals at the first evaluated round that
-        reaches the target (rounds, simulated seconds, bytes, replies used), NaN unless every seed
-        reached it; ``..._to_target_sd`` are their deviations, ``..._within`` the largest distance
-        to the evaluated row before, and ``reached`` the number of seeds. ``..._to_keep`` are means
-        of the first evaluated row from which the target is kept, by ``kept`` seeds.
+        reaches the target (rounds, simulated seconds, bytes, replies used, joules), NaN unless
+        every seed reached it; ``..._to_target_sd`` are their deviations, ``..._within`` the
+        largest distance to the evaluated row before, and ``reached`` the number of seeds.
+        ``..._to_keep`` are means of the first evaluated row from which the target is kept, by
+        ``kept`` seeds.
         ``<column>_mean`` and ``<column>_sd`` are of the last evaluated value, over the seeds that
         did not fail. Deviations are the sample's, NaN for one seed. The measures of
         `usage.Usage.totals` are means over the seeds that recorded them, and left out if no run
@@ -68,7 +69,10 @@ def outcomes(results: Results, y: str | None = None, target: float | None = None
         rows.append({**_row(part, within, y, goals[name]), "name": name})
     frame = pd.DataFrame(rows)
     finals = [f"{column}_{part}" for column in _FINALS for part in ("mean", "sd")]
-    return frame.drop(columns=[name for name in finals if frame[name].isna().all()])
+    empty = [name for name in finals if frame[name].isna().all()]
+    if ENERGY not in results.recorded:
+        empty += ["energy_to_target_j", "energy_to_target_j_sd"]
+    return frame.drop(columns=empty)
 
 
 @per_results
@@ -221,6 +225,7 @@ def _cost_titles(results: Results, frame: pd.DataFrame) -> list[tuple[str, str, 
         ("time_to_target_s", "simulated time", units.duration),
         ("bytes_up_to_target", "uploaded", units.size),
         ("updates_to_target", "client updates", units.count),
+        *([("energy_to_target_j", "energy", units.energy)] if ENERGY in results.recorded else ()),
     ]
 
 

@@ -75,7 +75,9 @@ class Where(Settings):
     seed: Annotated[int, Ge(0)] | None = None
 
 
-CLOCKS = {"rounds_to": "round", "time_to": "time_s", "bytes_to": "bytes"}
+CLOCKS = {
+    "rounds_to": "round", "time_to": "time_s", "bytes_to": "bytes", "energy_to": "energy_j",
+}  # fmt: skip
 """The column of a run's history for each value that is a clock to a target."""
 
 
@@ -99,6 +101,8 @@ class RecordedValue(Where):
         The simulated seconds of that round.
     bytes_to : mapping
         The bytes, down and up, of all rounds up to that round.
+    energy_to : mapping
+        The joules of all rounds up to that round.
     parameters : list of int
         Coordinates of the final model.
     ratio, difference : (Value, Value)
@@ -112,6 +116,7 @@ class RecordedValue(Where):
     rounds_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     time_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     bytes_to: Annotated[dict[str, float], Len(1, 1)] | None = None
+    energy_to: Annotated[dict[str, float], Len(1, 1)] | None = None
     parameters: Annotated[tuple[Annotated[int, Ge(0)], ...], Len(1)] | None = None
     ratio: tuple[RecordedValue, RecordedValue] | None = None
     difference: tuple[RecordedValue, RecordedValue] | None = None
@@ -144,7 +149,7 @@ class RecordedValue(Where):
     @property
     def target(self) -> dict[str, float] | None:
         """The column and the number that it is a clock to; None for other values."""
-        return self.rounds_to or self.time_to or self.bytes_to
+        return self.rounds_to or self.time_to or self.bytes_to or self.energy_to
 
     @property
     def clock(self) -> str:

@@ -7,6 +7,7 @@ round takes is measured in this process, for ``rayfed check`` and for ``executor
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -65,6 +66,8 @@ class Forecast:
         Simulated seconds of a round, on average.
     few_asked : str
         What `few_asked` says of who is asked.
+    energy_j : float, optional
+        Joules of a round, on average; None if energy is not recorded.
     """
 
     rounds: int
@@ -72,6 +75,7 @@ class Forecast:
     participants: float
     time_s: float
     few_asked: str
+    energy_j: float | None
 
 
 def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
@@ -88,6 +92,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     loop = Loop(replace(run, measuring=quiet, ending=endless), _Hollow(run.secure))
     end = time.monotonic() + _LONGEST_S
     counts: list[int] = []
+    joules: list[float] = []
     asked: list[Ints] = []
     try:
         with np.errstate(all="ignore"):
@@ -95,6 +100,7 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
             while len(counts) < min(rounds, run.ending.rounds) and not state.exhausted:
                 state, row, ended = loop.step(state)
                 counts.append(int(row["participants"]))
+                joules.append(row.get("energy_j", math.nan))
                 asked.append(np.unique(columns_of([each.tasks for each in ended], "client")))
                 if time.monotonic() > end:
                     break
@@ -106,7 +112,9 @@ def forecast(run: Run, rounds: int = ROUNDS) -> Forecast | None:
     used = np.array(counts)
     mean = float(used.mean())
     warning = few_asked(run, len(used), np.concatenate(asked))
-    return Forecast(len(used), int((used == 0).sum()), mean, state.time_s / len(used), warning)
+    energy_j = float(np.mean(joules)) if run.metered else None
+    empty, time_s = int((used == 0).sum()), state.time_s / len(used)
+    return Forecast(len(used), empty, mean, time_s, warning, energy_j)
 
 
 def few_asked(run: Run, rounds: int, asked: Ints) -> str:

@@ -6,7 +6,7 @@ which gets their values, starts without it.
 
 from rayfed.core.dotted import apply_overrides
 from rayfed.engine.settings import Participation, Stop
-from rayfed.population import Connection, Crash, Server, Stragglers
+from rayfed.population import Battery, Connection, Crash, Energy, Server, Stragglers
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.files import load
 from rayfed.study.scenario.names import slug
@@ -23,12 +23,14 @@ from rayfed.study.scenario.settings import described, plain, summary
 from rayfed.study.scenario.study import Study, StudyKeywords
 
 __all__ = [
+    "Battery",
     "Checkpoint",
     "ClientGroup",
     "Clients",
     "Clock",
     "Connection",
     "Crash",
+    "Energy",
     "Evaluate",
     "Executor",
     "Participation",

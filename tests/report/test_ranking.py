@@ -72,11 +72,11 @@ def test_runs_that_may_still_reach_a_target_take_no_part(tmp_path, run_writer, r
 
 
 def test_costs_by_seed(tmp_path, run_writer, rows):
-    run_writer(tmp_path, "a", 3, rows([8, np.nan, 3, 5, 3]))
+    run_writer(tmp_path, "a", 3, rows([8, np.nan, 3, 5, 3], energy_j=10.0))
     run_writer(tmp_path, "a", 5, rows([8, 7, 6, 5, 4.5]))
     found = costs(Results.read(tmp_path), "a", "loss", 4.0)
     assert found.index.tolist() == [3, 5]
-    assert found.loc[3, [*COSTS]].tolist() == [2, 4, 1000, 200, 10]
+    assert found.loc[3, [*COSTS]].tolist() == [2, 4, 1000, 200, 10, 30]
     assert found.loc[3, ["rounds_to_keep", "rounds_to_target_within"]].tolist() == [4, 2]
     assert found.loc[5].isna().all()
 

@@ -16,6 +16,7 @@ from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis, fitted, x_scales
 from rayfed.report.panels.base import FigurePanel, Section, figure_json, short_columns
 from rayfed.report.read.curves import (
+    ENERGY,
     EPSILON,
     clocks,
     curve,
@@ -30,7 +31,7 @@ from rayfed.report.read.results import Results
 HEIGHT = 400
 _MOST = 600  # points of a line
 _ALIKE = 1.05  # costs within this factor are equal
-COSTS = ("bytes_up", "time_s", EPSILON)
+COSTS = ("bytes_up", "time_s", ENERGY, EPSILON)
 _ROW, _GAP, _HEAD = 230, 62, 10  # pixels: of axes with their ticks, of these, above the first
 _CODED = 1.2  # bytes an update that differ by more are shown
 LEFT_OUT_HEIGHT = 320

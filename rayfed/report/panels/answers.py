@@ -74,6 +74,7 @@ _AMOUNTS: Mapping[str, tuple[str, Callable[[float], str], str]] = {
     "bytes_to_target": ("after", units.size, ""),
     "bytes_up_to_target": ("after", units.size, " of uploads"),
     "updates_to_target": ("after", units.count, " client updates"),
+    "energy_to_target_j": ("after", units.energy, ""),
 }
 """Of each cost the word before it, its text, and its unit."""
 

@@ -16,7 +16,7 @@ from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, scale, spans_decades
 from rayfed.report.panels.base import FigurePanel, RunPanel, Section
 from rayfed.report.read import units
-from rayfed.report.read.curves import X_AXES, Axis
+from rayfed.report.read.curves import ENERGY, X_AXES
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.usage import FAILED, STATES, Usage
 
@@ -25,7 +25,6 @@ _TEXT = 11
 _ROW, _WASTE_ROW, _ENERGY_ROW = 34, 58, 38  # pixels
 _GREYS = {"finished": "strip", "idle": "waiting", "away": "background"}
 _TENTHS = ["fastest tenth", *(f"tenth {k}" for k in range(2, 10)), "slowest tenth"]
-_ENERGY = Axis("energy_j", "energy", (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9)))
 _ROUNDING = 1e-9  # relative to the longest time
 _ROOM = 1.9  # the axis against the longest bar: there is text behind it
 
@@ -234,7 +233,7 @@ def waste(results: Results) -> go.Figure:
 
 
 def energy(results: Results) -> go.Figure:
-    """Draw the energy of computing, and its wasted part.
+    """Draw the energy of computing and of transfers.
 
     Parameters
     ----------
@@ -244,29 +243,34 @@ def energy(results: Results) -> go.Figure:
     Returns
     -------
     Figure
-        A bar for each algorithm, mean over seeds, by what became of the task.
+        A bar for each algorithm, mean over seeds, with its wasted share and its carbon.
 
     Raises
     ------
     NothingToDraw
-        If the power of no client is recorded.
+        If no run recorded energy.
     """
-    joules = energy_by_status(results)
-    if not len(joules):
-        raise marks.NothingToDraw("no power of clients is known; give a delay trace with watts")
-    styles, names = algorithm_styles(results), list(map(str, joules.index))
+    found = results.means(lambda run: run.usage.energy).T
+    if not len(found):
+        raise marks.NothingToDraw("no energy was recorded; give clients.energy")
+    styles, names = algorithm_styles(results), list(map(str, found.index))
     figure = charts.rows(names, _ENERGY_ROW)
-    total, failed = joules.sum(axis=1), joules[list(FAILED)].sum(axis=1)
-    unit, worth = _ENERGY.unit(float(total.max()))
-    fills = {"used": [styles[name].light for name in names], **_fills(FAILED)}
-    y, amounts = np.arange(len(joules)), joules.map(units.energy)
-    hover = "{part}: %{customdata}"
+    total, sent = found["energy_j"], found["energy_radio_j"]
+    joules = pd.DataFrame({"computing": total - sent, "communicating": sent})
+    unit, worth = X_AXES[ENERGY].unit(float(total.max()))
+    colours = [styles[name].light for name in names]
+    y, fills = np.arange(len(joules)), {"computing": colours, "communicating": colours}
+    hover, amounts = "{part}: %{customdata}", joules.map(units.energy)
     charts.parts(figure, y, joules / worth, fills, hover, about=amounts, width=0.6)
-    shares = (failed / total.replace(0.0, np.nan)).fillna(0.0).map(units.share)
+    finer = {"pattern_size": 4, "pattern_solidity": 0.5}
+    figure.update_traces(marker=finer, selector=_part("communicating"))
+    shares = (found["energy_wasted_j"] / total.replace(0.0, np.nan)).fillna(0.0).map(units.share)
     texts = total.map(units.energy) + ", " + shares + " in vain"
+    if "carbon_g" in found:
+        texts += ", " + found["carbon_g"].map(units.number) + " g CO2e"
     charts.ends(figure, y, total / worth, texts.tolist())
     top = float(total.max()) / worth or 1.0
-    return figure.update_xaxes(title_text=f"energy of computing ({unit})", range=[0, _ROOM * top])
+    return figure.update_xaxes(title_text=f"energy ({unit})", range=[0, _ROOM * top])
 
 
 def _fills(failed: Iterable[str]) -> dict[str, str]:
@@ -277,11 +281,6 @@ def _fills(failed: Iterable[str]) -> dict[str, str]:
 def computing_by_status(results: Results) -> pd.DataFrame:
     """Return seconds of computing by the fate of the task, a row for each algorithm, means."""
     return _means(results, lambda usage: usage.computing)
-
-
-def energy_by_status(results: Results) -> pd.DataFrame:
-    """Return joules of computing by the fate of the task, a row for each algorithm, means."""
-    return _means(results, lambda usage: usage.energy)
 
 
 def _means(results: Results, what: Callable[[Usage], pd.Series | None]) -> pd.DataFrame:
@@ -324,18 +323,17 @@ class WastePanel(FigurePanel):
 
 
 class EnergyPanel(FigurePanel):
-    """The energy of computing, where the power of devices is known."""
+    """The energy of computing and of transfers, where it is recorded."""
 
     name: ClassVar[str] = "energy"
     section = Section.CLIENTS
     rank = 40
     draws = (energy,)
-    heading = "Energy of computing"
+    heading = "Energy"
     best_only = True
     how = (
-        "The power of each client's device times the seconds that it computed, over all "
-        "clients, mean over seeds; patterned what was in vain, as above. Communicating and "
-        "waiting are not counted."
+        "The energy of all tasks by the settings of clients.energy, mean over seeds: computing, "
+        "and, patterned, transfers with the tails of the radio. Idle devices are not counted."
     )
 
 

@@ -46,8 +46,11 @@ class Axis:
 
 
 _TIMES = (("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0))
+_JOULES = (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9))
 _BYTES = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
+ENERGY = "energy_j"
+"""What devices have spent, a clock of runs that record it."""
 EPSILON = "epsilon"
 """What private runs have spent, a clock of them alone."""
 X_AXES = {
@@ -56,6 +59,7 @@ X_AXES = {
     "bytes_up": Axis("bytes_up", "bytes uploaded", _BYTES),
     "updates": Axis("updates", "client updates"),
     COMMUNICATIONS: Axis(COMMUNICATIONS, COMMUNICATIONS),
+    ENERGY: Axis(ENERGY, "energy", _JOULES),
     EPSILON: Axis(EPSILON, "privacy spent (epsilon)"),
 }
 _FIRST = ("loss", "test_loss", "loss_gap", "accuracy")  # offered even if they never change
@@ -70,10 +74,10 @@ def history(run: RunRecord) -> History:
     Returns
     -------
     mapping of str to array (rounds,)
-        ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up), ``updates``
-        (replies used) and ``communications`` (exchanges with the cohort: one a round in which
-        something was uploaded, unless the run recorded how many) are totals; all other columns are
-        as recorded. It is cached for each run; do not write into it.
+        ``time_s`` (simulated seconds), ``bytes_up`` (bytes), ``bytes`` (down and up),
+        ``energy_j``, ``updates`` (replies used) and ``communications`` (exchanges with the
+        cohort: one a round in which something was uploaded, unless the run recorded how many) are
+        totals; all other columns are as recorded. It is cached for each run; do not write into it.
     """
     return run.history
 
@@ -81,10 +85,11 @@ def history(run: RunRecord) -> History:
 def clocks(results: Results) -> dict[str, Axis]:
     """Return the clocks of a study, the one that is drawn first first.
 
-    Communications are among them only if they differ from rounds, and epsilon where it is recorded.
+    Communications are among them only if they differ from rounds, energy and epsilon where they are
+    recorded.
     Simulated time comes first where an algorithm has no rounds.
     """
-    missing = {COMMUNICATIONS, EPSILON} - results.recorded
+    missing = {COMMUNICATIONS, ENERGY, EPSILON} - results.recorded
     axes = {name: axis for name, axis in X_AXES.items() if name not in missing}
     if results.asynchronous:
         axes = {"time_s": axes["time_s"]} | axes

@@ -374,7 +374,7 @@ class RunRecord(Caching):
     def _history(self) -> dict[str, Array]:
         numbers = self.rounds.select_dtypes(["number", "bool"])
         found = {str(name): values.to_numpy() for name, values in numbers.items()}
-        names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS)
+        names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS, "energy_j")
         known = {name: found[name] for name in names if name in found}
         held = {name: np.where(np.isnan(values), 0, values) for name, values in known.items()}
         if {"bytes_down", "bytes_up"} <= set(held):
@@ -382,7 +382,7 @@ class RunRecord(Caching):
         if "bytes_up" in held:
             held.setdefault(COMMUNICATIONS, held["bytes_up"] > 0)
         totals = {"bytes": "bytes", "updates": "participants", "bytes_up": "bytes_up"}
-        totals |= {COMMUNICATIONS: COMMUNICATIONS}
+        totals |= {COMMUNICATIONS: COMMUNICATIONS, "energy_j": "energy_j"}
         sums = {total: held[source].cumsum() for total, source in totals.items() if source in held}
         return found | sums
 

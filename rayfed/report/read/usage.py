@@ -23,6 +23,8 @@ STATES = ("computing", "communicating", "finished", "idle", "away")
 """What a client does, the columns of `Usage.activity`."""
 FAILED = ("late", "dropped", "unfinished")
 """The statuses of tasks with unused replies."""
+ENERGY = ("energy_j", "energy_radio_j", "energy_wasted_j", "carbon_g")
+"""The columns of the rounds about energy."""
 _MOST = 200_000  # sample size of the staleness values of a run
 BY_SPEED = ("samples", "speed_s", "selected", "used", "loss", "accuracy")
 _SEEN = ["rounds", "used", "step_s"]
@@ -183,24 +185,15 @@ class Usage:
     @cached_property
     def computing(self) -> pd.Series:
         """Computing seconds of all clients, by the fate of the task."""
-        return self._by_status(1.0)
+        asked = self.asked
+        of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
+        return pd.Series({status: float(np.nansum(held)) for status, held in of.items()})
 
     @cached_property
     def energy(self) -> pd.Series | None:
-        """The joules of computing, by the fate of the task; None without a power.
-
-        They are watts times computing seconds, over the clients with known power.
-        """
-        if "watts" not in self.clients or not len(self.asked):
-            return None
-        watts = self.clients.set_index("client")["watts"]
-        return self._by_status(watts.reindex(self.asked["client"]).to_numpy(float))
-
-    def _by_status(self, factor: float | Floats) -> pd.Series:
-        """Return computing seconds times given values (K,), summed, by status."""
-        asked = self.asked
-        of = {s: asked[f"{s}_s"].to_numpy() if len(asked) else np.empty(0) for s in STATUS}
-        return pd.Series({status: float(np.nansum(held * factor)) for status, held in of.items()})
+        """Totals of the recorded columns about energy, by name; None if none is recorded."""
+        found = [name for name in ENERGY if name in self.rounds]
+        return self.rounds[found].sum() if found else None
 
     @cached_property
     def traffic(self) -> tuple[float, float]:
@@ -253,7 +246,8 @@ class Usage:
 
         ``<state>_share`` for each of `STATES`; ``compute_s`` and ``wasted_compute_s``, computing in
         all and for replies that were not used, and ``wasted_compute_share``; ``wasted_bytes`` and
-        ``wasted_bytes_share``; ``energy_j`` and ``wasted_energy_j``; ``participation_gap``;
+        ``wasted_bytes_share``; ``energy_j``, ``energy_radio_j``, ``wasted_energy_j`` and
+        ``carbon_g``; ``participation_gap``;
         ``round_s_p50`` and ``round_s_p90``, quantiles of the time of a round or update;
         ``staleness_p50`` and ``staleness_p90``.
         """
@@ -266,9 +260,9 @@ class Usage:
             sent, lost = self.traffic
             found["wasted_bytes"] = lost
             found["wasted_bytes_share"] = lost / sent if sent > 0 else np.nan
-            if self.energy is not None:
-                found["energy_j"], found["wasted_energy_j"] = _parts(self.energy)
             found["participation_gap"] = self.participation_gap
+        if self.energy is not None:
+            found |= self.energy.rename({"energy_wasted_j": "wasted_energy_j"})
         for name, values in (("round_s", self.round_times), ("staleness", self.staleness)):
             if len(values):
                 found |= {f"{name}_p{p}": float(np.quantile(values, p / 100)) for p in (50, 90)}

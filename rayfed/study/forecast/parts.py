@@ -60,6 +60,7 @@ from rayfed.core.needs import (
     THIS_ROUND,
     TIMES,
     UNAFFECTED,
+    UNBROKEN,
     UNCLIPPED,
     VECTORS_ALIKE,
     WEIGHTED,
@@ -164,7 +165,13 @@ SETTINGS = (
     Setting("late", "stale", _is("late", "stale"), _LATER, (FRESH,), _DROP),
     Setting("late", "stale, discounted", _discounts, (), (VECTORS_ALIKE,), _CONSTANT),
     Setting(
-        "interrupted", "resume", _is("interrupted", "resume"), (IN_TURN, STEADY), (), _DROP, False
+        "interrupted",
+        "resume",
+        _is("interrupted", "resume"),
+        (IN_TURN, STEADY),
+        (UNBROKEN,),
+        _DROP,
+        False,
     ),
     Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
@@ -203,6 +210,7 @@ def may_fail(run: Run) -> bool:
         or rule.timeout_s is not None
         or clients.lossy
         or clients.crashing
+        or run.batteries
         or any(each.fault.silent for each in run.faults)
         or bool(np.isfinite(clients.next_change(np.arange(clients.count), 0.0)).any())
     )
@@ -296,6 +304,7 @@ def _federation(run: Run) -> Iterator[Part]:
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
     yield from _over_time(population)
+    yield from _energy(run)
     if population.lossy or population.crashing:
         yield Part("clients", "loss of replies", NOTHING, frozenset({CHANCES}))
     if run.federation.server.limited and not algorithm.gossip:
@@ -316,6 +325,18 @@ def _over_time(population: Population) -> Iterator[Part]:
         yield Part("clients.crash", "an episode of crashes", needs, NOTHING, instead)
     if population.unsteady:
         yield Part("clients.network.file", "network.file", NOTHING, frozenset({STEADY}))
+
+
+def _energy(run: Run) -> Iterator[Part]:
+    """Yield the energy of devices."""
+    if run.metered:
+        timed = any(energy.by_time for energy in run.federation.population.energies)
+        needs = where({TIMES: True, IN_TURN: True, UNBROKEN: True, SERVER: timed})
+        name = "energy with a radio's power" if timed else "energy"
+        yield Part("clients.energy", name, needs, NOTHING, "leave energy out")
+    if run.batteries:
+        needs, removes = frozenset({SERVER}), frozenset({CHANCES})
+        yield Part("clients.energy.battery", "a battery", needs, removes)
 
 
 def _channel(run: Run) -> Iterator[Part]:

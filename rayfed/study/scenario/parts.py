@@ -32,7 +32,7 @@ from rayfed.datasets.base import Dataset, UnseenClients
 from rayfed.datasets.tabular import Tabular
 from rayfed.engine.settings import Stop
 from rayfed.measures.base import Measure
-from rayfed.population import Connection, Crash, Group, Population, Stragglers
+from rayfed.population import Connection, Crash, Energy, Group, Population, Stragglers
 from rayfed.population.availability.base import Always, Availability
 from rayfed.population.delay.base import Delay
 from rayfed.population.delay.distributions import ConstantDelay
@@ -233,6 +233,11 @@ class Executor(Named):
         return hosts and self.name == "ray"
 
 
+def _without(given: dict[str, Any], **defaults: Any) -> dict[str, Any]:
+    """Return keys without those that older records do not have, unless they are set."""
+    return {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
+
+
 class ClientGroup(Settings):
     """Some clients that differ from the others.
 
@@ -253,6 +258,8 @@ class ClientGroup(Settings):
         In place of that of the population.
     capacity : float, optional
         In place of that of the population.
+    energy : mapping, optional
+        In place of that of the population.
     local : mapping
         Settings of the local solver that replace those of every algorithm.
     """
@@ -268,6 +275,7 @@ class ClientGroup(Settings):
     ) = None
     crash: Annotated[Crash, SettingsOf(Crash)] | None = None
     capacity: Capacity | None = None
+    energy: Annotated[Energy, SettingsOf(Energy)] | None = None
     local: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -329,12 +337,12 @@ class ClientGroup(Settings):
             network = network.named(names)
         return Group(
             self.name or f"group {index}", known, chosen,
-            delay, network, there, self.crash, self.capacity,
+            delay, network, there, self.crash, self.capacity, self.energy,
         )  # fmt: skip
 
     def given(self) -> dict[str, Any]:
         """Return the keys; those that older records do not have only where they are set."""
-        return {k: v for k, v in super().given().items() if k != "capacity" or v is not None}
+        return _without(super().given(), capacity=None, energy=None)
 
 
 class Clients(Settings):
@@ -358,6 +366,8 @@ class Clients(Settings):
         Share of the units of each hidden layer that a client trains, with methods that train parts
         of a model (``heterofl``, ``fedrolex``, ``federated-dropout``). Several shares are those of
         equal parts of the clients, from the shortest mean step to the longest, ties by id.
+    energy : mapping, optional
+        Energy of the devices; not recorded if null.
     groups : list of mappings
         Clients that differ.
     faults : list of names or mappings
@@ -371,6 +381,7 @@ class Clients(Settings):
     availability: Annotated[Availability, Plugin("availability")] = Always()
     crash: Annotated[Crash, SettingsOf(Crash)] = Crash()
     capacity: Capacity | Annotated[tuple[Capacity, ...], Len(1)] = 1.0
+    energy: Annotated[Energy, SettingsOf(Energy)] | None = None
     groups: tuple[ClientGroup, ...] = ()
     faults: tuple[Annotated[Fault, Plugin("faults")], ...] = ()
 
@@ -404,12 +415,12 @@ class Clients(Settings):
         return Population(
             count, seed, delay, self.stragglers, network, there,
             tuple(part.group(i, self, count, names) for i, part in enumerate(self.groups)),
-            self.crash, self.capacity, names or (),
+            self.crash, self.capacity, self.energy, names or (),
         )  # fmt: skip
 
     def given(self) -> dict[str, Any]:
         """Return the keys; those that older records do not have only where they are set."""
-        return {k: v for k, v in super().given().items() if k != "capacity" or v != 1.0}
+        return _without(super().given(), capacity=1.0, energy=None)
 
     @property
     def availabilities(self) -> dict[str, Availability]:

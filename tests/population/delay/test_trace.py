@@ -8,7 +8,7 @@ from scipy import stats
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.engine.clock import Clock, StepCounter
-from rayfed.population import Connection, ConstantDelay, DelayTrace, Group, Population
+from rayfed.population import Connection, ConstantDelay, DelayTrace, Energy, Group, Population
 
 DEVICES = pd.DataFrame({"compute_s": [0.5, 0.1], "down_mbps": [8.0, 16.0], "up_mbps": [4.0, 8.0]})
 
@@ -155,17 +155,19 @@ def test_a_wrong_file_of_a_group_is_named_there(tmp_path):
 def test_the_power_is_that_of_the_clients_device(tmp_path, file):
     path = tmp_path / "powered.csv"
     DEVICES.assign(watts=[2.5, 0.0]).to_csv(path, index=False)
-    groups = (Group(ids=(1,), delay=ConstantDelay()),)
-    population = Population(50, 0, DelayTrace(file=str(path)), groups=groups)
-    ids = np.arange(50)
+    groups = (Group(ids=(1,), delay=ConstantDelay(), energy=Energy(compute_w=7.0)),)
+    made = Population(50, 0, DelayTrace(file=str(path)), groups=groups, energy=Energy())
+    population, ids = made, np.arange(50)
     watts, seconds = population.watts(ids), population.seconds_per_step(ids, 1, 0)
-    assert np.isnan(watts[1])
+    assert watts[1] == 7.0
     others = ids != 1
     assert (watts[others] == np.where(seconds[others] == 0.5, 2.5, 0.0)).all()
     assert set(watts[others].tolist()) == {0.0, 2.5}
     assert population.watts([7]).tolist() == [watts[7]]
-    # Without the column nothing is known, and who has which device does not depend on it.
-    plain = Population(50, 0, DelayTrace(file=file), groups=groups)
+    # Who has which device does not depend on the column.
+    plain = Population(
+        50, 0, DelayTrace(file=file), groups=(Group(ids=(1,), delay=groups[0].delay),)
+    )
     assert plain.watts(ids) is None
     assert plain.seconds_per_step(ids, 1, 0).tolist() == seconds.tolist()
 

@@ -15,6 +15,10 @@ def events_of(rows, **columns):
     return pd.DataFrame(rows, columns=names).assign(ask=0, loss=1.0, steps=1, **columns)
 
 
+def joules(every, radio):
+    return {"energy_j": every, "energy_radio_j": radio, "energy_wasted_j": 0.0, "carbon_g": 0.5}
+
+
 def clients_of(count, **columns):
     ids = np.arange(count)
     frame = pd.DataFrame({"client": ids, "samples": 1, "speed_s": 1.0 + ids, "selected": 1})
@@ -34,10 +38,11 @@ WHOLE = [
 def folder(tmp_path, run_writer, rows):
     """Seeds of which the second wastes nothing, an asynchronous algorithm and a baseline."""
     better = [*WHOLE[:3], (2, 1, 2.0, 2.0, 4.0, "used")]
-    clients = clients_of(2, watts=[3.0, 5.0])
-    wasted = {"bytes_wasted": [0, 0, 250]}
+    clients = clients_of(2)
+    wasted = {"bytes_wasted": [0, 0, 250], **joules([np.nan, 9, 12], [np.nan, 1, 2])}
+    none = {"bytes_wasted": 0, **joules([0, 9, 10], [0, 1, 4])}
     run_writer(tmp_path, "fedavg", 0, rows([4, 2, 1], **wasted), events_of(WHOLE), clients)
-    run_writer(tmp_path, "fedavg", 1, rows([4, 2, 1], bytes_wasted=0), events_of(better), clients)
+    run_writer(tmp_path, "fedavg", 1, rows([4, 2, 1], **none), events_of(better), clients)
     versions = {"version": 0, "staleness": [0, 1, 1, -1]}
     run_writer(
         tmp_path, "fedasync", 0, rows([4, 2, 1], in_flight=[0.0, 2.0, 2.0], time_s=[0.0, 1.0, 4.0]),
@@ -94,11 +99,14 @@ def test_what_was_in_vain(folder):
     assert found["bytes"][0] == pytest.approx(12.5)
 
 
-def test_energy_is_of_the_clients_whose_power_is_known(folder):
-    """3 W x 2 s and 5 W x 4 s; of the latter half in vain with one seed of two."""
-    results = Results.read(folder)
-    found = bars(usage.energy(results))
-    assert (found["used"], found["late"]) == ([21], [5])
+def test_energy_is_that_of_computing_and_of_transfers(folder):
+    """Seeds of 21 and 19 J, of which transfers take 3 and 5 J."""
+    figure = usage.energy(Results.read(folder))
+    found = bars(figure)
+    assert (found["computing"], found["communicating"]) == ([16], [4])
+    (text,) = [t.text[0] for t in figure.data if t.type != "bar" and t.text]
+    assert text.strip().startswith("20 J, 0")
+    assert text.endswith("1.5 g CO2e")
 
 
 def test_lines_rise_to_all_rounds_and_replies(folder):
@@ -122,9 +130,9 @@ PANELS = (
 def test_old_folders_without_columns_still_have_their_panels(folder):
     assert all(panel(PageSource(Results.read(folder))).applies for panel in PANELS)
     for path in folder.glob("*/rounds.parquet/*.parquet"):
-        pd.read_parquet(path).drop(columns="bytes_wasted", errors="ignore").to_parquet(path)
-    for path in folder.glob("*/clients.parquet"):
-        pd.read_parquet(path).drop(columns="watts", errors="ignore").to_parquet(path)
+        pd.read_parquet(path).drop(
+            columns=["bytes_wasted", *joules(0, 0)], errors="ignore"
+        ).to_parquet(path)
     source = PageSource(Results.read(folder))
     for panel in PANELS:
         if panel is not usage.EnergyPanel:

@@ -115,14 +115,13 @@ def test_where_it_is_not_recorded_who_was_away_the_rest_is_idle(tables):
     np.testing.assert_allclose(found.sum(axis=1), 20)
 
 
-def test_energy_is_power_times_computing(tables):
-    clients = tables.clients.assign(watts=[1.0, 2.0, 3.0, np.nan])
-    usage = use_of(tables.rounds, tables.events, clients, tables.away)
-    assert usage.energy.to_dict() == pytest.approx(
-        {"used": 4 * 1 + 16 * 2 + 4 * 3, "late": 9 * 3, "dropped": 0, "unfinished": 0}
-    )
-    assert usage.totals["energy_j"] == pytest.approx(75)
-    assert usage.totals["wasted_energy_j"] == pytest.approx(27)
+def test_energy_is_the_total_of_the_recorded_rows(tables):
+    first = [np.nan] + [0.0] * (len(tables.rounds) - 2)
+    rounds = tables.rounds.assign(energy_j=[*first, 7.0], energy_wasted_j=[*first, 3.0])
+    usage = use_of(rounds, tables.events, tables.clients, tables.away)
+    assert usage.totals["energy_j"] == 7
+    assert usage.totals["wasted_energy_j"] == 3
+    assert "carbon_g" not in usage.totals
 
 
 def test_the_download_of_work_cut_short_goes_by_the_network():
@@ -337,15 +336,16 @@ def test_devices_with_a_known_power(tmp_path):
     (tmp_path / "devices.csv").write_text("compute_s,watts\n0.25,4\n")
     delay = {"name": "trace", "file": str(tmp_path / "devices.csv")}
     study = scenario("fedavg", rounds=3)
-    study["clients"] = {"count": 2, "delay": delay}
+    study["clients"] = {"count": 2, "delay": delay, "energy": {}}
     run = usage_of(study, tmp_path / "out")
     assert run.clients["watts"].tolist() == [4.0, 4.0]
     assert run.usage.totals["energy_j"] == pytest.approx(48)
     assert run.usage.totals["wasted_energy_j"] == 0
-    study["clients"]["groups"] = [{"name": "other", "ids": [1], "delay": "constant"}]
+    other = {"name": "other", "ids": [1], "delay": "constant", "energy": {"compute_w": 1}}
+    study["clients"]["groups"] = [other]
     some = usage_of(study, tmp_path / "some")
-    assert some.clients["watts"].tolist() == pytest.approx([4.0, np.nan], nan_ok=True)
-    assert some.usage.totals["energy_j"] == pytest.approx(24)
+    assert some.clients["watts"].tolist() == [4.0, 1.0]
+    assert some.usage.totals["energy_j"] == pytest.approx(24 + 6)
     assert "watts" not in usage_of(scenario("fedavg", rounds=1), tmp_path / "none").clients
 
 

@@ -50,20 +50,23 @@ const units = (() => {
     return "-";
   }
 
-  function size(octets) {
-    if (!Number.isFinite(octets)) return "-";
-    const names = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
+  const ENERGIES = ["J", "kJ", "MJ", "GJ", "TJ", "PJ"];
+
+  function size(amount, names = SIZES) {
+    if (!Number.isFinite(amount)) return "-";
     let step = 0;
-    while (step < names.length - 1 && Number(octets.toPrecision(2)) >= 1000) {
-      octets /= 1000;
+    while (step < names.length - 1 && Number(amount.toPrecision(2)) >= 1000) {
+      amount /= 1000;
       step += 1;
     }
-    return `${number(octets, octets >= 100 ? 3 : 2)} ${names[step]}`;
+    return `${number(amount, amount >= 100 ? 3 : 2)} ${names[step]}`;
   }
 
   function clock(x, value) {
     if (x === "time_s") return duration(value);
     if (x === "bytes_up") return size(value);
+    if (x === "energy_j") return size(value, ENERGIES);
     if (x === "epsilon") return `epsilon ${number(value)}`;
     const one = { round: "round", updates: "update", communications: "communication" }[x];
     return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
