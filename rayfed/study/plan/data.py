@@ -57,8 +57,8 @@ class Wanted:
     ----------
     problem : Problem
     dataset : Dataset
-    target : str, optional
-        Column of the user's file to predict.
+    target : str or tuple of str, optional
+        Column of the user's file to predict, or columns.
     test : float or str, optional
         Fraction held out, path of a test file, or the data set's own way if None.
     validation : float
@@ -75,7 +75,7 @@ class Wanted:
 
     problem: Problem
     dataset: Dataset
-    target: str | None
+    target: str | tuple[str, ...] | None
     test: float | str | None
     validation: float
     partition: Partition | None
