@@ -17,7 +17,7 @@ from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
 from rayfed.clients.prints import Prints
-from rayfed.clients.request import GROUP, Request, group_name
+from rayfed.clients.request import GROUP, STATISTICS, Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import StateOnUse, Store
@@ -278,7 +278,7 @@ class Task:
             state=StateOnUse(self.own, state),
             stacks=self.run.stacks,
             draw=part_of(request.draw, index),
-            block=setup.block,
+            block=setup.block, apart=request.up.get(STATISTICS, 0),
         )  # fmt: skip
 
     def _collect(
