@@ -425,7 +425,7 @@ def size(i, part):
     return 4
 
 def train(model, data, context):
-    if context.round == 4 and Path("die").exists():
+    if context.round == 4 and Path(context.config["kill"]).exists():
         os.kill(os.getpid(), 9)
     pull = context.state["pull"]
     for _ in range(context.steps):
@@ -465,6 +465,8 @@ def everything(study):
             {"name": "fedavg", "label": "secure", "local": local, "uplink": SECURE},
             {"name": "fedavg", "label": "private", "local": local, **PRIVATE},
         ]
+        for each in algorithms:
+            each["local"] = local | {"config": {"kill": f"kill-{each.get('label', each['name'])}"}}
         clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
         given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
         return study(TRAVELS, algorithms=algorithms, **{**given, **keys})
@@ -500,11 +502,17 @@ def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, asser
 def test_a_resume_after_kill_9_ends_with_the_same_bytes(everything, tmp_path, assert_same):
     file = everything(checkpoint={"every_s": 0})
     whole = rayfed.run(file, out=tmp_path / "whole", page=False)
-    (tmp_path / "die").touch()
-    command = [sys.executable, "-m", "rayfed", "run", file.name, "--out", "killed"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    (tmp_path / "die").unlink()
+    command = ["run", file.name, "--out", "killed"]
+    for run in yaml.safe_load(file.read_text())["algorithms"]:  # each in the middle of its run
+        flag = tmp_path / run["local"]["config"]["kill"]
+        flag.touch()
+        ended = subprocess.run(
+            [sys.executable, "-m", "rayfed", *command], cwd=tmp_path, capture_output=True,
+            check=False,
+        )  # fmt: skip
+        assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+        flag.unlink()
+        command = ["resume", "killed"]
     again = rayfed.resume(tmp_path / "killed", page=False)
     assert set(again.outcome.values()) == {"finished"}
     assert_same(whole.folder, again.folder)

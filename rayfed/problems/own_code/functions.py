@@ -31,6 +31,8 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 """The functions by name, and the arguments that each is called with."""
 OPTIONAL = ("cost",)
+STATE = "own/"
+"""Prefix of the client state of own training code, which algorithms do not see."""
 EXAMPLES = "examples"
 """Returned number of examples, which is compared with `size`."""
 
@@ -165,6 +167,10 @@ class ClientCode:
     def first_state(self) -> Mapping[str, Array]:
         """First values of client state beyond that of the solver, by name."""
         return {}
+
+    def evaluated(self, model: Any, data: Any, part: str, context: Context) -> Any:
+        """Return what ``evaluate`` returns; the context has client, round and state."""
+        return self.evaluate(model, data, part)
 
     def seeded(self, seed: int) -> ClientCode:
         """Return the code with the values that a seed decides before `model` is called."""
