@@ -256,11 +256,12 @@ def test_generators_are_seeded_by_client_and_round(study, tmp_path):
     assert (one.weights() == two.weights()).all()
 
 
-def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
+@pytest.mark.parametrize("executor", ["serial", pytest.param("workers", marks=pytest.mark.slow)])
+def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result, executor):
     code = MOVED.replace("    model[", "    deep(data)\n    model[")
     code += "\ndef deep(i):\n    if i == 1:\n        raise KeyError('no such label')\n"
     with pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
-        found = result(code)
+        found = result(code, executor={"name": executor})
     reason = failure(found)
     assert "round 1" in reason
     assert "client 1" in reason

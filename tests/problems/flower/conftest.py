@@ -157,6 +157,7 @@ import importlib
 import json
 import os
 import sys
+import time
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens at the loopback alone
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
@@ -175,6 +176,8 @@ found = {}
 
 class Chosen(FedAvg):
     def configure_train(self, server_round, arrays, config, grid):
+        while len(list(grid.get_node_ids())) < clients:  # they register one after the other
+            time.sleep(0.05)
         asked = [Message(RecordDict(), node, "query") for node in grid.get_node_ids()]
         nodes = {
             reply.content["place"]["partition"]: reply.metadata.src_node_id
