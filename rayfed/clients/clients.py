@@ -123,6 +123,9 @@ class Clients:
             Called after every step with the new models (k, p) of the clients that took it, which
             it must not write to, and which of the K clients they are (k,).
         """
+        if self.apart and gradient is not None:
+            text = "steps by another gradient move no running statistics"
+            raise RayfedError(f"{text}; give problem.normalisation: frozen")
         local = self._solved(x, correction, gradient, streams, after_step)
         if not self.apart:
             return local

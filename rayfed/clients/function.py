@@ -94,7 +94,8 @@ class ClientFunction:
                 before = _versions(send)
                 upload = self.function(clients, **send)
                 self._check_returned(upload, send, before)
-                upload = replace(upload, values={**upload.values, **clients.moved})
+                if clients.moved:
+                    upload = replace(upload, values={**upload.values, **clients.moved})
                 if self.setup.problem.libraries:
                     upload = _in_numpy(upload)
         except ClientError:

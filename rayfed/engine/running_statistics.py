@@ -50,7 +50,7 @@ def arrived(algorithm: Asynchronous, state: State, reply: Reply) -> State:
 
 
 def with_mean(state: State, mean: np.ndarray) -> State:
-    """Return a state whose model ends with the mean statistics (s,)."""
+    """Return a state with the mean statistics (s,) at the end of its model."""
     x = np.array(state["x"])
     x[x.size - mean.size :] = mean
     return {**state, "x": x}

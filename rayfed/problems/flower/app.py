@@ -35,6 +35,7 @@ from rayfed.problems.own_code.functions import (
     OPTIONAL,
     ClientCode,
     Context,
+    bytes_of,
     preserved,
     seed_all,
 )
@@ -215,13 +216,14 @@ class FlowerApp:
 
         The app gets the state of the client; changes of it are dropped.
         """
-        last, round = self._last, 0 if context is None else context.round
-        if last.get("of") != (data, round) or not _same(last["model"], model):
-            state = None if context is None or not context.state else context.state[STATE]
-            flower = self._context(data, None if state is None else unpack(state))
+        last, context = self._last, context or Context(data)
+        round, of = context.round, (data, context.round, bytes_of(context.state))
+        if last.get("of") != of or not _same(last["model"], model):
+            state = unpack(context.state[STATE]) if context.state else None
+            flower = self._context(data, state)
             config = {**self._first.config(round, "evaluate"), ROUND: round}
             answer = self._call("evaluate", flower, model, config)
-            last.update(of=(data, round), model=dict(model), found=self._numbers(answer, "test"))
+            last.update(of=of, model=dict(model), found=self._numbers(answer, "test"))
         found: dict[str, float] = dict(last["found"])
         if part == "train":
             found.pop(EXAMPLES)  # those that the app evaluates on

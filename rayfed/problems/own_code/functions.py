@@ -68,6 +68,11 @@ class Context:
     device: str = "cpu"
 
 
+def bytes_of(state: Mapping[str, Array]) -> tuple[bytes, ...]:
+    """Return the values of a state as bytes, to compare it."""
+    return tuple(array.tobytes() for array in state.values())
+
+
 class OwnCodeError(RayfedError):
     """Own training code that returns something else than it should."""
 
@@ -169,7 +174,7 @@ class ClientCode:
         return {}
 
     def evaluated(self, model: Any, data: Any, part: str, context: Context) -> Any:
-        """Return what ``evaluate`` returns; the context has client, round and state."""
+        """Evaluate a client; the context has its id, the round and its state."""
         return self.evaluate(model, data, part)
 
     def seeded(self, seed: int) -> ClientCode:

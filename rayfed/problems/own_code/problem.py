@@ -25,6 +25,7 @@ from rayfed.problems.own_code.functions import (
     ClientCode,
     Context,
     OwnCodeError,
+    bytes_of,
     check_metrics,
     numbers,
     preserved,
@@ -331,7 +332,7 @@ class BoundOwnCode(OwnCode):
             If the code returns something else than it should.
         """
         last, context = self._last, self._context(client)
-        of = (client, part, context.round)
+        of = (client, part, context.round, bytes_of(context.state))
         if last.get("of") == of and np.array_equal(last["x"], x):
             found: dict[str, float] = last["found"]
             return found

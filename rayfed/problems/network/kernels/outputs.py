@@ -88,7 +88,7 @@ def parts_of(returned: Any) -> tuple[Tensor, ...] | None:
 
 
 def tensor_of(returned: Any) -> Any:
-    """Return the outputs of a module: what it returns, the ``logits`` of that, or side by side."""
+    """Return the outputs of a module as one tensor: side by side, or its ``logits``."""
     parts = parts_of(returned)
     if parts is not None:
         return torch.cat([part.flatten(1) if part.ndim > 1 else part[:, None] for part in parts], 1)
