@@ -360,7 +360,7 @@ def test_losses_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
     assert done.returncode == 0, done.stderr[-2000:]
     theirs = json.loads(done.stdout.splitlines()[-1])
     rounds = found.rounds.iloc[1:]
-    assert set(rounds["seen"]) > {0.0}  # clients that evaluate know their state
+    assert (rounds["seen"] > 0).all()  # clients that evaluate know their state
     for name, column in (
         ("eval_loss", "test_loss"), ("mae", "mae"), ("seen", "seen"), ("at", "at")
     ):  # fmt: skip
