@@ -256,11 +256,12 @@ def test_generators_are_seeded_by_client_and_round(study, tmp_path):
     assert (one.weights() == two.weights()).all()
 
 
-def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result):
+@pytest.mark.parametrize("executor", ["serial", pytest.param("workers", marks=pytest.mark.slow)])
+def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result, executor):
     code = MOVED.replace("    model[", "    deep(data)\n    model[")
     code += "\ndef deep(i):\n    if i == 1:\n        raise KeyError('no such label')\n"
     with pytest.warns(RuntimeWarning, match="1 of 1 run failed"):
-        found = result(code)
+        found = result(code, executor={"name": executor})
     reason = failure(found)
     assert "round 1" in reason
     assert "client 1" in reason
@@ -425,7 +426,7 @@ def size(i, part):
     return 4
 
 def train(model, data, context):
-    if context.round == 4 and Path("die").exists():
+    if context.round == 4 and Path(context.config["kill"]).exists():
         os.kill(os.getpid(), 9)
     pull = context.state["pull"]
     for _ in range(context.steps):
@@ -465,6 +466,8 @@ def everything(study):
             {"name": "fedavg", "label": "secure", "local": local, "uplink": SECURE},
             {"name": "fedavg", "label": "private", "local": local, **PRIVATE},
         ]
+        for each in algorithms:
+            each["local"] = local | {"config": {"kill": f"kill-{each.get('label', each['name'])}"}}
         clients = {"count": 6, "delay": {"name": "exponential", "mean_s": 1.0}}
         given = {"rounds": 6, "clients": clients, "participation": {"cohort": 3}}
         return study(TRAVELS, algorithms=algorithms, **{**given, **keys})
@@ -500,11 +503,17 @@ def test_a_resumed_study_is_as_if_it_had_not_stopped(everything, tmp_path, asser
 def test_a_resume_after_kill_9_ends_with_the_same_bytes(everything, tmp_path, assert_same):
     file = everything(checkpoint={"every_s": 0})
     whole = rayfed.run(file, out=tmp_path / "whole", page=False)
-    (tmp_path / "die").touch()
-    command = [sys.executable, "-m", "rayfed", "run", file.name, "--out", "killed"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL
-    (tmp_path / "die").unlink()
+    command = ["run", file.name, "--out", "killed"]
+    for run in yaml.safe_load(file.read_text())["algorithms"]:  # each in the middle of its run
+        flag = tmp_path / run["local"]["config"]["kill"]
+        flag.touch()
+        ended = subprocess.run(
+            [sys.executable, "-m", "rayfed", *command], cwd=tmp_path, capture_output=True,
+            check=False,
+        )  # fmt: skip
+        assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+        flag.unlink()
+        command = ["resume", "killed"]
     again = rayfed.resume(tmp_path / "killed", page=False)
     assert set(again.outcome.values()) == {"finished"}
     assert_same(whole.folder, again.folder)

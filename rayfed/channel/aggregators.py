@@ -14,6 +14,7 @@ from rayfed.core.needs import (
     COUNT_ONCE,
     MEAN,
     ONE_MEAN,
+    PLAIN_MEANS,
     REPLIED,
     SUMS,
     THIS_ROUND,
@@ -57,7 +58,7 @@ class Aggregator:
     @property
     def removes(self) -> Terms:
         """Terms that other parts cannot have."""
-        return frozenset({MEAN, REPLIED, SUMS})
+        return frozenset({MEAN, PLAIN_MEANS, REPLIED, SUMS})
 
     def least(self) -> int:
         """Return the smallest number of vectors for which the rule's guarantee holds."""

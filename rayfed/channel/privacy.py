@@ -29,6 +29,7 @@ from rayfed.core.needs import (
     MEAN,
     MEMORYLESS,
     ONE_MEAN,
+    PLAIN_MEANS,
     REPLIED,
     ROUNDS,
     SUMS,
@@ -70,7 +71,7 @@ class Privacy:
         every round, and neighbouring populations differ by one whose uploads are zeros.
     """
 
-    removes: ClassVar[Terms] = frozenset({MEAN, REPLIED})
+    removes: ClassVar[Terms] = frozenset({MEAN, PLAIN_MEANS, REPLIED})
 
     noise: Annotated[float, Gt(0)] | None = None
     epsilon: Annotated[float, Gt(0)] | None = None

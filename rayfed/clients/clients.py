@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rayfed.clients import gram
 from rayfed.clients.gram import GramSteps
+from rayfed.clients.request import STATISTICS
 from rayfed.clients.stacks import Stacks
 from rayfed.core.arrays import Array, Floats, Ints, as_matrix, namespace, to_numpy
 from rayfed.core.errors import RayfedError
@@ -63,6 +64,10 @@ class Clients:
         How many clients take local steps together at most, unless by the Gram matrix.
     left : dict of str to (K, ...) array
         State and metrics that own training code leaves behind, for the host.
+    apart : int
+        Number of running statistics, the last coordinates of a model, that clients upload apart.
+    moved : dict of str to (K, s) array
+        The running statistics after local steps, for the host, if they are uploaded apart.
     """
 
     problem: Problem
@@ -81,6 +86,8 @@ class Clients:
     draw: Draw | None = None
     block: int | None = None
     left: dict[str, Array] = field(default_factory=dict)
+    apart: int = 0
+    moved: dict[str, Array] = field(default_factory=dict)
 
     @property
     def draws(self) -> Draw:
@@ -116,6 +123,27 @@ class Clients:
             Called after every step with the new models (k, p) of the clients that took it, which
             it must not write to, and which of the K clients they are (k,).
         """
+        if self.apart and gradient is not None:
+            text = "steps by another gradient move no running statistics"
+            raise RayfedError(f"{text}; give problem.normalisation: frozen")
+        local = self._solved(x, correction, gradient, streams, after_step)
+        if not self.apart:
+            return local
+        xp, weights = namespace(x), x.shape[-1] - self.apart
+        self.moved[STATISTICS] = local.x[:, weights:]
+        start = xp.broadcast_to(x, local.x.shape)[:, weights:]
+        start = xp.astype(start, local.x.dtype, copy=False)
+        return Local(xp.concat([local.x[:, :weights], start], axis=1), local.loss)
+
+    def _solved(
+        self,
+        x: Array,
+        correction: Array | None = None,
+        gradient: GradientFn | None = None,
+        streams: int = 1,
+        after_step: Callable[[Array, Ints], None] | None = None,
+    ) -> Local:
+        """Take local steps; see `solve`. Running statistics move with the model."""
         xp = namespace(x)
         dtype = getattr(xp, self.shards.dtype.name)
         shape = (len(self.ids), x.shape[-1])
@@ -163,10 +191,10 @@ class Clients:
     ) -> Local:
         """Take the local steps from x (K, p) of a model that ends with running statistics (K, s).
 
-        Minibatches move the statistics, the solver moves everything else.
+        Minibatches move the statistics, the solver and corrections everything else.
         """
-        if not (correction is None and after_step is None):
-            text = "steps that are corrected or looked at one by one have no running statistics"
+        if after_step is not None:
+            text = "steps that are looked at one by one have no running statistics"
             raise RayfedError(f"{text}; give problem.normalisation: frozen")
         xp, problem, weights = namespace(x), self.problem, x.shape[1] - self.problem.statistics
         statistics = xp.asarray(x[:, weights:], copy=True)
@@ -177,7 +205,8 @@ class Clients:
             statistics[index] -= g[:, weights:]
             return loss, g[:, :weights]
 
-        local = self.solve(x[:, :weights], gradient=gradient)
+        plus = None if correction is None else correction[:, :weights]
+        local = self._solved(x[:, :weights], plus, gradient)
         return Local(xp.concat([local.x, statistics], axis=1), local.loss)
 
     def _trained(self, x: Array) -> Local:

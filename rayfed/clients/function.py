@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -94,6 +94,8 @@ class ClientFunction:
                 before = _versions(send)
                 upload = self.function(clients, **send)
                 self._check_returned(upload, send, before)
+                if clients.moved:
+                    upload = replace(upload, values={**upload.values, **clients.moved})
                 if self.setup.problem.libraries:
                     upload = _in_numpy(upload)
         except ClientError:

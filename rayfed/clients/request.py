@@ -22,6 +22,8 @@ Owner: TypeAlias = str
 
 GROUP = "group"
 """Name of the scalar that holds the group of a client."""
+STATISTICS = "running-statistics"
+"""Name of the upload of running statistics that are averaged apart from the update."""
 
 
 def group_name(name: str, label: int) -> str:

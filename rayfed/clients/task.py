@@ -17,7 +17,7 @@ from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
 from rayfed.clients.prints import Prints
-from rayfed.clients.request import GROUP, Request, group_name
+from rayfed.clients.request import GROUP, STATISTICS, Request, group_name
 from rayfed.clients.setup import Setup
 from rayfed.clients.stacks import Stacks
 from rayfed.clients.store import StateOnUse, Store
@@ -77,8 +77,8 @@ class Task:
     ) -> None:  # fmt: skip
         self.run, self.setup, setup = run, run.setup, run.setup
         self.request = request
-        round = request.round if request.data_round is None else request.data_round
-        self.view = setup.views.of(request.owner).at(round)
+        self.round = request.round if request.data_round is None else request.data_round
+        self.view = setup.views.of(request.owner).at(self.round)
         self.norm = float(send[NORM]) if NORM in send else None
         sent = {name: values for name, values in send.items() if name != NORM}
         self.function = ClientFunction(setup, request, sent, key, prints)
@@ -270,15 +270,17 @@ class Task:
         def state(name: str) -> Array:
             return setup.problem.arrays(store.get(ids, [name]))[name]
 
+        held = StateOnUse(self.own, state)
         return Clients(
-            problem=setup.problem, objective=self.view.objective, shards=self.view.shards,
+            problem=setup.problem.at(self.round, ids, held),
+            objective=self.view.objective, shards=self.view.shards,
             solver=setup.solvers[int(request.groups[index[0]])], ids=ids,
             sizes=self.view.shards.sizes(ids), steps=request.steps[index], seed=setup.seed,
             round=request.round, ask=request.ask, p=setup.p,
-            state=StateOnUse(self.own, state),
+            state=held,
             stacks=self.run.stacks,
             draw=part_of(request.draw, index),
-            block=setup.block,
+            block=setup.block, apart=request.up.get(STATISTICS, 0),
         )  # fmt: skip
 
     def _collect(

@@ -95,6 +95,13 @@ MODEL = Term("a global model", "has no global model")
 OWN_MODELS = Term("models of the clients' own", "has no models of the clients' own")
 ONE_ASK = Term("one Ask in a round", "asks several times")
 OWN_STATISTICS = Term("running statistics that stay at the clients", "averages them")
+APART = Term(
+    "local steps of the global model once a round, so that running statistics can be averaged",
+    "takes no such steps",
+)
+PLAIN_MEANS = Term(
+    "plain means of running statistics", "allows none (a client's statistics are unbounded)"
+)
 AVERAGED = Term(
     "a mean of clients' models as the next one, so that running variances stay in their range",
     "moves the model otherwise",
@@ -195,7 +202,7 @@ WALK = Term("a server that visits clients", "visits no client", "use select: wal
 ALL_ROWS = Term("the loss of all rows", "looks at some rows alone")
 APART = Term("rows that stay with their clients", "has all rows in one place")
 
-GIVEN: Terms = frozenset({MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS, AVERAGED})
+GIVEN: Terms = frozenset({APART, MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS, AVERAGED})
 """Terms that an algorithm removes unless it gives them."""
 BY_PROBLEMS: Terms = frozenset(
     {

@@ -180,7 +180,7 @@ class Dataset:
     ----------
     seed : int, optional
         Seed of the data, in place of the run's seed.
-    target : str, optional
+    target : str or tuple of str, optional
         Column of the user's file that is predicted; "y" if None.
     test : float, path or UnseenClients, optional
         Fraction of each client's rows that is held out, or the path of a test file; `default_test`
@@ -198,7 +198,7 @@ class Dataset:
     """Terms that others may need, from `rayfed.core.needs`."""
 
     seed: int | None = None
-    target: str | None = field(default=None, metadata={PLACE: "problem.target"})
+    target: str | tuple[str, ...] | None = field(default=None, metadata={PLACE: "problem.target"})
     test: float | str | UnseenClients | None = field(default=None, metadata={PLACE: "problem.test"})
     validation: float | None = field(default=None, metadata={PLACE: "problem.validation"})
 

@@ -65,7 +65,7 @@ def _check_targets(y: Array, classes: int, of: str, place: str) -> None:
         text = f"the target of row {bad[0][0] + 1}{of} is {y[tuple(bad[0])]}"
         raise ScenarioError(place, f"{text}; give finite numbers")
     if y.ndim > 1 and y.dtype.kind in "iu" and y.size:
-        _check_values(y, of, place)
+        check_values(y, of, place)
     if not classes:
         return
     low, high = y.min(), y.max()
@@ -74,7 +74,7 @@ def _check_targets(y: Array, classes: int, of: str, place: str) -> None:
         raise ScenarioError(place, f"{text}; number them 0 to {classes - 1}")
 
 
-def _check_values(y: Array, of: str, place: str) -> None:
+def check_values(y: Array, of: str, place: str) -> None:
     """Refuse classes of several values a row (n, ...) that are negative, and rows without any."""
     ignored = y == IGNORED
     low = y.min(initial=0, where=~ignored)

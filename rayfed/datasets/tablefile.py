@@ -18,6 +18,7 @@ from rayfed.core.files import SUFFIXES, check_room, check_width, read_frame
 from rayfed.core.frames import NO_NUMBER, PLAIN, Form, named
 from rayfed.core.names import as_numbers, canonical, distinct
 from rayfed.datasets.base import Table
+from rayfed.datasets.checked import check_values
 from rayfed.datasets.fetch import read_hub
 from rayfed.datasets.gather import CLIENT, Gathered, gather, is_many, joined
 from rayfed.datasets.imagecells import column_of_images, decoded
@@ -85,7 +86,7 @@ class FileTable(Table):
 
 def load_file(
     path: Path | str,
-    target: str | None,
+    target: str | Sequence[str] | None,
     task: Task,
     like: Table | None = None,
     rules: Rules = Rules(),
@@ -100,11 +101,13 @@ def load_file(
     path : Path or URL
         A file that ends in ``.csv``, ``.csv.gz`` or ``.parquet``, or in ``.libsvm`` or ``.svm``,
         or Parquet files at an ``hf://`` address.
-    target : str, optional
-        The column to predict; ``y`` if None, which is what labels of LIBSVM files are called.
+    target : str or sequence of str, optional
+        The column to predict; ``y`` if None, which is what labels of LIBSVM files are called. The
+        columns to predict if there are several.
     task : "regression", "binary", "multiclass" or "own"
         Task of the problem. Classes are numbered in sorted order, that of numbers if all are. A
-        loss of the user's own takes numbers if any of them has a fraction, and else classes.
+        loss of the user's own takes numbers if any of them has a fraction, and else classes. Of
+        several columns, classes are numbers 0, 1, ... in the file.
     like : Table, optional
         The training table, if the file holds test rows: its features and classes are used, and no
         ``client`` column is needed.
@@ -125,37 +128,40 @@ def load_file(
         missing, a cell is text, empty or infinite, a column has too many categories, or the target
         does not fit the task.
     """
-    column = LABEL if target is None else target.strip()
+    given = [LABEL] if target is None else [target] if isinstance(target, str) else target
+    columns = tuple(name.strip() for name in given)
+    if len(set(columns)) < len(columns):
+        raise ScenarioError("problem.target", f"found {listed(columns)}; name each column once")
     if task == "own" and like is not None:
         task = "multiclass" if like.classes else "regression"
     known = None if like is None else _sources(like)
-    texts = _texts(column, task, rules, known)
+    texts = _texts(columns, task, rules, known)
     gathered = _gathered(path, texts, rules, tuple(name for name, _ in known or ()))
     reader = _Reader(path, gathered, rules)
     images = like.images if isinstance(like, FileTable) else ""
     if known is None:
-        used = reader.features(column)
+        used = reader.features(columns)
         images = column_of_images(gathered.frame, used, str(path))
     elif not images:
         used = reader.known_columns(known)
     used = (images,) if images else used
-    reader.read(used, column, texts, like, images)
+    reader.read(used, columns, texts, like, images)
     if rules.missing == "drop":
         reader.without_gaps()
-    y, labels = reader.target(column, task, like)
+    y, labels = reader.targets(columns, task, like)
     called, client = reader.clients() if like is None else reader.clients_of(like)
     table = FileTable(
         np.zeros((len(y), 0)), y, classes=len(labels), labels=labels, part=reader.part,
         files=max(1, len(gathered.names)),
     )  # fmt: skip
     if images:
-        table = reader.of_images(table, images, column, like)
+        table = reader.of_images(table, images, columns, like)
     else:
         sources = reader.coded(used) if known is None else known
         names = tuple(name if value is None else f"{name}={value}" for name, value in sources)
         table = replace(table, X=reader.encoded(sources), names=names, sources=sources)
     table = replace(table, note="; ".join(reader.notes))
-    _check_classes(table, path, column)
+    _check_classes(table, path, columns[0])
     if client is None:
         return table.apart(np.ones(len(y), dtype=bool))
     return replace(table, client=client, client_names=called)
@@ -178,12 +184,13 @@ def _sources(table: Table) -> tuple[tuple[str, str | None], ...]:
 
 
 def _texts(
-    target: str, task: Task, rules: Rules, known: tuple[tuple[str, str | None], ...] | None
-) -> set[str]:
+    targets: tuple[str, ...], task: Task, rules: Rules,
+    known: tuple[tuple[str, str | None], ...] | None,
+) -> set[str]:  # fmt: skip
     """Return the text columns: clients, classes, and those that rules or `known` name."""
     texts = {CLIENT if rules.client is None else rules.client}
-    if task != "regression":
-        texts.add(target)
+    if task != "regression" and len(targets) == 1:
+        texts.update(targets)
     if known is not None:
         return texts | {name for name, value in known if value is not None}
     return texts if rules.categorical == "auto" else texts.union(rules.categorical)
@@ -244,11 +251,12 @@ class _Reader:
         file = int(np.searchsorted(held.starts, number, side="right")) - 1
         return f"', row {number - held.starts[file] + 1} of '{held.names[file]}'"
 
-    def features(self, target: str) -> tuple[str, ...]:
+    def features(self, targets: tuple[str, ...]) -> tuple[str, ...]:
         """Return the columns that are features; those that the rules name must be there."""
-        names = tuple(name for name in self.columns if name not in (target, self.client))
+        names = tuple(name for name in self.columns if name not in (*targets, self.client))
         if not names:
-            raise self.error(f"has no feature columns other than '{target}'; add at least one")
+            shown = listed(map(repr, targets))
+            raise self.error(f"has no feature columns other than {shown}; add at least one")
         chosen = () if self.rules.categorical == "auto" else self.rules.categorical
         for name in chosen:
             if name not in names:
@@ -269,18 +277,22 @@ class _Reader:
         return names
 
     def read(
-        self, used: tuple[str, ...], target: str, texts: set[str], like: Table | None, images: str
-    ) -> None:
-        """Take the cells of features, target and, if wanted, clients; refuse empty ones."""
-        if target not in self.columns:
-            raise self.error(f"has no target column '{target}'; {self.nearest(target)}")
+        self, used: tuple[str, ...], targets: tuple[str, ...], texts: set[str],
+        like: Table | None, images: str,
+    ) -> None:  # fmt: skip
+        """Take the cells of features, targets and, if wanted, clients; refuse empty ones."""
+        for target in targets:
+            if target not in self.columns:
+                raise self.error(f"has no target column '{target}'; {self.nearest(target)}")
         owned = (like is None or like.client is not None) and self.client in self.columns
-        needed = (target, self.client) if owned else (target,)
+        needed = (*targets, self.client) if owned else targets
         guessed = used if like is None and self.rules.categorical == "auto" else ()
         if images:
             column = self.frame[images]
             self.cells[images] = np.asarray(column.astype(object).where(column.notna(), None))
         for name in (*(() if images else used), *needed):
+            if len(targets) > 1 and name in targets:
+                self.check_numbers(name)
             as_text = name in texts or name == self.client
             as_text = as_text or (name in guessed and self.is_category(name))
             self.cells[name] = self.texts(name) if as_text else self.numbers(name)
@@ -439,7 +451,9 @@ class _Reader:
                 raise self.error(f"{text}; {unknown('client', value, known)}")
         return like.client_names, np.array([places[canonical(value)] for value in values])[index]
 
-    def of_images(self, table: FileTable, name: str, target: str, like: Table | None) -> FileTable:
+    def of_images(
+        self, table: FileTable, name: str, targets: tuple[str, ...], like: Table | None
+    ) -> FileTable:
         """Return a table with the images of a column as its rows; other columns are left out."""
         X, scale = decoded(
             self.cells[name].tolist(), self.rules.size,
@@ -449,12 +463,44 @@ class _Reader:
             text = f"images are {X.shape[1:]} of up to {scale:g}, those for training "
             text += f"{like.shape} of up to {like.scale:g}"
             raise self.error(f"{text}; bring them to one form")
-        others = [c for c in self.columns if c not in (name, self.client, target)]
+        others = [c for c in self.columns if c not in (name, self.client, *targets)]
         if others:
             text = f"columns other than the images of '{name}' are left out: {listed(others)}"
             self.notes.append(text)
         flat = X.reshape(len(X), -1)
         return replace(table, X=flat, scale=scale, shape=X.shape[1:], images=name)
+
+    def check_numbers(self, name: str) -> None:
+        """Refuse one of several targets that holds texts."""
+        _, bad = self.parsed(name)
+        if bad.any():
+            row = int(np.argmax(bad))
+            cell = clipped(self.frame[name].iloc[row], 40)
+            text = f"target '{name}', row {row + 1} holds '{cell}', and several targets are numbers"
+            raise self.error(f"{text}; number its classes 0, 1, ...")
+
+    def targets(
+        self, names: tuple[str, ...], task: Task, like: Table | None
+    ) -> tuple[Array, tuple[Any, ...]]:
+        """Return targets (n,) and labels of classes; targets (n, T) of several columns."""
+        if len(names) == 1:
+            return self.target(names[0], task, like)
+        y = np.stack([self.cells[name] for name in names], axis=1)
+        whole = bool((y == np.floor(y)).all())
+        classes = whole if task == "own" and like is None else task != "regression"
+        if like is not None and task == "regression":
+            classes = like.y.dtype.kind == "i"
+        if not classes:
+            return y, ()
+        if not whole:
+            row, column = np.argwhere(y != np.floor(y))[0]
+            text = f"target '{names[column]}', row {row + 1} holds {y[row, column]:g}, not a class"
+            raise self.error(f"{text}; number classes 0, 1, ..., or use loss: squared-error")
+        if like is not None and y.max() > like.y.max():
+            text = f"targets hold {y.max():g}, a class that is not in the training data"
+            raise self.error(text)
+        check_values(y.astype(np.int64), "", str(self.path))
+        return y.astype(np.int64), ()
 
     def target(self, name: str, task: Task, like: Table | None) -> tuple[Array, tuple[Any, ...]]:
         if task == "regression":

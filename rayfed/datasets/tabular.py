@@ -26,8 +26,8 @@ class Tabular(Dataset):
     """CSV or Parquet files: a target column, features, and perhaps a column of clients.
 
     A path alone, ``dataset: sales.csv``, stands for this data set with its defaults. The target is
-    `problem.target`. Clients, categories and classes are texts, as they are written; all other
-    columns are numbers. Whole numbers are written as 1 or as 1.0.
+    `problem.target`, one column or several. Clients, categories and classes are texts, as they are
+    written; all other columns are numbers. Whole numbers are written as 1 or as 1.0.
 
     Of several files, each is a client, unless they have a column of clients: a client is called by
     the words in which the paths differ, such as ``a`` for ``hospital_a.csv``. Files of one table,
@@ -122,7 +122,7 @@ class Tabular(Dataset):
         return self.read(source, None, "regression")
 
     def read(
-        self, source: Source, target: str | None, task: Task,
+        self, source: Source, target: str | tuple[str, ...] | None, task: Task,
         file: str | None = None, like: Table | None = None,
     ) -> FileTable:  # fmt: skip
         """Return all rows as they stand in the file, or in a file of test rows.

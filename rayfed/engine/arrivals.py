@@ -83,7 +83,7 @@ class ArrivalPolicy:
         losses: dict[int, float] = {}
         if closed.used:
             reply, losses = self._reply(closed.used, stats)
-            returned = self.algorithm.arrival(state, reply)
+            returned = self.run.arrival(state, reply)
             state, diagnostics = self.server_function.result(returned, state, stats.round)
             values |= diagnostics
             stats.staleness = reply.staleness
@@ -97,7 +97,7 @@ class ArrivalPolicy:
 
     def _publish(self, line: Timeline, version: int, state: State, channel: State) -> State:
         """Let tasks begin from a new version; return the state of the channel after it."""
-        ask, after = self.exchange.channel.sent(self.algorithm.ask(state), channel, version + 1)
+        ask, after = self.exchange.channel.sent(self.run.ask(state), channel, version + 1)
         line.update(version, ask.send)
         return after
 
@@ -112,7 +112,7 @@ class ArrivalPolicy:
         line = before.timeline
         assert line is not None  # `first` made it, or a checkpoint held it
         if self.line is not line:
-            ask = self.exchange.channel.rule.asked(self.algorithm.ask(before.state))
+            ask = self.exchange.channel.rule.asked(self.run.ask(before.state))
             self.places, self.ahead = Places(self.run, self.exchange, ask, line), {}
             self.line = line
         return self.places.advance(before.selection, before.channel, batteries)

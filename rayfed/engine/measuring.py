@@ -76,8 +76,7 @@ class Measures:
             sums = self.ask("server", evaluation.on_server, up, pieces, {"x": x}, when).sums
             row |= evaluation.scores(sums["metrics"].tolist(), sums)
         if views.unseen is not None and MODEL in run.training.algorithm.gives:
-            unseen = np.arange(views.evaluation.shards.clients, views.unseen.shards.clients)
-            up, function = evaluation.up_unseen, evaluation.on_unseen
+            unseen, up, function = run.measuring.unseen, evaluation.up_unseen, evaluation.on_unseen
             row |= evaluation.unseen(self.ask("unseen", function, up, unseen, send, when).sums)
         best = run.measuring.optimum
         if best is not None and run.measuring.exact:

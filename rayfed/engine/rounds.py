@@ -81,7 +81,7 @@ class RoundPolicy:
         answered : bool
             Whether anybody did.
         """
-        rule, algorithm = self.run.participation.select, self.run.training.algorithm
+        rule = self.run.participation.select
         state, selection = before.state, before.selection
         if before.timeline is not None:
             stats.timeline = self.cohorts.timeline(before.timeline)
@@ -97,7 +97,7 @@ class RoundPolicy:
                 values, changes["measured"] = self._measured(before, ids, stats)
             if self.run.participation.correct is not None and len(ids):
                 stats.corrected = self._corrected(before, ids, stats)
-            asks = self.server_function.asks(algorithm.round(state), stats.round)
+            asks = self.server_function.asks(self.run.round(state), stats.round)
             visited = rule.visited(selection)
             returned = self._answer_all(asks, "algorithm", before, stats, ids, visited)
             state, diagnostics = self.server_function.result(returned, state, stats.round)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rayfed.algorithms.asynchronous import Asynchronous
-from rayfed.algorithms.base import Algorithm, Coded
+from rayfed.algorithms.base import Algorithm, Coded, TimedRound
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Stage
 from rayfed.channel.downlink import Downlink
@@ -22,9 +23,11 @@ from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column, names
-from rayfed.core.needs import OWN_MODELS
+from rayfed.core.needs import APART, AVERAGED, EXACT_UPLOADS, OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS, WAITS
+from rayfed.engine.running_statistics import arrived, averaged
+from rayfed.engine.running_statistics import asked as with_statistics
 from rayfed.engine.settings import Participation, Stop
 from rayfed.engine.stopping import Pace
 from rayfed.measures import Optimum, Use
@@ -37,7 +40,7 @@ from rayfed.measures.evaluation import (
     personalises_unseen,
     reported,
 )
-from rayfed.messages import Ask, Wait
+from rayfed.messages import Ask, Diagnostics, Reply, State, Wait
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
@@ -129,6 +132,8 @@ class Measuring:
         Which rows losses and accuracies are of; all if None.
     left_out : bool
         Whether rows tell what memories have left out of uploads.
+    unseen : (U,) array of int
+        Evaluated clients that never train.
     """
 
     evaluated: Ints
@@ -140,6 +145,7 @@ class Measuring:
     validation: bool = False
     subsample: Subsample | None = None
     left_out: bool = False
+    unseen: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def uses(self, use: Use) -> bool:
         """Whether a measure uses something that the engine provides."""
@@ -348,6 +354,41 @@ class Run:
             return None
         return Thinning(self.measuring.every, len(self.measuring.evaluated))
 
+    @cached_property
+    def apart(self) -> int:
+        """Number of running statistics averaged apart from the update; 0 if with it."""
+        algorithm, problem = self.training.algorithm, self.training.problem
+        mode = getattr(problem, "normalisation", "frozen")
+        if mode != "average" or APART not in algorithm.gives or self.averages:
+            return 0
+        return sum(layer.size for layer in self.layers if layer.kind == "statistics")
+
+    @property
+    def averages(self) -> bool:
+        """Whether the next model is the mean of the clients' models, exactly."""
+        algorithm = self.training.algorithm
+        within = AVERAGED in algorithm.gives and getattr(algorithm, "server_lr", 1.0) <= 1
+        changed = any(EXACT_UPLOADS in stage.removes for stage in self.travels.uplink)
+        return within and not changed and self.participation.late != "stale"
+
+    def round(self, state: State) -> TimedRound:
+        """Return the Asks of a round of the algorithm, with running statistics if apart."""
+        rounds = self.training.algorithm.round(state)
+        return averaged(rounds, self.apart) if self.apart else rounds
+
+    def ask(self, state: State) -> Ask:
+        """Return the Ask of an asynchronous algorithm, with running statistics if apart."""
+        assert isinstance(self.training.algorithm, Asynchronous)
+        ask = self.training.algorithm.ask(state)
+        return with_statistics(ask, self.apart) if self.apart else ask
+
+    def arrival(self, state: State, reply: Reply) -> tuple[State, Diagnostics]:
+        """Return the state after an update of an asynchronous algorithm, and its diagnostics."""
+        algorithm = self.training.algorithm
+        assert isinstance(algorithm, Asynchronous)
+        after, diagnostics = algorithm.arrival(state, reply)
+        return (arrived(algorithm, after, reply) if self.apart else after), diagnostics
+
     def first_ask(self) -> Ask | None:
         """Return the first Ask of the algorithm.
 
@@ -356,9 +397,8 @@ class Run:
         Ask or None
             None if it asks nothing or raises: the run reports that with its round and its trace.
         """
-        algorithm = self.training.algorithm
         try:
-            asks = algorithm.round(algorithm.init(self.training.x0))
+            asks = self.round(self.training.algorithm.init(self.training.x0))
             ask = next((each for each in asks if not isinstance(each, Wait)), None)
             asks.close()
         except Exception:

@@ -455,6 +455,10 @@ class Problem:
             return largest
         return np.asarray(largest + batch.ridge.max(axis=1))
 
+    def at(self, round: int, ids: Ints, state: Mapping[str, Array]) -> Problem:
+        """Return the problem for clients (K,) with their state in a round; most need neither."""
+        return self
+
     def scored(self, x: Array, batch: Batch) -> Scores:
         """Return the scores of the rows of a batch at x, (K, p) or (1, p), without l2."""
         w = to_numpy(batch.w)

@@ -15,14 +15,12 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.needs import ALL_STEPS, NOTHING, Terms
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Draw
-from rayfed.problems.own_code.functions import ClientCode, Context, check_metrics, refuse
+from rayfed.problems.own_code.functions import STATE, ClientCode, Context, check_metrics, refuse
 from rayfed.problems.own_code.problem import BoundOwnCode
 from rayfed.solvers.base import Local
 from rayfed.solvers.step_counts import State
 from rayfed.solvers.stepped import Stepped
 
-STATE = "own/"
-"""Prefix of the client state of own training code, which algorithms do not see."""
 METRIC = "train_"
 """Prefix of the columns of its training metrics."""
 

@@ -84,6 +84,31 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
     assert replace(train, test=test).test is test
 
 
+def test_several_targets_are_numbers_or_classes(csv):
+    text = "client,p,a,q\nx,1,5,0\ny,2,6,1\nx,3,7,-100\n"
+    for task, dtype in (("regression", np.float64), ("own", np.int64), ("multiclass", np.int64)):
+        table = load_file(csv(text), ["q", "p"], task)
+        assert (table.names, table.classes, table.y.dtype) == (("a",), 0, dtype)
+        assert table.y.tolist() == [[0, 1], [1, 2], [-100, 3]]
+        test = load_file(csv("a,p,q\n1,2,1\n", "test.csv"), ["q", "p"], task, like=table)
+        assert (test.y.tolist(), test.y.dtype) == ([[1, 2]], dtype)
+    one = load_file(csv(text), ["q"], "regression")
+    assert (one.names, one.y.tolist()) == (("p", "a"), [0, 1, -100])
+    parts = load_file(csv(text.replace("1,5", "1.5,5")), ["q", "p"], "own")
+    assert parts.y.dtype == np.float64
+    more = csv("a,p,q\n1,9,1\n", "test.csv")
+    with pytest.raises(ScenarioError, match=r"targets hold 9, a class that is not in the training"):
+        load_file(more, ["q", "p"], "multiclass", like=table)
+    with pytest.raises(ScenarioError, match=r"problem.target: found q, q; name each column once"):
+        load_file(more, ["q", "q"], "regression")
+
+
+def test_rows_without_one_of_several_targets_are_dropped(csv):
+    path = csv("a,p,q\n1,2,3\n,2,3\n1,,3\n1,2,\n4,5,6\n")
+    table = load_file(path, ["p", "q"], "regression", rules=Rules(missing="drop"))
+    assert (table.X.tolist(), table.y.tolist()) == ([[1], [4]], [[2, 3], [5, 6]])
+
+
 @pytest.mark.parametrize(
     ("text", "target", "task", "message"),
     [
@@ -110,6 +135,12 @@ def test_the_test_file_takes_over_columns_and_classes(csv):
         ("a,y\n1,0\n1,1\n1,2\n", None, "binary", "has 3 classes where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "binary", "has 1 class where the problem takes 2"),
         ("a,y\n1,0\n1,0\n", None, "multiclass", "has 1 class; at least 2 are needed"),
+        ("a,b,y\n1,2,3\n", ["y", "c"], "own", "has no target column 'c'"),
+        ("a,b,y\n1,2,x\n", ["b", "y"], "own", "'y', row 1 holds 'x', and several targets are numb"),
+        ("a,b,y\n1,2,0.5\n", ["b", "y"], "binary", "'y', row 1 holds 0.5, not a class; number"),
+        ("a,b,y\n1,2,-1\n", ["b", "y"], "own", "classes of targets go down to -1; number them"),
+        ("b,y\n1,2\n", ["b", "y"], "own", "no feature columns other than 'b', 'y'"),
+        ("a,b,y\n1,2,\n", ["b", "y"], "regression", "column 'y', row 1 is empty"),
         ("a,y\n1,0.5\n1,1.5\n", None, "binary", "holds numbers such as 0.5, not classes"),
         ("a,y\n1,0.5\n1,2\n1,NA\n", None, "multiclass", "holds numbers such as 0.5, not"),
     ],

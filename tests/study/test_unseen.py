@@ -44,6 +44,7 @@ def result(study, tmp_path):
     def run(*algorithms, **keys):
         return rayfed.run(study(*algorithms, **keys), out=tmp_path / "out", page=False)
 
+    run.folder = tmp_path
     return run
 
 
@@ -133,6 +134,56 @@ def test_own_models_of_unseen_clients_come_from_their_other_rows(study, result):
     assert wanted[-1] != pytest.approx(found["unseen_loss"].iloc[-1])
 
 
+GENERATED = {"name": "linear", "features": 3, "samples": {"low": 5, "high": 12}, "drift": 0.5}
+
+
+def test_the_last_clients_of_a_generator_are_unseen(study, result):
+    drawn = {"problem": {"dataset": GENERATED}, "clients": {"count": 6}}
+    tuned = {"name": "fedavg-finetuned", "tune": {"steps": 2, "batch": "full", "lr": 0.2}}
+    found = result("fedavg", tuned, **drawn).rounds
+    alone = study("fedavg", test=0.25, **(drawn | {"clients": {"count": 4}}))
+    shards = data_of(study(**drawn)).unseen
+
+    def rows(i):
+        ids, parts = np.array([i]), []
+        for part in ("train", "test"):
+            n = int(shards.sizes(ids, part)[0])
+            X, y = shards.rows(ids, n, part)
+            parts.append((X[0], y[0]))
+        return parts
+
+    assert shards.clients == 6
+    models, unseen = fedavg([rows(i) for i in range(4)]), [rows(i) for i in (4, 5)]
+    wanted = [loss(x, [test for _, test in unseen]) for x in models]
+    plain = found[found["label"] == "fedavg"]
+    np.testing.assert_allclose(plain["unseen_loss"], wanted, rtol=1e-12)
+    assert (plain["participants"][1:] == 4).all()
+    own = found[found["label"] == "fedavg-finetuned"]
+    for x, measured in zip(models, own["unseen_personal_loss"], strict=True):
+        tuned_losses = []
+        for (X, y), (held, right) in unseen:
+            z = x - 0.2 * X.T @ (X @ x - y) / len(y)
+            z = z - 0.2 * X.T @ (X @ z - y) / len(y)
+            tuned_losses.append((z, held, right))
+        total = sum(0.5 * ((held @ z - right) ** 2).sum() for z, held, right in tuned_losses)
+        count = sum(len(right) for _, _, right in tuned_losses)
+        np.testing.assert_allclose(measured, total / count, rtol=1e-12)
+    same = rayfed.run(alone, out=result.folder / "alone", page=False).rounds
+    columns = ["loss", "test_loss", "bytes_up", "time_s"]
+    np.testing.assert_array_equal(plain[columns], same[columns])
+
+
+def test_of_many_unseen_clients_a_fixed_sample_is_evaluated(study):
+    drawn = {"problem": {"dataset": GENERATED}, "clients": {"count": 100_000}}
+    many = drawn | {"participation": {"cohort": 5}}
+    for asked, number in (("auto", 10_000), (7, 7), ("all", 34_000)):
+        plan = api.prepare(api.read(study(evaluate={"clients": asked}, **many)))
+        chosen = plan.runs[0].measuring.unseen
+        assert (len(chosen), len(set(chosen))) == (number, number)
+        assert chosen.min() >= 66_000
+        assert chosen.max() < 100_000
+
+
 def test_methods_with_client_state_have_no_own_models_for_them(result):
     found = result("ditto").rounds
     assert "unseen_personal_loss" not in found
@@ -153,9 +204,14 @@ def test_methods_without_a_global_model_have_no_such_columns(result):
         ({"clients": 0.34}, {}, "problem.test.rows: no unseen client holds out rows; give 0.2"),
         (None, {"evaluate": {"rows": 5}}, "evaluate.rows: unseen clients are evaluated on all"),
         (
-            None,
-            {"problem": {"dataset": {"name": "linear", "features": 2}}, "clients": {"count": 5}},
-            "problem.test.clients: a generator makes the clients that train; give the fraction",
+            {"clients": 0.1},
+            {"problem": {"dataset": {"name": "linear", "features": 2}}, "clients": {"count": 4}},
+            "problem.test.clients: found 0.1, which is 0 of 4 clients; leave some of both kinds",
+        ),
+        (
+            {"clients": 0.5, "rows": 0.0},
+            {"problem": {"dataset": {"name": "linear", "features": 2}}, "clients": {"count": 4}},
+            "problem.test.rows: no unseen client holds out rows; give 0.2",
         ),
         (
             None,

@@ -35,6 +35,7 @@ from rayfed.problems.own_code.functions import (
     OPTIONAL,
     ClientCode,
     Context,
+    bytes_of,
     preserved,
     seed_all,
 )
@@ -89,6 +90,8 @@ class FlowerApp:
     settings : Settings
     clients : int
         Number N of partitions.
+    rounds : int
+        Number of rounds whose settings are asked for; those of the ServerApp if 0.
     opening : Opening, optional
         First training message.
     counts : mapping of str to (N,) array of int
@@ -97,6 +100,7 @@ class FlowerApp:
 
     settings: Settings
     clients: int = 1
+    rounds: int = 1
     opening: Opening | None = None
     counts: Mapping[str, Ints] = field(default_factory=dict)
 
@@ -131,12 +135,13 @@ class FlowerApp:
             seed_all(seed)
             try:
                 if given.model is not None:
-                    opening = Opening(_arrays(found(given.model)()), {})
+                    opening = Opening(_arrays(found(given.model)()))
                 elif is_legacy(found(given.app)):
-                    opening = Opening(self._parameters(), {})
+                    opening = Opening(self._parameters())
                 elif given.server is not None:
                     place = "problem.server"
-                    opening = opened(found(given.server), self.clients, dict(given.run_config))
+                    config = dict(given.run_config)
+                    opening = opened(found(given.server), self.clients, config, self.rounds)
                 else:
                     raise FlowerError("is missing; give it as module:name")
             except (Exception, SystemExit) as error:  # the app may raise anything
@@ -174,9 +179,9 @@ class FlowerApp:
             name: np.ascontiguousarray(model[name], array.dtype) if name in model else array
             for name, array in first.items()
         }
-        message = replace(self._first, arrays=arrays, config=config)
+        opening = replace(self._first, arrays=arrays)
         with in_process():
-            return call(found(self.settings.app), kind, message, context)
+            return call(found(self.settings.app), kind, opening, config, context)
 
     def model(self) -> dict[str, Array]:
         """Return the arrays of floats of the initial model; others are sent as they are."""
@@ -196,20 +201,29 @@ class FlowerApp:
     def train(self, model: dict[str, Array], data: int, context: Context) -> dict[str, float]:
         """Train a client; see `ClientCode.train`."""
         flower = self._context(data, unpack(context.state[STATE]))
-        answer = self._call("train", flower, model, {**context.config, ROUND: context.round})
+        config = {**self._first.config(context.round), **context.config, ROUND: context.round}
+        answer = self._call("train", flower, model, config)
         fixed = self._first.arrays.keys() - model.keys()  # integers, say, which are not learned
         model.clear()
         model.update({k: array for k, array in answer.arrays.items() if k not in fixed})
         context.state[STATE] = pack(flower.state, self.settings.state_bytes)
         return self._numbers(answer, "train")
 
-    def evaluate(self, model: dict[str, Array], data: int, part: str) -> dict[str, float]:
-        """Evaluate a client; both parts have the numbers of the app's one evaluation."""
-        last = self._last
-        if last.get("client") != data or not _same(last["model"], model):
-            config = {**self._first.config, ROUND: 0}
-            answer = self._call("evaluate", self._context(data), model, config)
-            last.update(client=data, model=dict(model), found=self._numbers(answer, "test"))
+    def evaluate(
+        self, model: dict[str, Array], data: int, part: str, context: Context | None = None
+    ) -> dict[str, float]:
+        """Evaluate a client; both parts have the numbers of the app's one evaluation.
+
+        The app gets the state of the client; changes of it are dropped.
+        """
+        last, context = self._last, context or Context(data)
+        round, of = context.round, (data, context.round, bytes_of(context.state))
+        if last.get("of") != of or not _same(last["model"], model):
+            state = unpack(context.state[STATE]) if context.state else None
+            flower = self._context(data, state)
+            config = {**self._first.config(round, "evaluate"), ROUND: round}
+            answer = self._call("evaluate", flower, model, config)
+            last.update(of=of, model=dict(model), found=self._numbers(answer, "test"))
         found: dict[str, float] = dict(last["found"])
         if part == "train":
             found.pop(EXAMPLES)  # those that the app evaluates on
@@ -298,9 +312,12 @@ class FlowerCode(ClientCode):
         return {STATE: np.zeros(self.app.settings.state_bytes, np.uint8)}
 
     def settings_of(self, config: Mapping[str, Any], solver: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of the ServerApp, and those of the scenario in their place."""
-        assert self.app.opening is not None
-        return {**self.app.opening.config, **config}
+        """Return the settings of the scenario, which replace those of the ServerApp."""
+        return dict(config)
+
+    def evaluated(self, model: Any, data: Any, part: str, context: Context) -> Any:
+        """Return the numbers of an evaluation, which knows the round and the state."""
+        return self.app.evaluate(model, data, part, context)
 
     def seeded(self, seed: int) -> FlowerCode:
         """Return the code with the initial model of a seed."""

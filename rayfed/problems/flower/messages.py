@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -30,21 +30,27 @@ class FlowerError(RayfedError):
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """The arrays and settings of the first training message.
+    """The first arrays and the settings that a ServerApp sends.
 
     Parameters
     ----------
     arrays : mapping of str to array
         Arrays of the model, in the order in which they are sent.
-    config : mapping of str to object
-        Settings for training, without the round.
+    train, evaluate : tuple of mapping
+        Settings of round 1, 2, ... without the round; the last ones hold in later rounds.
     keys : (str, str)
         Names of the two records in the message.
     """
 
     arrays: Mapping[str, Array]
-    config: Mapping[str, Any]
+    train: tuple[Mapping[str, Any], ...] = ()
+    evaluate: tuple[Mapping[str, Any], ...] = ()
     keys: tuple[str, str] = ("arrays", "config")
+
+    def config(self, round: int, kind: Literal["train", "evaluate"] = "train") -> Mapping[str, Any]:
+        """Return the settings of a round, from 1; before it those of the first."""
+        sent = self.train if kind == "train" else self.evaluate
+        return sent[min(max(round, 1), len(sent)) - 1] if sent else {}
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def is_legacy(app: Any) -> bool:
     return app._call is not None
 
 
-def call(app: Any, kind: str, opening: Opening, context: Any) -> Answer:
+def call(app: Any, kind: str, opening: Opening, config: Mapping[str, Any], context: Any) -> Answer:
     """Return the answer of a ClientApp to a message.
 
     Parameters
@@ -94,7 +100,9 @@ def call(app: Any, kind: str, opening: Opening, context: Any) -> Answer:
     app : flwr.clientapp.ClientApp
     kind : "train" or "evaluate"
     opening : Opening
-        Arrays and settings to send.
+        Arrays to send.
+    config : mapping of str to object
+        Settings to send.
     context : flwr.app.Context
         Of the client; its state changes.
 
@@ -103,7 +111,7 @@ def call(app: Any, kind: str, opening: Opening, context: Any) -> Answer:
     FlowerError
         If the reply has another form; exceptions of the app pass.
     """
-    content = (_legacy_content if is_legacy(app) else _content)(kind, opening)
+    content = (_legacy_content if is_legacy(app) else _content)(kind, opening, config)
     reply = send(app, kind, content, context)
     return (_legacy_answer if is_legacy(app) else _answer)(kind, reply, opening)
 
@@ -126,13 +134,13 @@ def _refuse(kind: str, text: str) -> NoReturn:
     raise FlowerError(f"{kind} of the Flower app {text}")
 
 
-def _content(kind: str, opening: Opening) -> Any:
+def _content(kind: str, opening: Opening, config: Mapping[str, Any]) -> Any:
     from flwr.app import Array as Packed
     from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
     arrays = ArrayRecord({name: Packed(value) for name, value in opening.arrays.items()})
     names = opening.keys
-    return RecordDict({names[0]: arrays, names[1]: ConfigRecord(dict(opening.config))})
+    return RecordDict({names[0]: arrays, names[1]: ConfigRecord(dict(config))})
 
 
 def _answer(kind: str, reply: Any, opening: Opening) -> Answer:
@@ -149,14 +157,14 @@ def _answer(kind: str, reply: Any, opening: Opening) -> Answer:
     return Answer(trained, _numbers(metrics), _examples(kind, metrics[NUM_EXAMPLES]))
 
 
-def _legacy_content(kind: str, opening: Opening) -> Any:
+def _legacy_content(kind: str, opening: Opening, config: Mapping[str, Any]) -> Any:
     from flwr.common import EvaluateIns, FitIns, ndarrays_to_parameters
     from flwr.compat.common import recorddict_compat as compat
 
     parameters = ndarrays_to_parameters(list(opening.arrays.values()))
     if kind == "train":
-        return compat.fitins_to_recorddict(FitIns(parameters, dict(opening.config)), True)
-    return compat.evaluateins_to_recorddict(EvaluateIns(parameters, dict(opening.config)), True)
+        return compat.fitins_to_recorddict(FitIns(parameters, dict(config)), True)
+    return compat.evaluateins_to_recorddict(EvaluateIns(parameters, dict(config)), True)
 
 
 def _legacy_answer(kind: str, reply: Any, opening: Opening) -> Answer:
@@ -231,8 +239,11 @@ class _Opened(BaseException):
     """Ends a ServerApp at its first messages; no handler of an app catches it."""
 
 
-def opened(server: Any, clients: int, run_config: Mapping[str, Any]) -> Opening:
-    """Return the first training message of a ServerApp, which is run up to there.
+def opened(server: Any, clients: int, run_config: Mapping[str, Any], rounds: int) -> Opening:
+    """Return the first arrays and the settings of a ServerApp, which is run up to its strategy.
+
+    The strategy configures one round after another with the first arrays. A ServerApp without
+    Flower's ``Strategy.start`` is run up to its first message, whose settings hold in all rounds.
 
     Parameters
     ----------
@@ -240,24 +251,89 @@ def opened(server: Any, clients: int, run_config: Mapping[str, Any]) -> Opening:
     clients : int
         Number of nodes that it finds, each of them available.
     run_config : mapping
+    rounds : int
+        Number of rounds to configure; those of the ServerApp if 0.
 
     Raises
     ------
     FlowerError
-        If it sends another message before, or none, or one of another form.
+        If it sends another message before, or none, or one of another form, or other settings to
+        some clients than to others.
     """
     from flwr.app import Context, RecordDict
 
     sent: list[Any] = []
-    with suppress(_Opened):
+    configured: list[Opening] = []
+    with suppress(_Opened), _configuring(configured, clients, rounds):
         server(_grid(clients, sent), Context(1, 0, {}, RecordDict(), dict(run_config)))
+    if configured:
+        return configured[0]
     if not sent:
         raise FlowerError("the ServerApp sends no message; name the model in problem.model")
     kind = sent[0].metadata.message_type
     if kind != "train":
         text = f"the ServerApp sends a message '{kind}' before it trains"
         raise FlowerError(f"{text}; name the model in problem.model")
-    return _opening(sent[0].content)
+    first, config = _parts_of(sent[0].content)
+    return replace(first, train=(config,), evaluate=(config,))
+
+
+@contextmanager
+def _configuring(found: list[Opening], clients: int, rounds: int) -> Iterator[None]:
+    """Let Flower's strategies configure rounds, add what they send to a list, and end the app."""
+    from flwr.app import ConfigRecord
+    from flwr.serverapp.strategy import Strategy
+
+    start = Strategy.start
+
+    def configure(
+        self: Any, grid: Any, initial_arrays: Any, num_rounds: int = 3, timeout: float = 3600,
+        train_config: Any = None, evaluate_config: Any = None, evaluate_fn: Any = None,
+    ) -> NoReturn:  # fmt: skip
+        train = ConfigRecord() if train_config is None else train_config
+        evaluate = ConfigRecord() if evaluate_config is None else evaluate_config
+        trains: list[Mapping[str, Any]] = []
+        evaluates: list[Mapping[str, Any]] = []
+        opening = None
+        for now in range(1, (rounds or num_rounds) + 1):
+            grid = _grid(clients, [])  # asked anew
+            sent = list(self.configure_train(now, initial_arrays, train, grid))
+            first = _alike(sent, now)
+            if opening is None and first is None:  # a strategy that trains no clients
+                raise _Opened
+            opening = opening or (None if first is None else first[0])
+            trains.append(trains[-1] if first is None else first[1])
+            sent = list(self.configure_evaluate(now, initial_arrays, evaluate, grid))
+            first = _alike(sent, now)
+            held = evaluates[-1] if evaluates else {}
+            evaluates.append(held if first is None else first[1])
+        assert opening is not None
+        found.append(replace(opening, train=tuple(trains), evaluate=tuple(evaluates)))
+        raise _Opened
+
+    Strategy.start = configure
+    try:
+        yield
+    finally:
+        Strategy.start = start
+
+
+def _alike(sent: Iterable[Any], round: int) -> tuple[Opening, Mapping[str, Any]] | None:
+    """Return the arrays and settings of the messages of a round; None without messages.
+
+    Raises
+    ------
+    FlowerError
+        If clients get different settings.
+    """
+    found = None
+    for message in sent:
+        opening, config = _parts_of(message.content)
+        if found is not None and config != found[1]:
+            text = f"the strategy sends clients different settings in round {round}"
+            raise FlowerError(f"{text}; give them by groups in config of the local solver")
+        found = found or (opening, config)
+    return found
 
 
 def _grid(clients: int, sent: list[Any]) -> Any:
@@ -304,7 +380,8 @@ def _grid(clients: int, sent: list[Any]) -> Any:
     return Listening()
 
 
-def _opening(content: Any) -> Opening:
+def _parts_of(content: Any) -> tuple[Opening, Mapping[str, Any]]:
+    """Return the arrays and the settings of a message."""
     arrays, settings = list(content.array_records.items()), list(content.config_records.items())
     if len(arrays) != 1 or len(settings) > 1 or content.metric_records:
         found = (len(arrays), len(settings), len(content.metric_records))
@@ -312,4 +389,4 @@ def _opening(content: Any) -> Opening:
         raise FlowerError(f"{text.format(*found)}; send one ArrayRecord and one ConfigRecord")
     (name, record), (key, config) = arrays[0], (settings or [("config", {})])[0]
     config = {name: value for name, value in config.items() if name != ROUND}
-    return Opening({n: a.numpy() for n, a in record.items()}, config, (name, key))
+    return Opening({n: a.numpy() for n, a in record.items()}, keys=(name, key)), config

@@ -94,10 +94,10 @@ class Flower(OwnCode):
         """Return no example: it takes an app."""
         raise LibraryMissing("problem", "'flower' needs an app")
 
-    def of_clients(self, clients: int, config: Mapping[str, Any]) -> OwnCode:
+    def of_clients(self, clients: int, config: Mapping[str, Any], rounds: int) -> OwnCode:
         """Return the problem of N clients; see `OwnCode.of_clients`."""
         found = survey(self.code.app.settings, clients, json.dumps(config, sort_keys=True))
-        app = FlowerApp(self.code.app.settings, clients, counts=found.counts)
+        app = FlowerApp(self.code.app.settings, clients, rounds, counts=found.counts)
         held = {f.name: getattr(self, f.name) for f in fields(OwnCode)}
         metrics = {**dict.fromkeys(found.metrics["test"]), **self.metrics}
         code = FlowerCode.of_app(app, found.metrics["train"])

@@ -31,6 +31,8 @@ ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 """The functions by name, and the arguments that each is called with."""
 OPTIONAL = ("cost",)
+STATE = "own/"
+"""Prefix of the client state of own training code, which algorithms do not see."""
 EXAMPLES = "examples"
 """Returned number of examples, which is compared with `size`."""
 
@@ -64,6 +66,11 @@ class Context:
     state: dict[str, Array] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     device: str = "cpu"
+
+
+def bytes_of(state: Mapping[str, Array]) -> tuple[bytes, ...]:
+    """Return the values of a state as bytes, to compare it."""
+    return tuple(array.tobytes() for array in state.values())
 
 
 class OwnCodeError(RayfedError):
@@ -165,6 +172,10 @@ class ClientCode:
     def first_state(self) -> Mapping[str, Array]:
         """First values of client state beyond that of the solver, by name."""
         return {}
+
+    def evaluated(self, model: Any, data: Any, part: str, context: Context) -> Any:
+        """Evaluate a client; the context has its id, the round and its state."""
+        return self.evaluate(model, data, part)
 
     def seeded(self, seed: int) -> ClientCode:
         """Return the code with the values that a seed decides before `model` is called."""

@@ -21,9 +21,11 @@ from rayfed.core.targets import Targets
 from rayfed.problems.base import Batch, Problem, Scores, Start
 from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import (
+    STATE,
     ClientCode,
     Context,
     OwnCodeError,
+    bytes_of,
     check_metrics,
     numbers,
     preserved,
@@ -145,8 +147,11 @@ class OwnCode(Problem):
             found[part] = np.array(given, dtype=np.int64)
         return found
 
-    def of_clients(self, clients: int, config: Mapping[str, Any]) -> OwnCode:
-        """Return the problem of N clients, with the settings of the first local solver."""
+    def of_clients(self, clients: int, config: Mapping[str, Any], rounds: int) -> OwnCode:
+        """Return the problem of N clients, with the settings of the first local solver.
+
+        `rounds` is the number of rounds of the study, 0 if it has none.
+        """
         return self
 
     def bound(
@@ -204,6 +209,24 @@ class BoundOwnCode(OwnCode):
     @cached_property
     def _last(self) -> dict[str, Any]:
         return {}
+
+    def at(self, round: int, ids: Ints, state: Mapping[str, Array]) -> Problem:
+        """Return the problem for clients with their state in a round, if the code has state."""
+        if not self.code.first_state:
+            return self
+        places = {i: k for k, i in enumerate(ids.tolist())}
+        held = object.__new__(type(self))
+        shared = {"_template": self._template, "_last": self._last}  # made once
+        vars(held).update(vars(self), **shared, _now=(round, places, state))
+        return held
+
+    def _context(self, client: int) -> Context:
+        """Return the context of an evaluation of a client."""
+        round, places, state = vars(self).get("_now", (0, {}, {}))
+        if client not in places:
+            return Context(client, round)
+        own = {name: state[f"{STATE}{name}"][places[client]] for name in self.code.first_state}
+        return Context(client, round, state=own)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the model behind: another process makes its own."""
@@ -308,15 +331,16 @@ class BoundOwnCode(OwnCode):
         OwnCodeError
             If the code returns something else than it should.
         """
-        last = self._last
-        if last.get("of") == (client, part) and np.array_equal(last["x"], x):
+        last, context = self._last, self._context(client)
+        of = (client, part, context.round, bytes_of(context.state))
+        if last.get("of") == of and np.array_equal(last["x"], x):
             found: dict[str, float] = last["found"]
             return found
         model, evaluate = self._template.load(x, self.device), self.code.evaluate
         with preserved():
             data = self._data(client)
             seed_all(seed_of(self.key.sub(f"evaluate/{part}"), client))
-            returned = evaluate(model, data, NAMES[part])
+            returned = self.code.evaluated(model, data, NAMES[part], context)
             given = isinstance(returned, Mapping) and ACCURACY in returned
             found = numbers(
                 evaluate, returned, (*self.metrics, *([ACCURACY] if given else [])),
@@ -324,7 +348,7 @@ class BoundOwnCode(OwnCode):
             )  # fmt: skip
         if not 0 <= found.get(ACCURACY, 0.0) <= 1:
             refuse(evaluate, f"returns accuracy {found[ACCURACY]:g}; return a share from 0 to 1")
-        last.update(of=(client, part), x=x.copy(), found=found)
+        last.update(of=of, x=x.copy(), found=found)
         return found
 
     def data_value_and_gradient(self, x: Array, batch: Batch) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
     ALIKE_LINKS,
     ALL_STEPS,
+    APART,
     AVERAGED,
     BLIND,
     BOTH_WAYS,
@@ -33,6 +34,7 @@ from rayfed.core.needs import (
     FIXED_NORM,
     FRESH,
     GIVEN,
+    GRADIENTS,
     HONEST,
     IN_TURN,
     LOCAL,
@@ -48,6 +50,7 @@ from rayfed.core.needs import (
     OWN_MODELS,
     OWN_PART,
     OWN_STATISTICS,
+    PLAIN_MEANS,
     REPLIED,
     RESTARTS,
     ROUNDS,
@@ -173,7 +176,9 @@ SETTINGS = (
         _DROP,
         False,
     ),
-    Setting("correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, ONE_MORE, COUNT_ONCE)),
+    Setting(
+        "correct", "", _corrects, (ROUNDS, FRESH, COHORT), (MEAN, PLAIN_MEANS, ONE_MORE, COUNT_ONCE)
+    ),
     Setting("correct", "known", _is("correct", "known"), (CHANCES,), (), "give intervals"),
 )
 """Settings of participation with needs, in the order in which they are refused."""
@@ -269,12 +274,15 @@ def _participation(run: Run) -> Iterator[Part]:
 def _batch_norm(run: Run, module: str) -> Part:
     """Return the running statistics of a module as a part."""
     mode = getattr(run.training.problem, "normalisation", "average")
-    needs = frozenset({OWN_STATISTICS})
-    if mode == "average":
-        averaged = {AVERAGED, MEAN, FRESH, EXACT_UPLOADS, EXACT_DOWNLOADS}
-        needs = NOTHING if OWN_STATISTICS in run.training.algorithm.gives else frozenset(averaged)
+    needs, gives = frozenset({OWN_STATISTICS}), run.training.algorithm.gives
+    if mode == "average" and OWN_STATISTICS in gives:
+        needs = NOTHING
+    elif mode == "average":
+        way = {APART} if APART in gives else {AVERAGED, MEAN, FRESH, EXACT_UPLOADS}
+        needs = frozenset({*way, PLAIN_MEANS, EXACT_DOWNLOADS})
     instead = "give problem.normalisation: frozen, or use GroupNorm or algorithm 'fedbn'"
-    return Part("problem.model", f"BatchNorm ('{module}', {mode})", needs, NOTHING, instead)
+    removes = where({GRADIENTS: APART in needs})  # those of all rows are of other statistics
+    return Part("problem.model", f"BatchNorm ('{module}', {mode})", needs, removes, instead)
 
 
 def _federation(run: Run) -> Iterator[Part]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from rayfed.study.plan.shared import Shared
 
 MOST_POOLED = 2**30
 """Bytes of rows that are made on demand and put in one place, at most."""
+_LOOKED_AT = 10_000  # unseen clients, of which one has to hold out rows
 _CALLED = {"train": "training", "test": "held-out", "validation": "validation"}
 
 
@@ -57,8 +59,8 @@ class Wanted:
     ----------
     problem : Problem
     dataset : Dataset
-    target : str, optional
-        Column of the user's file to predict.
+    target : str or tuple of str, optional
+        Column of the user's file to predict, or columns.
     test : float or str, optional
         Fraction held out, path of a test file, or the data set's own way if None.
     validation : float
@@ -75,7 +77,7 @@ class Wanted:
 
     problem: Problem
     dataset: Dataset
-    target: str | None
+    target: str | tuple[str, ...] | None
     test: float | str | None
     validation: float
     partition: Partition | None
@@ -277,18 +279,22 @@ class Loader:
             raise ScenarioError("clients.count", "is missing; give the number of clients")
         if isinstance(wanted.test, str):
             raise ScenarioError("problem.test", "a generator takes a fraction, not a file")
-        if wanted.unseen is not None:
-            text = "a generator makes the clients that train; give the fraction of rows"
-            raise ScenarioError("problem.test.clients", text)
         test = dataset.default_test if wanted.test is None else wanted.test
-        shards = dataset.shards(
-            wanted.clients, seed, dtype=wanted.dtype, intercept=wanted.problem.intercept,
+        made = partial(
+            dataset.shards, seed=seed, dtype=wanted.dtype, intercept=wanted.problem.intercept,
             test=test, validation=wanted.validation,
         )  # fmt: skip
+        shards, unseen = made(wanted.clients), None
+        if wanted.unseen is not None:
+            count = wanted.clients - _unseen(wanted, wanted.clients)
+            shards, unseen = made(count), shards
+            some = np.arange(count, min(unseen.clients, count + _LOOKED_AT))
+            _check_scored(unseen.sizes(some, "test"))
         _check_task(wanted.problem, shards.classes, shards.target, dataset)
         place = f"problem.dataset ({dataset.name})"
         self.known.get(("checked", dataset, seed, test), lambda: check_shards(shards, place))
-        return SeedData(wanted.problem, shards, None, {"clients": "", "server": ""})
+        tables = {"clients": "", "server": ""}
+        return SeedData(wanted.problem, shards, None, tables, unseen=unseen)
 
     def _table(self, wanted: Wanted, seed: int) -> tuple[Table, Any]:
         dataset, source = wanted.dataset, wanted.source
@@ -349,22 +355,33 @@ def _seen_first(wanted: Wanted, parts: Split, seed: int) -> tuple[Ints, int]:
         If no client or every client is unseen, none of them holds out rows, or rows are
         standardised client by client.
     """
-    assert wanted.unseen is not None
     if getattr(wanted.dataset, "standardise", False) == "client":
         text = "found client, but unseen clients are scaled by the rows of the others; give true"
         raise ScenarioError("problem.dataset.standardise", text)
     partition, count = wanted.partition, parts.clients
-    unseen = int(rounded(wanted.unseen, np.array(count)))
-    if not 0 < unseen < count:
-        text = f"found {wanted.unseen:g}, which is {unseen} of {many(count, 'client')}"
-        raise ScenarioError("problem.test.clients", f"{text}; leave some of both kinds")
+    unseen = _unseen(wanted, count)
     if partition is not None and partition.seed is not None:
         seed = partition.seed
     ids = Key(seed, "unseen").permutation(count)(np.arange(count))
     order = np.concatenate([np.sort(ids[unseen:]), np.sort(ids[:unseen])])
-    if not parts.test.sizes(order[count - unseen :]).any():
-        raise ScenarioError("problem.test.rows", "no unseen client holds out rows; give 0.2")
+    _check_scored(parts.test.sizes(order[count - unseen :]))
     return order, count - unseen
+
+
+def _unseen(wanted: Wanted, count: int) -> int:
+    """Return the number of unseen clients among all."""
+    assert wanted.unseen is not None
+    unseen = int(rounded(wanted.unseen, np.array(count)))
+    if 0 < unseen < count:
+        return unseen
+    text = f"found {wanted.unseen:g}, which is {unseen} of {many(count, 'client')}"
+    raise ScenarioError("problem.test.clients", f"{text}; leave some of both kinds")
+
+
+def _check_scored(sizes: Ints) -> None:
+    """Refuse unseen clients that hold out no rows."""
+    if not sizes.any():
+        raise ScenarioError("problem.test.rows", "no unseen client holds out rows; give 0.2")
 
 
 def _is_many(path: str) -> bool:

@@ -14,9 +14,10 @@ from rayfed.datasets.opaque import OpaqueShards
 from rayfed.engine.columns import TAKEN
 from rayfed.engine.run import Run
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.functions import STATE
 from rayfed.problems.own_code.problem import OwnCode
 from rayfed.solvers.base import Solver
-from rayfed.solvers.own_train import STATE, OwnTrain
+from rayfed.solvers.own_train import OwnTrain
 from rayfed.study import Study
 from rayfed.study.plan.data import SeedData
 from rayfed.study.plan.shared import Shared
@@ -42,7 +43,8 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
     if count is None:
         raise ScenarioError("clients.count", "is missing; give the number of clients")
     local = study.algorithms[0].local
-    problem = problem.of_clients(count, local.config if isinstance(local, OwnTrain) else {})
+    config = local.config if isinstance(local, OwnTrain) else {}
+    problem = problem.of_clients(count, config, study.rounds or 0)
     sizes = known.get(("sizes", problem.code, count), lambda: problem.sizes(count))
     if problem.val and not sizes["validation"].any():
         text = 'is true, but size returns 0 for "val" of all clients'

@@ -220,7 +220,7 @@ class _Seed:
             check_integers(self.problem, self.x0, held)
             known = tuple(line for line in known if not line.endswith(SCALE))  # ids have no scale
         self.notices = (*known, *of_module(self.problem, self.x0, held))
-        self.evaluated = self._evaluated()
+        self.evaluated = self._evaluated(self.count)
         self.data, self.subsample, self.evaluated_on = evaluation_rows(
             self.data, self.evaluated, study.evaluate.rows, seed
         )
@@ -355,7 +355,8 @@ class _Seed:
 
     def _measuring(self, measures: Mapping[str, Measure]) -> Measuring:
         """Return the evaluation settings, before the optimum is known."""
-        evaluate = self.study.evaluate
+        evaluate, unseen = self.study.evaluate, self.data.unseen
+        others = 0 if unseen is None else unseen.clients - self.count
         return Measuring(
             self.evaluated,
             self.data.scored,
@@ -365,6 +366,7 @@ class _Seed:
             validation=self.data.validated,
             subsample=self.subsample,
             left_out=evaluate.left_out,
+            unseen=self.count + self._evaluated(others),
         )
 
     def _population(self) -> Population:
@@ -440,14 +442,14 @@ class _Seed:
     def _init_key(self) -> Key:
         return Key(self.seed, "init")
 
-    def _evaluated(self) -> Ints:
-        """Return the evaluated clients: all, or a fixed keyed sample, ascending."""
+    def _evaluated(self, count: int) -> Ints:
+        """Return the evaluated ones of some clients: all, or a fixed keyed sample, ascending."""
         asked = self.study.evaluate.clients
-        named = {"all": self.count, "auto": EVALUATE_ALL}
+        named = {"all": count, "auto": EVALUATE_ALL}
         most = named[asked] if isinstance(asked, str) else asked
-        if most >= self.count:
-            return np.arange(self.count)
-        return np.sort(Key(self.seed, "evaluate").permutation(self.count)(np.arange(most)))
+        if most >= count:
+            return np.arange(count)
+        return np.sort(Key(self.seed, "evaluate").permutation(count)(np.arange(most)))
 
     def _record(self, algorithm: Algorithm) -> dict[str, Any]:
         study, channel = self.study, self._channel(algorithm)

@@ -470,8 +470,8 @@ class DataKeys(Settings):
     ----------
     dataset : name, mapping or path
         A name, a name with settings, or the path of a CSV, Parquet or LIBSVM file.
-    target : str, optional
-        Column of the user's file that is predicted; "y" if null.
+    target : str or list of str, optional
+        Column of the user's file that is predicted; "y" if null. Columns of several targets.
     test : float, path or mapping, optional
         Fraction of each client's rows that is held out, or the path of a test file. A mapping has
         the fraction of ``clients`` that never train, and that of the ``rows`` that each holds out.
@@ -480,7 +480,7 @@ class DataKeys(Settings):
     """
 
     dataset: Annotated[Dataset, Plugin("datasets")] | str | None = None
-    target: str | None = None
+    target: str | Annotated[tuple[str, ...], Len(1)] | None = None
     test: (
         Annotated[float, Ge(0), Lt(1)] | str | Annotated[UnseenClients, SettingsOf(UnseenClients)]
     ) | None = None

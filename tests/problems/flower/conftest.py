@@ -74,7 +74,11 @@ def evaluate(msg: Message, context: Context):
     w, b = msg.content["arrays"].to_numpy_ndarrays()
     error = X[::2] @ w + b[0] - y[::2]
     loss, mae = float(np.mean(error**2)), float(np.abs(error).mean())
-    metrics = {"eval_loss": loss, "mae": mae, "num-examples": len(error)}
+    seen = context.state["seen"]["tasks"] if "seen" in context.state else 0
+    context.state["seen"] = MetricRecord({"tasks": seen})
+    round = msg.content["config"]["server-round"]
+    metrics = {"eval_loss": loss, "mae": mae, "seen": seen, "at": round}
+    metrics["num-examples"] = len(error)
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)
 
 
@@ -102,6 +106,17 @@ def main(grid: Grid, context: Context):
         train_config=ConfigRecord({"lr": config["learning-rate"]}),
     )
 """
+DECAYING = (
+    SERVER.replace("FedAvg().start", "Decaying().start")
+    + """
+
+class Decaying(FedAvg):
+    def configure_train(self, server_round, arrays, config, grid):
+        config["lr"] = config["lr"] * 0.5 if server_round > 1 else config["lr"]
+        return super().configure_train(server_round, arrays, config, grid)
+"""
+)
+"""A strategy that halves a setting from round to round."""
 LEGACY = """
 import numpy as np
 from flwr.client import NumPyClient
@@ -142,6 +157,7 @@ import importlib
 import json
 import os
 import sys
+import time
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens at the loopback alone
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
@@ -160,12 +176,15 @@ found = {}
 
 class Chosen(FedAvg):
     def configure_train(self, server_round, arrays, config, grid):
+        while len(list(grid.get_node_ids())) < clients:  # they register one after the other
+            time.sleep(0.05)
         asked = [Message(RecordDict(), node, "query") for node in grid.get_node_ids()]
         nodes = {
             reply.content["place"]["partition"]: reply.metadata.src_node_id
             for reply in grid.send_and_receive(asked)
         }
         config["server-round"] = server_round
+        config["lr"] = config["lr"] * 0.5 if server_round > 1 else config["lr"]
         record = RecordDict({"arrays": arrays, "config": config})
         chosen = [nodes[i] for i in cohorts[server_round - 1]]
         return self._construct_messages(record, chosen, "train")

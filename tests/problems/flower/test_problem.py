@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 
@@ -11,12 +12,20 @@ import pytest
 import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
-from tests.problems.flower.conftest import CLIENT, DATA, LEGACY, PROJECT, SERVER, SIMULATION
+from tests.problems.flower.conftest import (
+    CLIENT,
+    DATA,
+    DECAYING,
+    LEGACY,
+    PROJECT,
+    SERVER,
+    SIMULATION,
+)
 
 pytest.importorskip("flwr")
 
 
-def reference(rounds, cohorts=None, lr=0.1):
+def reference(rounds, cohorts=None, lr=0.1, decay=1.0):
     """Return models, losses and test losses of FedAvg by the app's arithmetic, without Flower."""
     held = {}
     exec(DATA, held)
@@ -35,7 +44,7 @@ def reference(rounds, cohorts=None, lr=0.1):
         replies = []
         for i in cohort:
             own = w.copy(), b.copy()
-            held["steps"](*own, *rows[i], lr, [i, round + 1])
+            held["steps"](*own, *rows[i], lr * decay**round, [i, round + 1])
             replies.append(np.concatenate(own))
         if len(replies):
             x = np.average(replies, axis=0, weights=n[cohort])
@@ -90,6 +99,31 @@ def test_settings_of_scenario_and_solver_replace_those_of_app_and_server(result,
     assert held["server"].endswith("server_app:app")
     found = rayfed.run(study, out=found.folder.parent / "set", page=False)
     np.testing.assert_allclose(found.rounds["loss"], reference(3, lr=0.2)[:, 0], rtol=1e-12)
+
+
+def test_a_strategy_configures_each_round(result, flower):
+    found = result(server=DECAYING, rounds=5)  # more than those of the ServerApp
+    np.testing.assert_allclose(found.rounds["loss"], reference(5, decay=0.5)[:, 0], rtol=1e-12)
+    assert found.rounds["seen"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert found.rounds["at"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.slow
+def test_a_resume_after_kill_9_has_the_same_bytes(flower, tmp_path, assert_same):
+    killing = """
+    if config["server-round"] == 3 and not os.path.exists("KILLED"):
+        open("KILLED", "w").close()
+        os.kill(os.getpid(), 9)
+"""
+    client = CLIENT.replace("    loss = steps", f"{killing}    loss = steps")
+    client = "import os\n" + client.replace("KILLED", str(tmp_path / "killed.txt"))
+    path = flower(client, server=DECAYING, rounds=5, checkpoint={"every_s": 0})
+    command = [sys.executable, "-m", "rayfed", "run", path.name, "--out", "killed"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2000:]
+    again = rayfed.resume(tmp_path / "killed", page=False)
+    assert set(again.outcome.values()) == {"finished"}
+    assert_same(rayfed.run(path, out=tmp_path / "whole", page=False).folder, again.folder)
 
 
 def test_state_stays_at_the_client_and_late_tasks_leave_none(result):
@@ -214,6 +248,20 @@ def test_a_torch_module_is_named_and_integer_buffers_stay(result, package):
     assert found.rounds["bytes_up"].iloc[-1] == 4 * 42 * 4  # of a round
 
 
+UNLIKE = """
+
+class Unlike(FedAvg):
+    def configure_train(self, server_round, arrays, config, grid):
+        from flwr.app import Message, RecordDict
+
+        messages = super().configure_train(server_round, arrays, config, grid)
+        for k, message in enumerate(messages):
+            own = ConfigRecord({**config, "lr": 0.1 * server_round**k})
+            message.content = RecordDict({**message.content, "config": own})
+        return messages
+"""
+
+
 @pytest.mark.parametrize(
     ("changes", "keys", "message"),
     [
@@ -230,6 +278,8 @@ def test_a_torch_module_is_named_and_integer_buffers_stay(result, package):
         ({"client": LEGACY.replace("def evaluate", "def other")}, {}, "evaluate of the Flower app"),
         ({"server": SERVER.replace("FedAvg()", "FedAvg(min_available_nodes=9)")}, {},
          "waits for more clients than the 4 here; raise clients.count"),
+        ({"server": SERVER.replace("FedAvg().start", "Unlike().start") + UNLIKE}, {},
+         "the strategy sends clients different settings in round 2; give them by groups in config"),
         ({"server": "app = 3\n"}, {}, "problem.server: found 3; name a ServerApp"),
         ({"server": SERVER.replace("    FedAvg().start(", "    dict(")}, {}, "sends no message"),
         ({"project": PROJECT.replace("learning", "= [")}, {},
@@ -298,8 +348,9 @@ def test_a_folder_of_somebody_else_runs_no_app(flower, tmp_path, monkeypatch):
 def test_losses_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
     pytest.importorskip("flwr.simulation")
     found = rayfed.run(
-        flower(participation={"cohort": 2}, rounds=4), out=tmp_path / "out", page=False
-    )
+        flower(server=DECAYING, participation={"cohort": 2}, rounds=4),
+        out=tmp_path / "out", page=False,
+    )  # fmt: skip
     cohorts = [e["client"].tolist() for _, e in found.events.groupby("round")]
     (tmp_path / "simulation.py").write_text(SIMULATION)
     done = subprocess.run(
@@ -309,7 +360,10 @@ def test_losses_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
     assert done.returncode == 0, done.stderr[-2000:]
     theirs = json.loads(done.stdout.splitlines()[-1])
     rounds = found.rounds.iloc[1:]
-    for name, column in (("eval_loss", "test_loss"), ("mae", "mae")):
+    assert (rounds["seen"] > 0).all()  # clients that evaluate know their state
+    for name, column in (
+        ("eval_loss", "test_loss"), ("mae", "mae"), ("seen", "seen"), ("at", "at")
+    ):  # fmt: skip
         same = [each[name] for each in theirs["evaluate"]]
         np.testing.assert_allclose(rounds[column], same, rtol=1e-12)
     same = [each["tasks"] for each in theirs["train"]]

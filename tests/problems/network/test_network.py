@@ -478,7 +478,7 @@ def test_what_fails_in_some_batches_only_is_refused_before(model, told):
 
 
 class Pair(Pixels):
-    """Returns something beside the scores."""
+    """Returns something besides the scores."""
 
     def forward(self, x):
         return super().forward(x), x
@@ -505,7 +505,11 @@ def nothing(inputs, outputs):
             "model",
             "found a module of class 'Pixels'; give the class, or a fun",
         ),
-        ({"model": Pair}, "model", "'Pair' returns a tuple; return the scores alone, a tensor"),
+        (
+            {"model": Pair},
+            "model",
+            r"returns \(\(B, 3\), \(B, 1, 4, 4\)\); return the scores alone",
+        ),
         ({"frozen": ("body.*",)}, "frozen", r"no parameter is called 'body.\*'; found conv.weight"),
         ({"frozen": ("*",)}, "frozen", "leaves no parameter to train"),
         ({"loss": lambda z, y: z.sum(0)}, "loss", r"returns \(3,\) for 2 rows"),

@@ -190,10 +190,210 @@ def test_own_code_is_as_the_built_in_problem(scenario, own, tmp_path, algorithm,
         assert one.rounds[name].tolist() == two.rounds[name].tolist()
 
 
+def local_steps(rows, net, x, statistics, i, c=0.0):
+    """Returns parameters and statistics after the local steps of client i, corrected by c."""
+    mine = copy.deepcopy(net).train()
+    parameters = list(mine.parameters())
+    nn.utils.vector_to_parameters(x.clone(), parameters)
+    moving = [mine.norm.running_mean, mine.norm.running_var]
+    for buffer, part in zip(moving, statistics.chunk(2), strict=True):
+        buffer.copy_(part)
+    X, y = data_of(rows, i)
+    for _ in range(STEPS[i]):
+        loss = nn.functional.cross_entropy(mine(X), y)
+        g = nn.utils.parameters_to_vector(torch.autograd.grad(loss, parameters))
+        now = nn.utils.parameters_to_vector(parameters).detach()
+        nn.utils.vector_to_parameters(now - LR * (g + c), parameters)
+    return nn.utils.parameters_to_vector(parameters).detach(), torch.cat(moving).clone()
+
+
+def evaluated(rows, net, x, statistics):
+    """Returns the loss of all clients."""
+    mine = copy.deepcopy(net).eval()
+    nn.utils.vector_to_parameters(x.clone(), mine.parameters())
+    mine.norm.running_mean[:], mine.norm.running_var[:] = statistics.chunk(2)
+    with torch.no_grad():
+        values = [nn.functional.cross_entropy(mine(X), y).item()
+                  for X, y in (data_of(rows, i) for i in range(3))]  # fmt: skip
+    return np.average(values, weights=SIZES)
+
+
+def average(values, cohort):
+    total = sum(SIZES[i] for i in cohort)
+    return sum(SIZES[i] * v for i, v in zip(cohort, values, strict=True)) / total
+
+
+def top_half(v):
+    """Returns the larger half of the coordinates of a vector, by size."""
+    kept = torch.zeros_like(v)
+    at = v.abs().argsort(descending=True, stable=True)[: -(-len(v) // 2)]
+    kept[at] = v[at]
+    return kept
+
+
+class Server:
+    """Plain server steps on parameters alone; `deltas` are x minus the clients' models."""
+
+    def __init__(self, x):
+        self.m = self.c = torch.zeros_like(x)
+        self.v = torch.full_like(x, 0.1**2)
+        self.own = {i: torch.zeros_like(x) for i in range(3)}
+
+    def fedadam(self, x, deltas, cohort):
+        mean = average(deltas, cohort)
+        self.m = 0.9 * self.m + 0.1 * mean
+        self.v = 0.99 * self.v + 0.01 * mean**2
+        return x - 0.05 * self.m / (self.v.sqrt() + 0.1)
+
+    def fedavgm(self, x, deltas, cohort):
+        self.m = 0.9 * self.m + average(deltas, cohort)
+        return x - self.m
+
+    def fedexp(self, x, deltas, cohort):
+        mean = average(deltas, cohort)
+        norms = average([d.square().sum() for d in deltas], cohort)
+        return x - max(1.0, norms / (2 * (mean.square().sum() + 1e-3))) * mean
+
+    def fedavg(self, x, deltas, cohort):
+        return x - 1.5 * average(deltas, cohort)
+
+    def scaffold(self, x, deltas, cohort):
+        for d, i in zip(deltas, cohort, strict=True):
+            new = self.own[i] - self.c + d / (STEPS[i] * LR)
+            self.change[i], self.own[i] = new - self.own[i], new
+        shares = [SIZES[i] / sum(SIZES) for i in cohort]
+        self.c = self.c + sum(s * self.change[i] for s, i in zip(shares, cohort, strict=True))
+        return x - average(deltas, cohort)
+
+    change: dict = {}  # noqa: RUF012
+
+
+APART = {
+    "fedadam": {"server_lr": 0.05, "tau": 0.1}, "fedavgm": {"server_momentum": 0.9},
+    "fedexp": {"epsilon": 1e-3}, "fedavg": {"server_lr": 1.5}, "scaffold": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [(name, "built-in") for name in APART]
+    + [(name, "own") for name in APART if name != "scaffold"],
+)
+def test_statistics_are_averaged_apart_from_the_update(rows, scenario, own, tmp_path, name, code):
+    given = scenario(name) if code == "built-in" else own(name)
+    given["algorithms"][0] |= APART[name]
+    found = rayfed.run(given, out=tmp_path / "out", page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net = training.problem.module(training.x0)
+    whole = torch.from_numpy(training.x0)
+    x, statistics = whole[:-8], whole[-8:]
+    assert statistics.tolist() == [0.0] * 4 + [1.0] * 4
+    server, losses = Server(x), [evaluated(rows, net, x, statistics)]
+    for cohort in found.events.groupby("round")["client"].apply(list):
+        corrections = [server.c - server.own[i] for i in cohort]
+        ends = [local_steps(rows, net, x, statistics, i, c)
+                for i, c in zip(cohort, corrections, strict=True)]  # fmt: skip
+        x = getattr(server, name)(x, [x - end for end, _ in ends], cohort)
+        statistics = average([moved for _, moved in ends], cohort)
+        losses.append(evaluated(rows, net, x, statistics))
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
+    np.testing.assert_allclose(found.weights()[-8:], statistics, rtol=1e-10)
+    vectors = 2 if name == "scaffold" else 1
+    assert set(found.rounds["bytes_up"][1:]) == {
+        2 * 8 * (vectors * len(whole) + (name == "fedexp"))
+    }
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_codecs_leave_statistics_as_they_are(rows, scenario, tmp_path, feedback):
+    given = scenario()
+    codec = {"name": "top-k", "share": 0.5, "memory": "error-feedback" if feedback else None}
+    given["uplink"] = [codec]
+    found = rayfed.run(given, out=tmp_path, page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net, whole = training.problem.module(training.x0), torch.from_numpy(training.x0)
+    x, statistics = whole[:-8], whole[-8:]
+    rest = {i: torch.zeros_like(whole) for i in range(3)}
+    losses = [evaluated(rows, net, x, statistics)]
+    for cohort in found.events.groupby("round")["client"].apply(list):
+        ends = [local_steps(rows, net, x, statistics, i) for i in cohort]
+        sent = []
+        for (end, _), i in zip(ends, cohort, strict=True):
+            v = torch.cat((x - end, torch.zeros(8))) + rest[i]
+            sent.append(top_half(v))
+            rest[i] = v - sent[-1] if feedback else rest[i]
+        x = x - average(sent, cohort)[:-8]
+        statistics = average([moved for _, moved in ends], cohort)
+        losses.append(evaluated(rows, net, x, statistics))
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["clusterfedvarp", "fednova", "fedvarp", "fedyogi", "mifa"])
+def test_the_mean_is_that_of_the_clients_of_a_round(rows, scenario, tmp_path, name):
+    given = scenario(name) | {"rounds": 1}
+    given["algorithms"][0] |= {"clusters": 2} if name == "clusterfedvarp" else {}
+    found = rayfed.run(given, out=tmp_path / "out", page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net, whole = training.problem.module(training.x0), torch.from_numpy(training.x0)
+    cohort = found.events["client"].tolist()
+    ends = [local_steps(rows, net, whole[:-8], whole[-8:], i)[1] for i in cohort]
+    np.testing.assert_allclose(found.weights()[-8:], average(ends, cohort), rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_statistics_apart_have_the_same_bytes_on_workers_and_in_secure_sums(
+    scenario, tmp_path, assert_same
+):
+    given = scenario("fedexp")
+    given["algorithms"] = [
+        {**given["algorithms"][0], "name": name} for name in ("fedexp", "fedbuff")
+    ]
+    given["algorithms"][1]["buffer"] = 2
+    here = rayfed.run(given, out=tmp_path / "here", page=False)
+    there = rayfed.run(
+        given | {"executor": {"name": "workers", "workers": 2}}, out=tmp_path / "there", page=False
+    )
+    assert_same(here.folder, there.folder)
+    del given["algorithms"][1]
+    given["algorithms"][0]["name"] = "fedadam"
+    plain, secure = (
+        rayfed.run(given | more, out=tmp_path / f"sums{k}", page=False)
+        for k, more in enumerate(({}, {"uplink": [{"name": "secure-sum", "range": 64.0}]}))
+    )
+    np.testing.assert_allclose(plain.weights(), secure.weights(), atol=1e-5)
+
+
+def test_a_buffer_averages_statistics_by_the_weights_of_its_replies(rows, scenario, tmp_path):
+    given = scenario("fedbuff")
+    given["algorithms"][0] |= {"buffer": 2, "concurrency": 3, "server_lr": 0.7}
+    given["clients"]["delay"] = {"name": "lognormal", "mean_s": 1.0, "sigma": 1.0}
+    del given["participation"]
+    found = rayfed.run(given, out=tmp_path, page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net, whole = training.problem.module(training.x0), torch.from_numpy(training.x0)
+    versions, losses, staleness = [(whole[:-8], whole[-8:])], [], []
+    events = found.events[found.events["status"] == "used"]
+    for row in [None, *events.groupby("round")]:
+        if row is not None:
+            x, weights, deltas, stats = versions[-1][0], [], [], []
+            for event in row[1].itertuples():
+                start = versions[event.version]
+                end, moved = local_steps(rows, net, *start, event.client)
+                weights.append((1 + event.staleness) ** -0.5)
+                deltas.append(weights[-1] * (start[0] - end))
+                stats.append(weights[-1] * moved)
+                staleness.append(event.staleness)
+            versions.append((x - 0.7 * sum(deltas) / len(deltas), sum(stats) / sum(weights)))
+        losses.append(evaluated(rows, net, *versions[-1]))
+    assert max(staleness) > 0
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
+
+
 KEEPING = {"fedbn", "local-only"}
 AVERAGING = {
-    "centralised", "fedasync", "fedavg", "fedavg-finetuned", "fedbn", "fedper", "fedprox",
-    "local-only",
+    "ca2fl", "centralised", "clusterfedvarp", "fedadagrad", "fedadam", "fedasync", "fedavg",
+    "fedavg-finetuned", "fedavgm", "fedbn", "fedbuff", "fedexp", "fednova", "fedper", "fedprox",
+    "fedvarp", "fedyogi", "local-only", "mifa", "scaffold",
 }  # fmt: skip
 PARTIAL = {"federated-dropout", "fedrolex", "heterofl"}
 """Methods that train parts of chains of linear and convolutional layers."""
@@ -234,18 +434,22 @@ def test_a_method_has_batch_norm_if_it_has_the_module_without(name):
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they are, but"),
+        ({"aggregate": "median", "weights": "uniform"}, "running statistics, but 'median' allows"),
+        ({"downlink": [{"name": "qsgd", "levels": 4}]}, "exactly what the server sends"),
         (
-            {"server_lr": 1.5},
-            "a mean of clients' models .*, but 'fedavg' moves the model",
+            {
+                "privacy": {"noise": 1.0, "delta": 1e-3},
+                "uplink": [{"name": "clip", "norm": 1.0}],
+                "weights": "uniform",
+                "participation": {"select": "poisson"},
+            },
+            "running statistics, but privacy allows none",
         ),
-        (
-            {"aggregate": "median", "weights": "uniform"},
-            "the exact weighted mean of uploads, but",
-        ),
+        ({"name": "scaffold", "option": 1}, "gradients of the objective, but BatchNorm"),
+        ({"name": "fedasync", "uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they"),
     ],
 )
-def test_averages_are_of_whole_uploads(scenario, keys, reason):
+def test_what_averages_no_statistics_is_refused(scenario, keys, reason):
     given = scenario()
     given["algorithms"][0] |= keys
     with pytest.raises(ScenarioError, match=reason):
@@ -254,10 +458,18 @@ def test_averages_are_of_whole_uploads(scenario, keys, reason):
     api.prepare(api.read(given))
 
 
+NAMES = ("fedavg", "fedadam", "fedexp", "scaffold", "fedbuff", "fedvarp")
+PRIVATE = {
+    "privacy": {"noise": 1.0, "delta": 1e-3}, "uplink": [{"name": "clip", "norm": 1.0}],
+    "weights": "uniform", "participation": {"select": "poisson", "cohort": 1},
+}  # fmt: skip
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not find_spec("torchvision"), reason="needs torchvision")
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v3_small"])
 @pytest.mark.parametrize("mode", ["average", "frozen"])
-def test_models_of_torchvision_run(tmp_path, monkeypatch, mode):
+def test_models_of_torchvision_run(tmp_path, model, mode):
     pixels = tmp_path / "pixels.csv"
     draws = np.random.default_rng(0)
     table = pd.DataFrame(draws.normal(size=(12, 3 * 32 * 32)).astype(np.float32))
@@ -267,12 +479,19 @@ def test_models_of_torchvision_run(tmp_path, monkeypatch, mode):
         "rounds": 1, "executor": "serial",
         "problem": {
             "name": "network", "dataset": str(pixels), "shape": [3, 32, 32],
-            "model": {"name": "torchvision.models:shufflenet_v2_x0_5", "num_classes": 3},
+            "model": {"name": f"torchvision.models:{model}", "num_classes": 3},
             "normalisation": mode,
         },
-        "algorithms": [{"name": "fedavg", "local": {"steps": 2, "batch": 6, "lr": 0.01}}],
+        "algorithms": [
+            {"name": name, "local": {"steps": 2, "batch": 4, "lr": 0.01}} for name in NAMES
+        ],
     }  # fmt: skip
+    if mode == "frozen":
+        given["algorithms"].append(given["algorithms"][0] | {"label": "private"} | PRIVATE)
     found = rayfed.run(given, out=tmp_path / "out", page=False)
+    assert set(found.outcome.values()) == {"finished"}
     assert np.isfinite(found.rounds["loss"]).all()
-    moved = found.model().conv1[1].running_mean.abs().sum().item() > 0
-    assert moved == (mode == "average")
+    for run in found.outcome:
+        norms = [m for m in found.model(run).modules() if isinstance(m, nn.BatchNorm2d)]
+        assert all((n.running_mean.abs().sum().item() > 0) == (mode == "average") for n in norms)
+        assert all((n.running_var > 0).all() for n in norms)

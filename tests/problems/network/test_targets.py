@@ -1,8 +1,10 @@
 """Targets of any shape and losses of whole batches, against plain PyTorch at unequal clients."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+import yaml
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -51,6 +53,50 @@ class AutoEncoder(nn.Module):
 
     def forward(self, x):
         return self.back(torch.tanh(self.code(x.flatten(1)))).view(-1, *self.inputs)
+
+
+class Variational(nn.Module):
+    """Reconstructions, means and log-variances; it draws in training alone."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.code, self.back = nn.Linear(inputs[0], 4), nn.Linear(2, inputs[0])
+
+    def forward(self, x):
+        mean, spread = self.code(x).chunk(2, 1)
+        return self.back(mean), mean, spread
+
+
+def elbow(outputs, x):
+    back, mean, spread = outputs
+    return (back - x).square().sum(1) + 0.1 * (mean**2 + spread.exp() - spread).sum(1)
+
+
+class Heads(nn.Module):
+    """Scores of three classes, and a map (2, 2) of each row."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.scores, self.map = nn.Linear(inputs[0], 3), nn.Linear(inputs[0], 4)
+
+    def forward(self, x):
+        return {"scores": self.scores(x), "map": self.map(x).view(-1, 2, 2)}
+
+
+def both(outputs, y):
+    losses = functional.cross_entropy(outputs["scores"], y, reduction="none")
+    return losses + outputs["map"].diagonal(dim1=1, dim2=2).square().sum(1)
+
+
+class Pair(nn.Module):
+    """Two numbers of a row, each from a head of its own, one without an axis of its own."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.a, self.b = nn.Linear(inputs[0], 1), nn.Linear(inputs[0], 1)
+
+    def forward(self, x):
+        return [self.a(x), self.b(x)[:, 0]]
 
 
 class Answer:
@@ -126,6 +172,17 @@ CASES = {
     "next token": (
         {"X": TOKENS, "y": NEXT}, {"model": Language},
         lambda z, y: torch.stack(list(map(functional.cross_entropy, z, y))).mean(),
+    ),
+    "tuple": (
+        {"X": ROWS}, {"model": Variational, "loss": elbow}, lambda z, x: elbow(z, x).mean(),
+    ),
+    "dict": (
+        {"X": ROWS, "y": np.arange(N) % 3}, {"model": Heads, "loss": both},
+        lambda z, y: both(z, y).mean(),
+    ),
+    "list": (
+        {"X": ROWS, "y": RNG.normal(size=(N, 2))}, {"model": Pair, "loss": "squared-error"},
+        lambda z, y: 0.5 * (torch.cat((z[0], z[1][:, None]), 1) - y).square().mean(),
     ),
     "own loss of rows": (
         {"X": ROWS, "y": RNG.normal(size=(N, 2))}, {"model": Line, "loss": weighted},
@@ -273,6 +330,46 @@ def test_accuracy_is_the_mean_share_of_right_values(name, tmp_path):
     np.testing.assert_allclose(result.rounds.accuracy.iloc[-1], np.mean(shares), rtol=1e-12)
 
 
+def reached(y, z):
+    """Return the mean output: of all outputs of a row, or of the scores of classes."""
+    return z.sum() / len(z)
+
+
+@pytest.mark.parametrize("name", ["tuple", "dict", "list"])
+def test_several_outputs_are_measured_side_by_side_and_classes_by_the_first(name, tmp_path):
+    data, problem, _ = CASES[name]
+    study = scenario(data, problem)
+    study["evaluate"] = {"measures": [{"name": "metrics", "of": [reached]}]}
+    result = rayfed.run(study, out=tmp_path / "out")
+    with torch.no_grad():
+        found = result.model("fedavg-seed0").double().eval()(torch.from_numpy(data["X"]))
+    parts = [found["scores"]] if name == "dict" else found
+    wanted = sum(part.sum() for part in parts).item() / N
+    np.testing.assert_allclose(result.rounds.reached.iloc[-1], wanted, rtol=1e-10)
+    right = np.mean(found["scores"].argmax(1).numpy() == data["y"]) if name == "dict" else np.nan
+    np.testing.assert_allclose(result.rounds.accuracy.iloc[-1], right)
+
+
+class Drawing(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + torch.randn(len(x), 1, dtype=x.dtype)
+
+
+class Fickle(Pair):
+    """Outputs in another order in evaluation."""
+
+    def forward(self, x):
+        a, b = super().forward(x)
+        return [a, b] if self.training else [b, a]
+
+
+class Scalar(Pair):
+    """An output that is no number of each row."""
+
+    def forward(self, x):
+        return super().forward(x)[0], x.sum()
+
+
 LINE = {"model": Line, "loss": "squared-error"}
 TWO = RNG.normal(size=(N, 2))
 WHOLE = {"X": ROWS, "y": np.ones((N, 2), np.int64)}
@@ -285,6 +382,15 @@ WHOLE = {"X": ROWS, "y": np.ones((N, 2), np.int64)}
         ({"X": ROWS}, {"name": "softmax-regression"}, {}, "has no targets; use network"),
         ({"X": ROWS, "y": TWO}, {"model": Line}, {}, "cross-entropy does not fit targets"),
         (WHOLE, LINE, {}, "squared-error does not fit targets of shape"),
+        (CASES["dict"][0], {"model": Heads}, {}, r"'scores': \(B, 3\), .* or give a loss of your"),
+        (CASES["dict"][0], {"model": Heads, "loss": lambda z, y: z["a"]}, {},
+         "cannot take outputs {"),
+        ({"X": ROWS, "y": TWO}, LINE | {"model": Fickle}, {},
+         "in evaluation mode after .*; return the same outputs"),
+        ({"X": ROWS, "y": TWO}, LINE | {"model": Scalar}, {},
+         "or a tuple or dict of float tensors"),
+        ({"X": ROWS, "y": ROWS[:, 0]}, LINE | {"model": lambda: Drawing(4, 1)}, {},
+         "draws random numbers in evaluation mode; draw them if self.training"),
         ({"X": ROWS, "y": TWO}, LINE | {"model": {"name": Line, "width": 3}}, {},
          r"returns \(2, 3\) for 2 rows"),
         ({"X": TOKENS, "y": NEXT[:, :4]}, {"model": Language}, {}, r"needs \(2, 5, 4\) or"),
@@ -308,6 +414,30 @@ def test_what_does_not_fit_is_refused_in_one_line(data, problem, more, message):
     with pytest.raises(ScenarioError, match=message) as raised:
         api.prepare(api.read(scenario(data, problem) | more))
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_of_a_table_are_several_targets(suffix, tmp_path):
+    frame = pd.DataFrame(ROWS, columns=list("abcd")).assign(p=TWO[:, 0], q=TWO[:, 1], client=CLIENT)
+    path = tmp_path / f"rows.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    (tmp_path / f"net_{suffix}.py").write_text(
+        "import torch\n\n\nclass Line(torch.nn.Linear):\n"
+        "    def __init__(self):\n        super().__init__(4, 2)\n"
+    )
+    study = scenario({"X": ROWS, "y": TWO}, LINE | {"model": lambda: nn.Linear(4, 2)})
+    wanted = rayfed.run(study, out=tmp_path / "wanted").rounds
+    study["problem"] = LINE | {
+        "name": "network", "model": f"net_{suffix}:Line", "dataset": str(path),
+        "target": ["p", "q"],
+    }  # fmt: skip
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    result = rayfed.run(tmp_path / "study.yaml", out=tmp_path / "found")
+    pd.testing.assert_frame_equal(result.rounds, wanted)
+    assert result.model("fedavg-seed0").weight.shape == (2, 4)
+    assert yaml.safe_load((tmp_path / "found/scenario.yaml").read_text())["problem"]["target"] == [
+        "p", "q",
+    ]  # fmt: skip
 
 
 def test_partitions_by_target_are_refused():

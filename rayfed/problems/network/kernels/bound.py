@@ -32,8 +32,8 @@ from rayfed.problems.network.kernels.module import (
     make,
     preserved,
     takes_integers,
-    tensor_of,
 )
+from rayfed.problems.network.kernels.outputs import Outputs, tensor_of
 from rayfed.problems.network.kernels.stacked import device_of, stacked
 from rayfed.problems.network.kernels.weights import with_file
 from rayfed.problems.network.settings import NetworkSettings, Predicted
@@ -58,6 +58,8 @@ class BoundNetwork(NetworkSettings):
         Number of classes, 0 for regression.
     target : Targets, optional
         Targets that are not one label or number a row.
+    parts : Outputs, optional
+        Description of several outputs. The first has the scores of classes, where there are some.
     whole : bool
         Whether the loss is one number for all rows of a batch.
     random : bool
@@ -77,6 +79,7 @@ class BoundNetwork(NetworkSettings):
     rows: tuple[int, ...]
     classes: int
     target: Targets | None = None
+    parts: Outputs | None = None
     whole: bool = False
     random: bool = False
     writes: bool = False
@@ -106,8 +109,10 @@ class BoundNetwork(NetworkSettings):
         if bound.augment is not None and target is not None and len(target.shape) > 1:
             text = f"moves images, but not {target}, which may belong to pixels; leave it out"
             raise ScenarioError("problem.augment", text)
-        random, scores = check_rows(bound, module, bound.rows, bound._needed)
-        whole = bound.own_loss and of_batches(bound._loss, scores, bound._example())
+        random, scores, parts = check_rows(bound, module, bound.rows, bound._needed)
+        bound = replace(bound, parts=parts)
+        form = str(parts or tuple(scores.shape))
+        whole = bound.own_loss and of_batches(bound._loss, scores, bound._example(), form)
         trained = {layer.name for layer in layers_of(module, network.frozen)}
         values = bound._values(key, network.init_file)
         fixed = {name: v.numpy() for name, v in values.items() if name not in trained}
@@ -116,6 +121,7 @@ class BoundNetwork(NetworkSettings):
             rows=bound.rows,
             classes=classes,
             target=target,
+            parts=parts,
             whole=whole,
             random=random,
             writes=check_writes(bound, module, bound.rows),
@@ -444,11 +450,12 @@ class BoundNetwork(NetworkSettings):
     def _scores(self, flat: Flat, X: Tensor) -> Tensor:
         """Return the outputs for rows (B, d) of a module (B, ...), in its parameters' type."""
         rows = self._shaped(X, flat.layout)
+        joined = tensor_of if self.parts is None else self.parts.joined
         if self.precision == "full":
-            scores: Tensor = tensor_of(flat.module(rows))
+            scores: Tensor = joined(flat.module(rows))
             return scores
         with self._precise():
-            scores = tensor_of(flat.module(rows))
+            scores = joined(flat.module(rows))
         return scores.to(flat.x.dtype)
 
     def _values_of(self, flat: Flat, batch: Batch, k: int) -> Iterator[Tensor]:
@@ -499,7 +506,8 @@ class BoundNetwork(NetworkSettings):
         """Return the outputs of the module (B, outputs) for rows (B, d) of one client."""
         with torch.no_grad():
             starts = range(0, len(X), ROWS)
-            return torch.cat([self._scores(flat, X[i : i + ROWS]) for i in starts])
+            z = torch.cat([self._scores(flat, X[i : i + ROWS]) for i in starts])
+        return z if self.parts is None or self.task != "multiclass" else self.parts.first(z)
 
     def _shaped(self, X: Tensor, layout: torch.memory_format) -> Tensor:
         """Return rows (B, d) as the module gets them, images in a layout, in a place of their own.
@@ -580,7 +588,10 @@ class BoundNetwork(NetworkSettings):
 
     @cached_property
     def _loss(self) -> Loss:
-        return loss_of(self)
+        loss, parts = loss_of(self), self.parts
+        if parts is None or not self.own_loss:
+            return loss
+        return lambda joined, y: loss(parts.split(joined), y)
 
     @cached_property
     def _layers(self) -> tuple[Layer, ...]:

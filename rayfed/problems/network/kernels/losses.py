@@ -15,8 +15,11 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.targets import IGNORED
 from rayfed.problems.network.settings import NetworkSettings
 
-Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""Maps outputs (B, ...) and targets (B, ...) to losses (B,), or one loss () of the batch."""
+Loss: TypeAlias = Callable[[Any, Tensor], Tensor]
+"""Maps outputs (B, ...) and targets (B, ...) to losses (B,), or one loss () of the batch.
+
+A loss of the user's own gets several outputs as the module returns them, in a tuple or a dict.
+"""
 
 
 def loss_of(network: NetworkSettings) -> Loss:
@@ -74,7 +77,7 @@ def _by_row(losses: Tensor) -> Tensor:
     return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
 
-def of_batches(loss: Loss, scores: Tensor, y: Tensor) -> bool:
+def of_batches(loss: Loss, scores: Tensor, y: Tensor, shown: str) -> bool:
     """Return whether a loss is one number for all rows of a batch.
 
     Parameters
@@ -84,6 +87,8 @@ def of_batches(loss: Loss, scores: Tensor, y: Tensor) -> bool:
         Outputs of the module for two rows.
     y : (2, ...) tensor
         Targets as those of the data.
+    shown : str
+        Shapes of the outputs, for errors.
 
     Raises
     ------
@@ -95,7 +100,7 @@ def of_batches(loss: Loss, scores: Tensor, y: Tensor) -> bool:
             filterwarnings("error", "Using a (input|target) size")  # it would mix all rows
             found = tuple(loss(scores, y).shape)
     except Exception as error:
-        text = f"cannot take outputs {tuple(scores.shape)} and targets {tuple(y.shape)}"
+        text = f"cannot take outputs {shown} and targets {tuple(y.shape)}"
         raise ScenarioError("problem.loss", f"{text}: {plugins.raised(error)}") from error
     if found not in ((2,), ()):
         text = f"returns {found} for 2 rows; return a loss for each row, (2,), or one of all, ()"

@@ -17,6 +17,7 @@ from rayfed.core import own, plugins
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.rng import Key
 from rayfed.problems.network.kernels.flat import freeze_norms
+from rayfed.problems.network.kernels.outputs import Outputs, tensor_of
 from rayfed.problems.network.settings import MODELS, NetworkSettings
 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
@@ -167,14 +168,9 @@ def takes_integers(network: NetworkSettings, module: nn.Module, shape: tuple[int
     return False
 
 
-def tensor_of(returned: Any) -> Any:
-    """Return the outputs of a module: what it returns, or the ``logits`` of that."""
-    return getattr(returned, "logits", returned)
-
-
 def check_rows(
     network: NetworkSettings, module: nn.Module, shape: tuple[int, ...], needed: Needed
-) -> tuple[bool, torch.Tensor]:
+) -> tuple[bool, torch.Tensor, Outputs | None]:
     """Run rows of zeros through a module.
 
     Parameters
@@ -188,22 +184,39 @@ def check_rows(
     random : bool
         Whether training draws random numbers.
     scores : (2, ...) tensor
-        Outputs for two rows.
+        Outputs for two rows, side by side if there are several.
+    several : Outputs, optional
+        Description of several outputs.
 
     Raises
     ------
     ScenarioError
-        If it cannot take them, returns something of another shape than the loss needs, or draws
-        from another generator than PyTorch's.
+        If it cannot take them, returns something of another shape than the loss needs, draws from
+        another generator than PyTorch's, or draws in evaluation mode.
     """
+    module.eval()
+    with preserved(torch.default_generator), torch.no_grad():
+        before = torch.get_rng_state()
+        evaluated = Outputs.of(_returned(network, module, shape, 2))
+        if not torch.equal(before, torch.get_rng_state()):
+            text = f"{shown(network)} draws random numbers in evaluation mode"
+            raise ScenarioError(_PLACE, f"{text}; draw them if self.training alone")
     module.train()
     with preserved(torch.default_generator), torch.no_grad():
-        scores = _scores(network, module, shape, 2)
+        returned = _returned(network, module, shape, 2)
+        scores, several = tensor_of(returned), Outputs.of(returned)
+        if evaluated != several:
+            text = f"{shown(network)} returns {evaluated or 'one tensor'} in evaluation mode"
+            text += f" after {several or 'one tensor'}; return the same outputs in both modes"
+            raise ScenarioError(_PLACE, text)
+        if several is not None and not network.own_loss and network.task == "multiclass":
+            text = f"{shown(network)} returns {several}; return the scores alone, a tensor"
+            raise ScenarioError(_PLACE, f"{text}, or give a loss of your own")
         torch.default_generator.manual_seed(0)
         before = torch.get_rng_state()
         again = _scores(network, module, shape, 2)
         random = not torch.equal(before, torch.get_rng_state())
-        _check_scores(network, scores, shape, needed, 2)
+        _check_scores(network, scores, several, shape, needed, 2)
         torch.default_generator.manual_seed(0)
         third = _scores(network, module, shape, 2)
         if not torch.equal(again.nan_to_num(), third.nan_to_num()):
@@ -211,8 +224,9 @@ def check_rows(
             raise ScenarioError(_PLACE, f"{text}; draw by torch, and keep nothing between batches")
         norms = (part for part in module.modules() if isinstance(part, _BATCH_NORM))
         if not any(part.training for part in norms):  # it cannot train on one row
-            _check_scores(network, _scores(network, module, shape, 1), shape, needed, 1)
-    return random, scores
+            one = _scores(network, module, shape, 1)
+            _check_scores(network, one, several, shape, needed, 1)
+    return random, scores, several
 
 
 def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, ...]) -> bool:
@@ -251,7 +265,18 @@ def _scores(
     rows: int,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """Return the outputs of a module for some rows of zeros.
+    """Return the outputs of a module for some rows of zeros, several ones side by side."""
+    return tensor_of(_returned(network, module, shape, rows, dtype))
+
+
+def _returned(
+    network: NetworkSettings,
+    module: nn.Module,
+    shape: tuple[int, ...],
+    rows: int,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """Return what a module returns for some rows of zeros.
 
     Raises
     ------
@@ -261,19 +286,22 @@ def _scores(
     try:
         if dtype is None and getattr(network, "integers", False):
             dtype = torch.int64
-        return tensor_of(module(torch.zeros(rows, *shape, dtype=dtype)))
+        return module(torch.zeros(rows, *shape, dtype=dtype))
     except Exception as error:
         text = f"{shown(network)} cannot take {rows} rows of shape {shape}"
         raise ScenarioError(_PLACE, f"{text}: {plugins.raised(error)}") from error
 
 
 def _check_scores(
-    network: NetworkSettings, scores: Any, shape: tuple[int, ...], needed: Needed, rows: int
-) -> None:
+    network: NetworkSettings, scores: Any, several: Outputs | None, shape: tuple[int, ...],
+    needed: Needed, rows: int,
+) -> None:  # fmt: skip
     """Refuse scores of another shape than the loss needs."""
     if not isinstance(scores, torch.Tensor):
-        text = f"{shown(network)} returns a {type(scores).__name__}; return the scores alone"
-        raise ScenarioError(_PLACE, f"{text}, a tensor")
+        text = f"{shown(network)} returns a {type(scores).__name__}; return the scores, a tensor"
+        raise ScenarioError(_PLACE, f"{text}, or a tuple or dict of float tensors (B, ...)")
+    if several is not None and network.task == "multiclass":
+        scores = several.first(scores)
     found = tuple(scores.shape)
     if wanted := needed(found, rows):
         loss = clipped(network.loss, 40) if isinstance(network.loss, str) else "the loss"

@@ -10,7 +10,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from rayfed.problems.layers import Layer
 from rayfed.problems.network.kernels.losses import Loss
-from rayfed.problems.network.kernels.module import tensor_of
+from rayfed.problems.network.kernels.outputs import tensor_of
 
 
 def stacked(
