@@ -1,4 +1,4 @@
-"""SGP: stochastic gradient push, on graphs whose arcs need not have a way back.
+"""SGP: stochastic gradient push, on graphs with links in one direction.
 
 M. Assran, N. Loizou, N. Ballas, M. Rabbat, "Stochastic Gradient Push for Distributed Deep
 Learning", ICML 2019, https://arxiv.org/abs/1811.10792, Algorithm 1.
@@ -14,11 +14,14 @@ import numpy as np
 
 from rayfed.algorithms.gossip import Gossip, mixed
 from rayfed.core.arrays import Array
+from rayfed.core.errors import ScenarioError
 from rayfed.messages import State, Upload
 from rayfed.topology.mixing import MixingRule
 
 if TYPE_CHECKING:
     from rayfed.clients import Clients
+    from rayfed.selection.base import Selection
+    from rayfed.topology import Graphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,23 @@ class SGP(Gossip):
     pushes: ClassVar[bool] = True
 
     mixing: MixingRule = "push"
+
+    def on_graphs(self, graphs: Graphs, selection: Selection) -> SGP:
+        """Refuse arcs without a way back on a graph that stays: w_i at their senders tends to 0.
+
+        Raises
+        ------
+        ScenarioError
+            If there are such arcs.
+        """
+        if graphs.fixed and (graph := graphs.at(1).listed()).directed:
+            sender, receiver = graph.arcs.T
+            part = graph.components()
+            for k in np.flatnonzero(part[sender] != part[receiver])[:1]:
+                text = f"no arcs lead back to client {sender[k]} from client {receiver[k]}"
+                text = f"{text}, so that its sums would vanish"
+                raise ScenarioError("", f"{text}; give a way back, or use epidemic")
+        return self
 
     def client_state(self, x0: Array) -> State:
         """Return x_i = x0 (p,) and w_i = 1 (1,)."""

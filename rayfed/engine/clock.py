@@ -152,8 +152,8 @@ class Times(NamedTuple):
     away_s: Floats
 
     def with_silent(self, silent: Bools) -> Times:
-        """Return these where silent clients (K,) drop out after computing."""
-        computed_s = np.nextafter(self.start_s + self.duration.compute_s, -math.inf)
+        """Return these where silent clients (K,) drop out before they upload."""
+        computed_s = np.nextafter(self.end_s - self.duration.up_s, -math.inf)
         return self._replace(
             gone_s=np.where(silent, np.minimum(self.gone_s, computed_s), self.gone_s)
         )

@@ -173,7 +173,7 @@ class MeetingPolicy:
     def _next(self, line: Timeline, stats: RoundStats) -> Task:
         """Return the task whose stage is over next."""
         if math.isinf(line.next_s):
-            text = f"{stats.when}: at {line.now_s:.6g} s all nodes are away for good"
+            text = f"round {stats.round}: at {line.now_s:.6g} s all nodes are away for good"
             raise RunFailed(f"{text}; increase availability")
         line.advance(line.next_s)
         task = line.over()

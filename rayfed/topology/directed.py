@@ -83,7 +83,8 @@ class OutDegree(ByRounds):
         """Return a function that draws the receivers of an epoch and attempt."""
         if self.number >= count:
             text = f"found {self.number} receivers among {count} clients"
-            raise ScenarioError("topology.number", f"{text}; give at most {count - 1}")
+            remedy = f"give at most {count - 1}" if count > 1 else "use more clients"
+            raise ScenarioError("topology.number", f"{text}; {remedy}")
         refuse_large(self.number * count)
         key, ids = Key(seed, f"topology/{self.name}"), np.arange(count)
 

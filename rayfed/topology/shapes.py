@@ -254,6 +254,7 @@ class Regular(Drawn):
         if self.degree >= count or self.degree * count % 2:
             text = f"found degree {self.degree} among {count} clients, for which no graph exists"
             remedy = f"give a degree below {count}" + (", an even one" if count % 2 else "")
+            remedy = remedy if count > 1 else "use more clients"
             raise ScenarioError("topology.degree", f"{text}; {remedy}")
         refuse_large(self.degree * count / 2)
 
@@ -294,7 +295,8 @@ class SmallWorld(Drawn):
         """Refuse more neighbours than there are other clients."""
         if self.neighbours >= count:
             text = f"found {self.neighbours} neighbours among {count} clients"
-            raise ScenarioError("topology.neighbours", f"{text}; give fewer")
+            remedy = "give fewer" if count > 2 else "use more clients"
+            raise ScenarioError("topology.neighbours", f"{text}; {remedy}")
         refuse_large(self.neighbours * count / 2)
 
     def ends(self, count: int, stream: np.random.Generator) -> Ints:

@@ -1,10 +1,12 @@
 """Gossip methods against numbers of independent programs: six nodes with 2 to 8 rows of three
 features, whose values are multiples of 1/8."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
 
 from rayfed import api
 from rayfed.algorithms import ChocoSGD
@@ -45,9 +47,16 @@ def scenario(data, algorithm, topology, **more):
     } | ({"topology": topology} if topology else {}) | more  # fmt: skip
 
 
+def from_file(made):
+    """Return the plan of a scenario, written to a file and read again."""
+    file = Path(made["problem"]["dataset"]["path"]).with_name("scenario.yaml")
+    file.write_text(yaml.safe_dump(made))
+    return api.prepare(api.read(file))
+
+
 def after(data, algorithm, topology, steps, **more):
     """Return the model of a row, and the nodes' own models (6, 3)."""
-    engine = loop(scenario(data, algorithm, topology, **more))
+    engine = loop(from_file(scenario(data, algorithm, topology, **more)))
     state, _ = engine.start()
     for _ in range(steps):
         state, _, _ = engine.step(state)
@@ -76,6 +85,20 @@ def test_step_first_on_a_ring(data):
     x, nodes = after(data, {"name": "dfedavg", "local": LOCAL} | UNIFORM, RING, 400)
     close(x, 0.17422859219, -1.00318419829, -0.651037620131)
     close([consensus(nodes, x)], 0.308532466335)
+
+
+@pytest.mark.parametrize(
+    ("name", "gap"), [("d-psgd", 0.00140205304646), ("dfedavg", 0.000585167822048)]
+)
+def test_gaps_of_the_mean_models(data, name, gap):
+    """F at the mean of the models less F at its minimum, F the plain mean of the F_i."""
+    made = scenario(data, {"name": name, "local": LOCAL} | UNIFORM, RING)
+    made["problem"] = made["problem"] | {"weighting": "uniform"}
+    engine = loop(from_file(made | {"evaluate": {"every": 400, "gap": True}}))
+    state, _ = engine.start()
+    for _ in range(400):
+        state, row, _ = engine.step(state)
+    assert row["loss_gap"] == pytest.approx(gap, rel=1e-10)
 
 
 def test_mix_first_by_size_on_a_geometric_graph(data, tmp_path):
@@ -117,7 +140,7 @@ def test_extra(data):
 
 def _first_within(data, algorithm):
     """Return the first step at which all nodes are within 1e-10 of the minimiser."""
-    engine = loop(scenario(data, algorithm, RING))
+    engine = loop(from_file(scenario(data, algorithm, RING)))
     state, _ = engine.start()
     for step in range(1, 700):
         state, _, _ = engine.step(state)
@@ -313,7 +336,14 @@ def test_choco_sgd_without_codec_and_with_full_steps_is_dfedavg(data):
 
 
 def test_choco_gossip_contracts_as_its_theorem_says():
-    """Theorem 2: by 1 - delta^2 omega / 82 a step, for gamma as there; the ring has delta = 1/3."""
+    """Theorem 2: by 1 - delta^2 omega / 82 a step, for gamma as there; the ring has delta = 1/3.
+
+    An independent program measured 0.998063542706 a step, from a start and over a window that are
+    not known. Searched without a hit to 6e-13: starts from 30 normal and uniform draws, from rows,
+    means and minimisers of the nodes, gradients at 0 and unit vectors; the sum of both squares and
+    the consensus distance, squared and not, measured after and between the two halves of a step;
+    both orders of the halves; usual first steps up to 4000 and all last ones up to 5000.
+    """
     w, omega, delta, beta = ring_of(np.ones(6)), 1 / 3, 1 / 3, 4 / 3
     rate = 1 - delta**2 * omega / 82
     assert rate == pytest.approx(0.999548328817, rel=1e-11)

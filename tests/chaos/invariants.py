@@ -27,6 +27,7 @@ from tests.chaos.ended import Ended, last_line
 _POINTS = (0.0, 0.2, 0.5, 0.8, 0.999)  # of a task at which its client must be there
 _SLACK = 1e-9
 _WAITED = "changes of availability"
+_AWAY = "are away for good"  # nodes without a server
 _APART = "or set disconnected to"  # of a graph that is drawn when its round comes
 
 
@@ -295,7 +296,7 @@ def check_scores(ended: Ended) -> None:
     """Check that the loss is finite wherever it is evaluated, the last row included."""
     if not ended.finished:
         why = ended.record["reason"]
-        expected = any(text in why for text in (NOT_FINITE, _WAITED, _APART))
+        expected = any(text in why for text in (NOT_FINITE, _WAITED, _AWAY, _APART))
         require(ended.meant or expected, why)
         return
     rows = ended.rounds

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from rayfed.algorithms import Algorithm
 from rayfed.channel import Codec
 from rayfed.core import plugins
-from rayfed.core.needs import ALL_STEPS, COHORT, FRESH, GRAPHS, MEAN, SOLVER
+from rayfed.core.needs import ALL_STEPS, COHORT, EVERYONE, FRESH, GRAPHS, MEAN, SOLVER
 from rayfed.engine.settings import Participation
 from rayfed.population import Connection, Crash, Server
 from rayfed.selection import All, Selection
@@ -50,6 +51,8 @@ _CODED = 0.2  # of the scenarios that code uploads, and downloads
 _PRIVATE = 0.2  # of the scenarios whose means may get noise
 _FAULTY = 0.15  # of the scenarios with faulty clients
 _ROBUST = 0.25  # of those whose algorithms take what a rule makes of vectors
+_NODE_FAULTS = ("scale", "bit-flip", "noise", "not-a-number", "silent")
+_MEMBERS = ("ids", "count", "fraction", "group")
 _TABLES = 0.15  # of the problems that take any table
 
 
@@ -128,10 +131,56 @@ class _Drawing:
             scenario["topology"] = self.plugin("topologies")
         self.extras(scenario)
         classes = [plugins.find("algorithms")[name] for name in methods]
-        fit = all(MEAN not in cls.needs and not cls.asynchronous for cls in classes)
+        fit = all(
+            MEAN not in cls.needs and not cls.asynchronous and not cls.gossip for cls in classes
+        )
         if dice.chance(_PRIVATE if fit else _UNFIT):
             self.privacy(scenario)
+        if all(cls.gossip for cls in classes) and not dice.chance(10 * _UNFIT):
+            self.as_nodes(scenario, classes)
         return scenario
+
+    def as_nodes(self, scenario: Scenario, classes: list[type[Algorithm]]) -> None:
+        """Replace what methods without a server refuse."""
+        dice, clients, methods = self.dice, scenario["clients"], scenario["algorithms"]
+        for key in ("privacy", "aggregate", "downlink", "uplink"):
+            scenario.pop(key, None)
+            for given in methods:
+                given.pop(key, None)
+        for given, cls in zip(methods, classes, strict=True):
+            given.pop("participation", None)
+            if cls.asynchronous:
+                given.pop("weights", None)
+        if all(cls.coded for cls in classes) and dice.chance(2 * _CODED):
+            scenario["uplink"] = [{**self.codec(["ef21"]), "memory": None}]
+
+        def fitting(name: str) -> bool:
+            return all(fits(algorithm=given["name"], topology=name) for given in methods)
+
+        scenario["topology"] = self.plugin("topologies", self.name("topologies", fitting))
+        if not self.absence(classes):
+            for part in (clients, *clients.get("groups", ())):
+                part.pop("availability", None)
+                part.pop("crash", None)
+                part.get("network", {}).pop("loss", None)
+        in_steps = not any(cls.asynchronous for cls in classes)
+        if not (in_steps and self.absence(classes)):
+            scenario["participation"].pop("patience_s", None)
+        self.node_faults(clients.get("faults", ()), silent=in_steps and self.absence(classes))
+
+    def node_faults(self, faults: list[dict[str, Any]], *, silent: bool) -> None:
+        """Replace faults that follow what a server receives, and silent ones where they are."""
+        known = [name for name in _NODE_FAULTS if name != "silent" or silent]
+        for fault in faults:
+            if fault["name"] not in known:
+                who = {key: fault[key] for key in _MEMBERS if key in fault}
+                fault.clear()
+                fault.update({"name": self.dice.one_of(known), **who})
+
+    @staticmethod
+    def absence(classes: list[type[Algorithm]]) -> bool:
+        """Return whether methods run without some of the nodes."""
+        return all(EVERYONE not in cls.needs for cls in classes)
 
     def extras(self, scenario: Scenario) -> None:
         """Add what few scenarios have."""
@@ -172,8 +221,7 @@ class _Drawing:
         """Return a fault, and who has it."""
         name = self.name("faults")
         given = self.settings.plugin("faults", name)
-        who = ("ids", "count", "fraction", "group")
-        return {key: each for key, each in given.items() if key not in who} | self.members()
+        return {key: each for key, each in given.items() if key not in _MEMBERS} | self.members()
 
     def privacy(self, scenario: Scenario) -> None:
         """Make a study private, most of the time one of which epsilon is true."""
@@ -323,6 +371,8 @@ class _Drawing:
             given["availability"] = self.plugin("availability")
         if dice.chance(delay / 2):
             given["network"] = self.settings.of(Connection)
+            if "file" not in given["network"] and not dice.chance(_UNFIT):
+                given["network"].pop("repeat_s", None)
         if dice.chance(delay / 4):
             given["crash"] = self.settings.of(Crash)
         if dice.chance(delay / 4):

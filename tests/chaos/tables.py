@@ -31,7 +31,7 @@ def weights() -> Mapping[str, float]:
     """Return how often plug-ins are drawn, by name, in place of 1."""
     large = {"mushroom": 0.03, "fedhybrid-mushroom": 0.03}
     torch = {"network": 1.0 if find_spec("torch") else 0.0, "flower": 0.0}  # which takes an app
-    return {**large, **torch, **dict.fromkeys(FETCHED, 0.0)}
+    return {**large, **torch, "own-train": 0.1, **dict.fromkeys(FETCHED, 0.0)}
 
 
 def table(clients: int, folder: Path) -> Mapping[str, Any]:
@@ -54,6 +54,7 @@ def table(clients: int, folder: Path) -> Mapping[str, Any]:
         "hierfavg.edges": lambda dice: dice.one_of([_tiers(dice, clients), "groups"]),
         "multi-walk.home": (0, clients - 1),
         "newton": lambda dice: _newton(dice, clients),
+        **{f"{name}.mixing": ["symmetric", "lazy", "uniform"] for name in _mixing()},
         "minimum": (1, clients),
         "number": (1, clients),
         "walk.start": (0, clients - 1),
@@ -61,6 +62,11 @@ def table(clients: int, folder: Path) -> Mapping[str, Any]:
         "trace.path": lambda dice: _trace(dice, clients, folder),
         "matrix.path": lambda dice: _matrix(dice, clients, folder),
     }  # fmt: skip
+
+
+def _mixing() -> list[str]:
+    """Return the methods without a server whose messages have one sum."""
+    return [name for name, cls in find("algorithms").items() if not getattr(cls, "pushes", True)]
 
 
 _DATA = {

@@ -133,23 +133,24 @@ def test_arcs_against_events_one_by_one(overlap):
             np.testing.assert_allclose(now, times[k + 1], rtol=1e-14)
 
 
-def by_events_with_absences(compute, spent, links, overlap, patience_s):
+def by_events_with_absences(task, links, overlap, shape, patience_s, over_s=lambda i, now, _: now):
     """Simulate messages, notices and timers one by one; at an instant timers come last.
 
-    `spent` (steps, n) is the share of its computing after which a node leaves; 0 if it is away.
+    `task` (node, step, now) returns when a task is over, and whether its node sends and mixes;
+    `over_s` (node, now, active nodes) when a node that waits for nothing more goes on.
     """
-    n, steps = len(compute[0]), len(compute)
+    (steps, n), active = shape, np.zeros(shape, bool)
     ways = list(enumerate(zip(*map(np.ndarray.tolist, links[:3]), strict=True)))
     waits = np.tile(1 + np.bincount(links.receiver, minlength=n), (steps, 1))
     times, heard, events = np.zeros((steps + 1, n)), np.zeros((steps, len(ways)), bool), []
 
     def begin(j, k, now):
-        active, done = spent[k, j] == 1, now + compute[k, j] * spent[k, j]
+        done, active[k, j] = task(j, k, now)
         sent = now if overlap else done
         push(done, 0, j, k, -1)
-        push(done + patience_s if active else np.inf, 1, j, k, -1)
+        push(done + patience_s if active[k, j] else np.inf, 1, j, k, -1)
         for a, (_, to, seconds) in (way for way in ways if way[1][0] == j):
-            push(sent + seconds if active else done, 0, to, k, a if active else -1)
+            push(sent + seconds if active[k, j] else done, 0, to, k, a if active[k, j] else -1)
 
     def push(*event):
         heapq.heappush(events, event)
@@ -162,12 +163,13 @@ def by_events_with_absences(compute, spent, links, overlap, patience_s):
             continue
         waits[k, i] -= not timer
         if arc >= 0:
-            heard[k, arc] = spent[k, i] == 1
+            heard[k, arc] = True
         if timer or not waits[k, i]:
+            now = over_s(i, now, active[k])
             waits[k, i], times[k + 1, i] = 0, now
             if k + 1 < steps:
                 begin(i, k + 1, now)
-    return times, heard
+    return times, heard & active[:, links.receiver]
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -182,7 +184,11 @@ def test_absences_and_patience_against_events_one_by_one(overlap):
         compute = stream.integers(1, 9, (steps, n)) * 2.0
         spent = stream.choice([0, 0.5, 1], size=(steps, n), p=[0.2, 0.2, 0.6])
         patience_s = np.inf if case % 3 == 0 else float(stream.integers(1, 9))
-        times, heard = by_events_with_absences(compute, spent, links, overlap, patience_s)
+
+        def task(j, k, now, compute=compute, spent=spent):
+            return now + compute[k, j] * spent[k, j], spent[k, j] == 1
+
+        times, heard = by_events_with_absences(task, links, overlap, (steps, n), patience_s)
         now = np.zeros(n)
         for k in range(steps):
             done_s, active = now + compute[k] * spent[k], spent[k] == 1

@@ -9,7 +9,7 @@ MODEL = 8 * 3  # bytes
 
 
 class Case:
-    """Random clients of random edge servers: unequal speeds, steps, links, rows and absences."""
+    """Random clients of edge servers: unequal speeds, steps, links, rows, absences and faults."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
@@ -24,6 +24,7 @@ class Case:
         self.deadline = float(rng.uniform(1, 6)) if rng.random() < 0.5 else None
         # client 0 is away for a while
         self.away = (5.0, 5.0 + float(rng.uniform(0, 9))) if count > 1 else None
+        self.silent = rng.permutation(count)[: rng.integers(0, 3)].tolist()
 
     def scenario(self, folder):
         groups = [
@@ -54,12 +55,21 @@ class Case:
             "clients": {
                 "count": self.count, "groups": groups,
                 "availability": "always" if self.away is None else trace,
+                "faults": [{"name": "silent", "ids": self.silent}] if self.silent else [],
             },
             "participation": {"deadline_s": self.deadline},
         }  # fmt: skip
 
     def present(self, client, time_s):
         return client or self.away is None or not self.away[0] <= time_s < self.away[1]
+
+    def alone(self, i, begin):
+        """Return the end of an undisturbed task, and its fate."""
+        bits = 8 * MODEL / 1e6
+        computed = begin + self.latency[i] + bits / self.down[i] + self.pace[i] * self.steps[i]
+        if i in self.silent:
+            return computed, "dropped"
+        return computed + self.latency[i] + bits / self.up[i], "used"
 
     def played(self):
         """Yield the end of each round, and for each task its client, start and status."""
@@ -75,9 +85,7 @@ class Case:
                     limit = begin + (self.deadline or np.inf)
                     ends = []
                     for i in (i for i in cohort if self.edge[i] == edge):
-                        end = begin + 2 * self.latency[i] + bits / self.down[i] + bits / self.up[i]
-                        end += self.pace[i] * self.steps[i]
-                        fate = "used"
+                        end, fate = self.alone(i, begin)
                         if not self.present(i, begin):
                             end, fate = begin, "dropped"
                         elif i == 0 and self.away is not None and begin < self.away[0] < end:

@@ -403,7 +403,7 @@ def test_nodes_that_are_away_for_good_end_the_run(tmp_path, name):
     state, row, _ = engine.step(engine.start()[0])
     assert (row["time_s"], row["participants"], row["dropped"]) == (1, 0, 1)
     assert state.state["x"].item() == 0
-    with pytest.raises(RunFailed, match=r"round 2, .* all nodes are away for good; increase"):
+    with pytest.raises(RunFailed, match=r"round 2: at 1 s all nodes are away for good; increase"):
         engine.step(state)
 
 

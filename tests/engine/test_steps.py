@@ -6,12 +6,17 @@ import pytest
 from rayfed import api
 from rayfed.cli.forecasts import server_sees
 from rayfed.core.errors import RunFailed, ScenarioError
+from rayfed.engine.barriers import Arcs
 from rayfed.engine.tasks import DROPPED, USED, events_of
 from rayfed.study.forecast.cost import _RunCost
 from rayfed.testing import loop
+from rayfed.topology import Complete, Graphs, Ring, Star
+from tests.engine.test_barriers import by_events_with_absences
+from tests.fakes.presence import Presence
 
 SECONDS, UP = (1, 2.5, 3, 1.5), (16, 16, 8, 16)
 MODEL = 8 * 125_000  # bytes
+MESSAGE = 8 * 3  # bytes of small models
 
 
 def scenario(algorithm, **more):
@@ -255,6 +260,104 @@ def test_nodes_that_are_away_for_good_end_the_run(tmp_path):
     state, _, _ = engine.step(engine.start()[0])
     with pytest.raises(RunFailed, match="all nodes are away for good; increase availability"):
         engine.step(state)
+
+
+class AbsentNodes:
+    """A random graph of nodes that come and go by a file; unequal speeds, steps and links."""
+
+    steps = 8
+
+    def __init__(self, seed, folder):
+        draw = np.random.default_rng(seed)
+        self.count = n = int(draw.integers(2, 7))
+        self.graph = [Ring(), Complete(), Star()][seed % 3]
+        self.overlap, self.resume = bool(draw.integers(2)), bool(draw.integers(2))
+        self.patience_s = float(draw.uniform(0.5, 4)) if draw.integers(2) else np.inf
+        self.pace, self.local = draw.uniform(0.2, 1.5, n), draw.integers(1, 4, n)
+        self.latency = draw.uniform(0, 0.5, n)
+        self.down, self.up = 8e-6 * MESSAGE / draw.uniform(0.05, 0.5, (2, n))
+        changes = draw.exponential(6, (n, 20)).cumsum(axis=1)
+        stays = [[*zip(each[:-1:2], each[1::2], strict=True)] for each in changes.tolist()]
+        stays[0].append((changes[0, -1].item() + 90, np.inf))
+        self.nodes = Presence(stays, resume=self.resume)
+        self.there = self.nodes.trace(folder / f"{seed}.csv")
+
+    def scenario(self):
+        groups = [
+            {"ids": [i], "local": {"steps": int(self.local[i])},
+             "delay": {"name": "constant", "mean_s": float(self.pace[i])},
+             "network": {"latency_s": float(self.latency[i]), "down_mbps": float(self.down[i]),
+                         "up_mbps": float(self.up[i])}}
+            for i in range(self.count)
+        ]  # fmt: skip
+        data = {"name": "linear", "features": MESSAGE // 8, "samples": 2 * self.count}
+        patience = {} if np.isinf(self.patience_s) else {"patience_s": self.patience_s}
+        return {
+            "name": "absent", "rounds": self.steps, "evaluate": {"every": 99}, "dtype": "float64",
+            "problem": {"name": "least-squares", "dataset": data, "intercept": False},
+            "clients": {"count": self.count, "groups": groups, "availability": self.there},
+            "topology": self.graph.name, "executor": "serial",
+            "participation": {"interrupted": "resume" if self.resume else "drop"} | patience,
+            "algorithms": [{"name": "d-psgd" if self.overlap else "dfedavg"}],
+        }  # fmt: skip
+
+    def links(self):
+        ends = Graphs(self.graph, self.count, 0).at(1).arcs
+        sender, receiver = ends[np.lexsort(ends.T)].T
+        degree = np.bincount(sender)
+        rate = np.minimum(self.up[sender] / degree[sender], self.down[receiver] / degree[receiver])
+        seconds = self.latency[sender] + self.latency[receiver] + MESSAGE * 8e-6 / rate
+        return Arcs(sender, receiver, seconds)
+
+    def played(self):
+        """Return when nodes have their models, which messages were mixed, and fates of tasks."""
+        tasks, links = np.full((self.steps, self.count), " "), self.links()
+
+        def task(i, k, now):
+            if not self.nodes.there(i, now):
+                return now, False
+            over_s, lost = self.nodes.over(i, now, self.pace[i] * self.local[i])
+            tasks[k, i] = "d" if lost else "u"
+            return over_s, not lost
+
+        def over_s(i, now, active):
+            """A node that is away and hears nobody waits until it is back, if it ever is."""
+            back_s = self.nodes.back_s(i, now)
+            heard = active[links.sender[links.receiver == i]].any()
+            return now if active[i] or heard or np.isinf(back_s) else back_s
+
+        times, heard = by_events_with_absences(
+            task, links, self.overlap, tasks.shape, self.patience_s, over_s
+        )
+        return times, heard, tasks
+
+
+def agree(seed, folder):
+    """Compare a run with events one by one, and return what became of tasks."""
+    case = AbsentNodes(seed, folder)
+    times, heard, tasks = case.played()
+    engine, links = loop(case.scenario()), case.links()
+    state, _ = engine.start()
+    for k in range(case.steps):
+        state, row, (counted,) = engine.step(state)
+        np.testing.assert_allclose(state.state["ready_s"], times[k + 1], rtol=1e-12)
+        begun, active = tasks[k] != " ", tasks[k] == "u"
+        assert counted.tasks.client.tolist() == np.flatnonzero(begun).tolist()
+        assert (counted.tasks.status == USED).tolist() == active[begun].tolist()
+        both = active[links.sender] & active[links.receiver]
+        assert row["bytes_up"] == row["bytes_down"] == MESSAGE * both.sum()
+        assert row.get("missed", 0) == both.sum() - heard[k].sum()
+    return set(tasks.ravel().tolist())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_that_come_and_go_by_a_file(seed, tmp_path):
+    agree(seed, tmp_path)
+
+
+def test_a_hundred_graphs_of_nodes_that_come_and_go(tmp_path):
+    fates = set().union(*(agree(seed, tmp_path) for seed in range(3, 103)))
+    assert fates == {" ", "d", "u"}
 
 
 def test_rounds_pass_where_availability_goes_by_rounds():

@@ -8,7 +8,18 @@ import pytest
 from scipy.stats import chisquare
 
 from rayfed.core.errors import ScenarioError
-from rayfed.topology import Complete, Graphs, Grid, Random, Regular, Ring, SmallWorld, Star, Targets
+from rayfed.topology import (
+    Complete,
+    Graphs,
+    Grid,
+    OutDegree,
+    Random,
+    Regular,
+    Ring,
+    SmallWorld,
+    Star,
+    Targets,
+)
 from rayfed.topology.shapes import _pairs
 
 
@@ -135,6 +146,14 @@ def test_they_are_drawn_anew_every_so_many_rounds():
 def test_what_does_not_fit_the_population_is_refused(topology, line):
     with pytest.raises(ScenarioError, match=line):
         Graphs(topology, 6, 0).at(1)
+
+
+@pytest.mark.parametrize(
+    "topology", [Regular(degree=1), SmallWorld(neighbours=2), OutDegree(number=1)]
+)
+def test_a_single_client_needs_more(topology):
+    with pytest.raises(ScenarioError, match=r"among 1 clients.*; use more clients"):
+        Graphs(topology, 1, 0).at(1)
 
 
 def test_half_of_an_odd_number_is_refused():
