@@ -194,7 +194,12 @@ class RayExecutor:
         """
         run = self.run(key)
         parts = run.layout.split(request, movable=run.stateless)
-        messages = [(part.host, *needed(part.request, send)) for part in parts]
+        messages = [
+            (part.host, part.request, send)  # its rows of the stacks are not copied twice
+            if self.calls.is_own(part.host)
+            else (part.host, *needed(part.request, send))
+            for part in parts
+        ]
         in_store = {id(send): stored[0]} if stored else {}
         method: Method = "timed" if timed else "exchange"
         answers = self.calls.exchange(method, key, messages, in_store)
