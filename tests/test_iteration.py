@@ -14,6 +14,7 @@ import rayfed
 from rayfed.core.errors import RunFailed, ScenarioError
 from rayfed.core.plugins import find
 from rayfed.engine.loop import Loop
+from rayfed.executors.serial import SerialExecutor
 from rayfed.iteration import Row
 from rayfed.testing.studies import mixed_for
 
@@ -245,6 +246,16 @@ def test_rows_before_a_change_are_those_without_it(small, tmp_path):
     early = rounds["round"] <= 3
     assert rounds[early].equals(before[early])
     assert rounds[~early].participants.tolist() == [5] * 6
+
+
+def test_a_rate_that_changes_in_every_round_opens_no_host_anew(small, tmp_path, monkeypatch):
+    small["algorithms"], opened, open_ = ["scaffold"], [], SerialExecutor.open
+    monkeypatch.setattr(
+        SerialExecutor, "open", lambda self, *given: opened.append(0) or open_(self, *given)
+    )
+    controlled(small, tmp_path / "loop", {k: {"lr": 0.1 / (k + 1)} for k in range(1, 6)})
+    assert len(opened) == 1
+    assert len(told(tmp_path / "loop")["changes"]) == 5
 
 
 def test_changes_are_recorded_and_warned_of(small, tmp_path):

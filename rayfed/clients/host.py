@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
@@ -58,6 +59,10 @@ class Host:
         """Begin a run, or begin it again, with the clients of some residue classes."""
         self.close(key)
         self.runs[key] = HostedRun(setup, classes, Store(setup.initial, self.memory))
+
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup; clients keep their rows and their state."""
+        self.runs[key] = replace(self._run(key), setup=setup)
 
     def restore(self, key: str, rows: Mapping[str, Array]) -> None:
         """Take the state of some clients from a checkpoint."""

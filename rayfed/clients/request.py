@@ -12,6 +12,7 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.flat import Flat, all_flat, all_restored, flat, restored
 from rayfed.core.rng import Draw
 from rayfed.core.tree import Branch
+from rayfed.core.values import changed
 
 Owner: TypeAlias = str
 """Whose method a client function is.
@@ -103,13 +104,9 @@ class Request:
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
-        part = Request.__new__(Request)
-        values = vars(part)
-        values.update(vars(self), classes=classes)
-        for name in _BY_CLIENT:
-            if isinstance(values[name], np.ndarray):
-                values[name] = values[name][index]
-        return part
+        columns = ((name, getattr(self, name)) for name in _BY_CLIENT)
+        own = {name: rows[index] for name, rows in columns if isinstance(rows, np.ndarray)}
+        return changed(self, classes=classes, **own)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return a compact pickle: every exchange sends one to each host."""

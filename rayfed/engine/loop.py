@@ -17,6 +17,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.columns import names
 from rayfed.core.errors import RunFailed, clipped
 from rayfed.core.needs import SOLVER
+from rayfed.core.values import changed
 from rayfed.engine import columns
 from rayfed.engine.arrivals import ArrivalPolicy
 from rayfed.engine.energy import Meter
@@ -199,7 +200,7 @@ class Loop:
         self.server_function.guard(before.state)
         changes, values, answered = self.policy.advance(before, stats)
         x = changes["state"]["x"]
-        after = replace(
+        after = changed(
             before, round=stats.round, time_s=stats.time_s, ahead=stats.ahead,
             channel=stats.channel, timeline=stats.timeline, batteries=stats.batteries,
             updates=before.updates + stats.counts["participants"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,39 +122,37 @@ def reply_of(
     stale : bool
         Whether the reply gives the staleness of each.
     """
-    sums: Sums = {}
-    for answer in answers:
-        found = _sums(answer, sizes.up)
-        sums = add(sums, found) if sums else found
-    raw = _together([answer.raw for answer in answers])
-    total = float(raw.sum()) if sizes.total is None else sizes.total
+    sums = reduce(add, [_sums(answer, sizes.up) for answer in answers])
+    one = answers[0] if len(answers) == 1 else _joined(answers)
+    total = float(one.raw.sum()) if sizes.total is None else sizes.total
     mean: dict[str, Any] = {
-        name: _divided(sums[name], len(raw) if name in sizes.plain else total)
+        name: _divided(sums[name], len(one.raw) if name in sizes.plain else total)
         for name in sizes.up
         if name in sums
     }
-    each = {
-        name: _together([answer.gathered.each[name] for answer in answers])
-        for name in answers[0].gathered.each
-    }
-    ids = _together([answer.ids for answer in answers])
-    steps = _together([answer.steps for answer in answers])
-    seconds = _together([answer.seconds for answer in answers])
-    late = _together([answer.staleness for answer in answers]) if stale else _NONE
     grouped = GROUP in sizes.up or sizes.by_edge
     groups = _groups(answers[0], sizes) if grouped else Groups.empty()
     return Reply(
-        ids, raw, mean, each, steps, sizes.population, groups, round_number, late, seconds,
-        sent or {}, sizes.mean_weight,
+        one.ids, one.raw, mean, one.gathered.each, one.steps, sizes.population, groups,
+        round_number, one.staleness if stale else _NONE, one.seconds, sent or {},
+        sizes.mean_weight,
     )  # fmt: skip
 
 
-def _together(arrays: Sequence[Array]) -> Array:
-    """Return arrays (K, ...) one after the other."""
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+def _joined(answers: Sequence[TaskAnswer]) -> TaskAnswer:
+    """Return the clients of several answers one after the other, without their sums."""
+    columns = ("ids", "steps", "staleness", "raw", "weights", "seconds")
+    found: dict[str, Any] = {
+        name: np.concatenate([getattr(answer, name) for answer in answers]) for name in columns
+    }
+    each = {
+        name: np.concatenate([answer.gathered.each[name] for answer in answers])
+        for name in answers[0].gathered.each
+    }
+    return answers[0]._replace(**found, gathered=Gathered({}, each))
 
 
-def _sums(answer: TaskAnswer, up: Mapping[str, int]) -> dict[str, Array]:
+def _sums(answer: TaskAnswer, up: Mapping[str, int]) -> Sums:
     """Return the sums of the vectors and of the scalars that are uploaded."""
     sums = dict(answer.gathered.sums)
     for name, rows in answer.gathered.each.items():

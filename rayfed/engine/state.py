@@ -28,6 +28,7 @@ Measured = Mapping[str, Mapping[str, Array]]
 """The state of each measure."""
 
 COUNTS = names(columns.COUNTS)
+_NONE = np.empty(0, dtype=np.int64)
 _SHOWN = 60  # letters of what a server function returned
 
 
@@ -160,10 +161,10 @@ class RoundStats:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     ended: list[CountedTasks] = field(default_factory=list)
     timeline: Timeline | None = None
-    staleness: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    staleness: Ints = field(default_factory=lambda: _NONE)
     corrected: Floats | None = None
     ahead: Mapping[str, Array] = field(default_factory=dict)
-    answered: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    answered: Ints = field(default_factory=lambda: _NONE)
     channel: Mapping[str, Array] = field(default_factory=dict)
     batteries: dict[str, Array] = field(default_factory=dict)
     begun: bool = False

@@ -16,6 +16,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.summary import STATUS as STATUS  # their names in files
+from rayfed.core.values import changed
 
 USED, LATE, DROPPED, UNFINISHED = range(4)
 """What became of a client's task: its reply was used, it came after the server had stopped waiting,
@@ -140,7 +141,7 @@ class Tasks:
 
     def with_status(self, status: Ints) -> Tasks:
         """Return these tasks with another status (K,)."""
-        return Tasks(**{**vars(self), "status": status})  # half of what `replace` takes
+        return changed(self, status=status)
 
     def part(self, chosen: Bools | Ints) -> Tasks:
         """Return some of the tasks, by a mask or by their places."""

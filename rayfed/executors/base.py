@@ -67,6 +67,16 @@ class Executor(Protocol):
         """
         ...
 
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup; clients keep their rows and their state.
+
+        Raises
+        ------
+        HostLost
+            If a host died.
+        """
+        ...
+
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client functions of an Ask.
 

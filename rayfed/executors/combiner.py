@@ -82,6 +82,10 @@ class Combiner(Actor):
 
         return or_refusal(begin)
 
+    def change(self, key: str, stored: Sequence[Any]) -> Refusal | None:
+        """Continue a run with another setup; see `HostActor.change`."""
+        return self._with(key, lambda run: run.executor.pass_on(key, stored))
+
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients of this node, from a checkpoint."""
         return self._with(key, lambda run: run.executor.restore(key, rows))

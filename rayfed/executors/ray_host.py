@@ -16,6 +16,7 @@ import ray
 from rayfed.clients.host import Host, UnknownRun, state_bytes
 from rayfed.clients.prints import Captured
 from rayfed.clients.request import Failure, Partial, Request
+from rayfed.clients.setup import Setup
 from rayfed.clients.store import ScratchError, StateRows
 from rayfed.core.arrays import Array
 from rayfed.core.sources import NO_SOURCES, Sources
@@ -127,10 +128,15 @@ class RayHost:
             The setup, and the tables that its views travel without, in the order of their names
             there.
         """
-        setup, *tables = ray.get(list(stored))
-        named = dict(zip(setup.views.tables, tables, strict=True))
+        setup = _setup(stored)
         with self.lock:
-            self.host.open(key, setup.with_tables(named), owned)
+            self.host.open(key, setup, owned)
+
+    def change(self, key: str, stored: Sequence[Any]) -> Refusal | None:
+        """Continue a run with another setup; `stored` is as for `open`."""
+        setup = _setup(stored)
+        with self.lock:
+            return or_refusal(lambda: self.host.change(key, setup))
 
     def restore(self, key: str, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
@@ -189,6 +195,13 @@ def or_refusal(call: Callable[[], Answered]) -> Answered | Refusal:
         return call()
     except (UnknownRun, ScratchError, HostLost) as error:
         return error
+
+
+def _setup(stored: Sequence[Any]) -> Setup:
+    """Return a setup from the object store with its tables."""
+    setup, *tables = ray.get(list(stored))
+    found: Setup = setup.with_tables(dict(zip(setup.views.tables, tables, strict=True)))
+    return found
 
 
 def _bytes(answer: object) -> int:

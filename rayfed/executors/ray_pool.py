@@ -109,9 +109,8 @@ class RayExecutor:
 
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run on every host, or begin it again; waits for hosts that are starting."""
-        stored = [ray.put(setup), *(self.tables[name] for name in setup.views.tables)]
         self.wait_for_all()
-        self.begin(key, EVERY, stored, stateless=not setup.initial)
+        self.begin(key, EVERY, self._stored(setup), stateless=not setup.initial)
         for rows in pieces:
             self.restore(key, rows)
 
@@ -129,6 +128,18 @@ class RayExecutor:
                 for host, owned in enumerate(run.layout.owned)
             ]
         )
+
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup; clients keep their rows and their state."""
+        self.pass_on(key, self._stored(setup))
+
+    def pass_on(self, key: str, stored: Sequence[Any]) -> None:
+        """Pass another setup of a run on to every host; see `HostActor.change`."""
+        self.calls.get([self.calls.call(h, "change", key, list(stored)) for h in self.calls.hosts])
+
+    def _stored(self, setup: Setup) -> list[Any]:
+        """Put a setup into the object store and return it with the tables of its views there."""
+        return [ray.put(setup), *(self.tables[name] for name in setup.views.tables)]
 
     def restore(self, key: str, rows: StateRows) -> None:
         """Take the state of some clients from a checkpoint."""
@@ -183,7 +194,12 @@ class RayExecutor:
         """
         run = self.run(key)
         parts = run.layout.split(request, movable=run.stateless)
-        messages = [(part.host, *needed(part.request, send)) for part in parts]
+        messages = [
+            (part.host, part.request, send)  # its rows of the stacks are not copied twice
+            if self.calls.is_own(part.host)
+            else (part.host, *needed(part.request, send))
+            for part in parts
+        ]
         in_store = {id(send): stored[0]} if stored else {}
         method: Method = "timed" if timed else "exchange"
         answers = self.calls.exchange(method, key, messages, in_store)

@@ -42,6 +42,10 @@ class SerialExecutor(Executor):
         for rows in pieces:
             self.host.restore(key, rows)
 
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup; clients keep their rows and their state."""
+        self.host.change(key, setup.with_tables(self.tables))
+
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client functions of an Ask."""
         return gather(request, [(None, self.host.exchange(key, request, send, self.prints))])

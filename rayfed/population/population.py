@@ -493,12 +493,19 @@ class Population:
         probability = np.where(active[groups, np.arange(len(ids))], probability, 0.0)
         return Crashes.of(u, probability, np.array(restarts)[groups])
 
+    @cached_property
+    def always(self) -> bool:
+        """Whether every client is always available."""
+        return all(type(part) is Always for part in self._availabilities)
+
     def available(self, ids: npt.ArrayLike, t: Times, round: int) -> Bools:
         """Return which clients (K,) are available at virtual second t of a round (from 1).
 
         With `own_times`, `t` may be an array (K,).
         """
         ids = np.asarray(ids, dtype=np.int64)
+        if self.always:
+            return np.ones(len(ids), dtype=np.bool_)
 
         def there(availability: Availability, at: Which) -> Bools:
             times = t[at] if isinstance(t, np.ndarray) else t
@@ -540,6 +547,8 @@ class Population:
         `own_times`, `t` may be an array (K,).
         """
         ids = np.asarray(ids, dtype=np.int64)
+        if self.always:
+            return np.full(len(ids), np.inf)
 
         def change(availability: Availability, at: Which) -> Floats:
             times = t[at] if isinstance(t, np.ndarray) else t

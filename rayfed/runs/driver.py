@@ -269,7 +269,7 @@ class Driver:
             now = yield from self._shown(now)
         reason = self.loop.failure(now.last, now.closed)
         while reason is None and now.rule is None:
-            now = self._changed(now)
+            self._apply_changes(now.state.round)
             if self.stopping or self._asked_to_stop():
                 self._checkpoint(now.state)
                 raise _Stopped
@@ -316,18 +316,16 @@ class Driver:
         last, closed = self.loop.close(now.state, now.row)
         return Moment(now.state, now.row, last, closed, LOOP)
 
-    def _changed(self, now: Moment) -> Moment:
-        """Return a moment with the settings of the next round, at hosts that know them.
+    def _apply_changes(self, round: int) -> None:
+        """Continue after a round with the settings of the next, at hosts that know them.
 
         The changes are recorded before that round, so a replay from an earlier checkpoint has them.
         """
-        self._note_changes(now.state.round)
+        self._note_changes(round)
         before = self.run
-        self._use(self._phase(now.state.round))
-        if self.run is before or (self.run.training is before.training and not self.run.secure):
-            return now  # a secure sum depends on the cohort
-        self._checkpoint(now.state)
-        return self._moment(*self._open())
+        self._use(self._phase(round))
+        if self.run is not before:
+            self.executor.change(self.run.folder, self.run.setup())
 
     def _note_changes(self, round: int) -> None:
         """Record the changes of settings after a round, if there are any."""

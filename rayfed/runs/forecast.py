@@ -284,6 +284,9 @@ class _Hollow(Executor):
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Nothing has to begin."""
 
+    def change(self, key: str, setup: Setup) -> None:
+        """Zeros stay zeros."""
+
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Return zeros of the sizes that the Ask declares."""
         coded = self.secure and request.owner == "algorithm"

@@ -44,6 +44,10 @@ class Watched(Executor):
         """Begin a run."""
         self.executor.open(key, setup, pieces)
 
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup."""
+        self.executor.change(key, setup)
+
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client functions of an Ask."""
         if request.owner in ("algorithm", "selection"):
@@ -135,6 +139,10 @@ class LosingHosts(Executor):
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run."""
         self.executor.open(key, setup, pieces)
+
+    def change(self, key: str, setup: Setup) -> None:
+        """Continue a run with another setup."""
+        self.executor.change(key, setup)
 
     def exchange(self, key: str, request: Request, send: Mapping[str, Array]) -> Gathered:
         """Run the client functions of an Ask, or raise `HostLost`."""

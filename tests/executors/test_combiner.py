@@ -10,6 +10,7 @@ from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.study.plan import controller
 from rayfed.testing.studies import LOCAL, mixed
 from tests.fakes.cluster import Node, Stored, no_ray, pool, stored
 
@@ -20,20 +21,30 @@ def _without_ray():
         yield
 
 
-def prepared(count, **changed):
+def study_of(count, **changed):
     made = mixed(participation={}, executor="serial", **changed)
     made["clients"] = {"count": count, "delay": {"name": "exponential", "mean_s": 0.3}}
-    plan = api.prepare(api.read(made | {"rounds": 6}))
+    return api.read(made | {"rounds": 6})
+
+
+def prepared(count, **changed):
+    plan = api.prepare(study_of(count, **changed))
     return plan.runs[0], plan.tables
 
 
-def rows_of(run, executor, rounds=6):
-    """Return the rows of a run, its last state, and its clients' state."""
+def rows_of(run, executor, rounds=6, changed=None):
+    """Return the rows of a run, its last state, and its clients' state.
+
+    `changed` is the run with other settings, which it continues as after round 3.
+    """
     executor.open(run.folder, run.setup())
     loop = Loop(run, executor)
     state, row = loop.start()
     rows = [row]
-    for _ in range(rounds):
+    for number in range(rounds):
+        if changed is not None and number == 3:
+            executor.change(run.folder, changed.setup())
+            loop = Loop(changed, executor)
         state, row, _ = loop.step(state)
         rows.append(row)
     pieces = list(executor.snapshot(run.folder))
@@ -72,6 +83,18 @@ def test_nodes_of_any_size_give_the_bits_of_one_process(method):
             assert_same(rows_of(run, executor), wanted)
             assert all((wire is not None) == wires for wire in executor.calls.wires)
             executor.close(run.folder)
+
+
+def test_a_changed_rate_reaches_the_actors_of_every_node():
+    halved = {"name": "step", "start": 0.1, "factor": 0.5, "rounds": [4]}
+    method = {"name": "scaffold", "local": LOCAL | {"lr": 0.1}}
+    scheduled, tables = prepared(23, algorithms=[method | {"local": LOCAL | {"lr": halved}}])
+    wanted = rows_of(scheduled, SerialExecutor(tables))
+    run, tables = prepared(23, algorithms=[method])
+    changed, _ = controller.changed(study_of(23, algorithms=[method]), run, 3, {"lr": 0.05})
+    for sizes in ([2, 2], [1, 3, 2]):
+        executor = RayExecutor(pool([Node(size, 23) for size in sizes]), 23, stored(tables))
+        assert_same(rows_of(run, executor, changed=changed), wanted)
 
 
 def test_a_driver_of_64_actors_sends_4_requests_and_gets_4_vectors():
