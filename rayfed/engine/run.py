@@ -187,6 +187,8 @@ class Channel:
         Clients that send something else than they should.
     privacy : Privacy, optional
         With its noise; epsilon has been solved for.
+    since : int
+        Round after which `aggregate` replaced another rule; its state begins anew there.
     """
 
     uplink: tuple[Stage, ...] = ()
@@ -194,6 +196,7 @@ class Channel:
     aggregate: Aggregator | None = None
     faults: tuple[Faulty, ...] = ()
     privacy: Privacy | None = None
+    since: int = 0
 
 
 @dataclass(frozen=True)

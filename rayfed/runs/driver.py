@@ -324,7 +324,8 @@ class Driver:
         self._note_changes(now.state.round)
         before = self.run
         self._use(self._phase(now.state.round))
-        if self.run is before or (self.run.training is before.training and not self.run.secure):
+        run, same = self.run, self.run.training is before.training
+        if same and run.channel.uplink == before.channel.uplink and not run.secure:
             return now  # a secure sum depends on the cohort
         self._checkpoint(now.state)
         return self._moment(*self._open())

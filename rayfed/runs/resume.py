@@ -57,7 +57,7 @@ class Change:
     @property
     def _named(self) -> str:
         """The key, and the file or data set that it names."""
-        if not isinstance(self.now, Mapping):
+        if not _is_of_file(self.now):
             return self.key
         name = Path(self.now.get("path") or self.now.get("name") or "").name
         return f"{self.key} ({clipped(name, 60)})" if name else self.key
@@ -354,10 +354,15 @@ def _trial(run: Path) -> int:
     return int((read_record(run).get("trial") or {}).get("number", 0))
 
 
+def _is_of_file(value: Any) -> bool:
+    """Return whether a value is what is known of a file or a module, and no plug-in."""
+    return isinstance(value, Mapping) and "digest" in value
+
+
 def _short(value: Any) -> str:
     if value == _NOTHING:
         return _NOTHING
-    if not isinstance(value, Mapping):
+    if not _is_of_file(value):
         return clipped(json.dumps(value, default=str), 60) if value is not None else "null"
     sizes = (f"{value[key]:,} {key}, " for key in ("rows", "bytes") if key in value)
     return f"{''.join(sizes)}digest {value['digest'][:8]}"

@@ -21,14 +21,18 @@ from rayfed.solvers.schedules import ChangedRate, Schedule
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.declared import check_declared
 from rayfed.study.scenario.expansion import expand
+from rayfed.study.scenario.settings import plain
 from rayfed.study.scenario.study import Study
 
 CHANGEABLE = {
     "cohort": "participation.cohort",
     "deadline_s": "participation.deadline_s",
     "lr": "local.lr",
+    "aggregate": "aggregate",
+    "uplink": "uplink",
 }
 """Settings that may change, and their keys below an algorithm."""
+NUMBERS = ("cohort", "deadline_s", "lr")
 
 
 def settings_of(run: Run) -> dict[str, Any]:
@@ -36,7 +40,10 @@ def settings_of(run: Run) -> dict[str, Any]:
     part, local = run.participation, run.training.algorithm.local
     rate = local.lr if isinstance(local, Descent) else None
     rate = rate.changes[-1][1] if isinstance(rate, ChangedRate) else rate
-    return {"cohort": part.cohort, "deadline_s": part.deadline_s, "lr": rate}
+    return {
+        "cohort": part.cohort, "deadline_s": part.deadline_s, "lr": rate,
+        "aggregate": run.channel.aggregate, "uplink": run.channel.uplink,
+    }  # fmt: skip
 
 
 def changed(
@@ -53,7 +60,7 @@ def changed(
     after : int
         Round after which the settings change.
     values : mapping of str to object
-        Numbers, or None, by their names in `CHANGEABLE`.
+        By their names in `CHANGEABLE`, as in a scenario: numbers or None, a rule, a list of stages.
 
     Returns
     -------
@@ -69,36 +76,39 @@ def changed(
     """
     values = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
     for name, value in values.items():
-        if name not in CHANGEABLE:
-            raise ScenarioError(f"change({name})", unknown("setting", name, CHANGEABLE))
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
-            text = f"found {clipped(repr(value), 60)}; give a number"
-            raise ScenarioError(f"change({name})", text)
-    now = settings_of(run)
-    fresh = {name: value for name, value in values.items() if value != now[name]}
-    if not fresh:
-        return run, []
-    _check_changeable(run, fresh)
-    index = study.labels.index(run.label)
-    given = vars(study.participation_of(index))
-    earlier = {name: now[name] for name in ("cohort", "deadline_s") if now[name] != given[name]}
+        with under(f"change({name})"):
+            _check_value(name, value)
+    now, index = settings_of(run), study.labels.index(run.label)
+    given = vars(study.participation_of(index)) | study.channel_of(index)
+    earlier = {name: now[name] for name in now if name in given and now[name] != given[name]}
     keys = {
         f"algorithms.{index}.{CHANGEABLE[name]}": value
-        for name, value in {**earlier, **fresh}.items()
+        for name, value in {**earlier, **values}.items()
+        if name not in values or name not in NUMBERS or value != now[name]
     }
     other = Study.parse(apply_overrides(study.given(), keys))
+    then = values | {k: v for k, v in other.channel_of(index).items() if k in values}
+    fresh = {name: value for name, value in then.items() if value != now[name]}
+    if not fresh:
+        return run, []
+    for name, value in fresh.items():  # a name may have been that of an installed plug-in
+        with under(f"change({name})"):
+            _check_value(name, value)
+    _check_changeable(run, fresh)
     other.check_cohort(run.federation.clients.count)
     other.check_selection(run.federation.clients.count)
     check_declared(other, other.problem)
     made = _with_settings(run, other, index, after, fresh)
+    if "uplink" in fresh:
+        _check_codecs(run, made)
     try:
         check_run(made)
     except ScenarioError as error:
         raise other.blamed(index, error) from error
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return made, [
-        {"time": stamp, "round": after, "key": CHANGEABLE[name], "from": _plain(now[name]),
-         "to": value, "by": BY_LOOP}
+        {"time": stamp, "round": after, "key": CHANGEABLE[name], "from": plain(now[name]),
+         "to": plain(value), "by": BY_LOOP}
         for name, value in fresh.items()
     ]  # fmt: skip
 
@@ -129,6 +139,43 @@ def _replayed(study: Study, run: Run) -> Run:
     return replace(run, later=tuple(later))
 
 
+def _check_value(name: str, value: Any) -> None:
+    """Refuse unknown settings, numbers that are none, and code of the user's.
+
+    A resume repeats the changes in ``run.json`` and imports no module for them.
+    """
+    if name not in CHANGEABLE:
+        raise ScenarioError("", unknown("setting", name, CHANGEABLE))
+    number = isinstance(value, int | float | None) and not isinstance(value, bool)
+    if name in NUMBERS and not number:
+        raise ScenarioError("", f"found {clipped(repr(value), 60)}; give a number")
+    if name not in NUMBERS and _names_code(plain(value)):
+        text = f"found {clipped(str(plain(value)), 60)}, code of your own"
+        raise ScenarioError("", f"{text}; give a name of `rayfed list`")
+
+
+def _names_code(value: Any) -> bool:
+    """Return whether a plain value holds the name of a class in a module."""
+    if isinstance(value, str):
+        return ":" in value
+    inner = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, Mapping | list) and any(map(_names_code, inner))
+
+
+def _check_codecs(run: Run, made: Run) -> None:
+    """Refuse a change of uploads with state that the new stages cannot continue."""
+    text = "has late uploads of the stages before" if run.participation.late == "stale" else ""
+    for uplink in (run.uplink(), made.uplink()):
+        if uplink is not None and (uplink.initial or uplink.extra):
+            text = "has stages with memories, which others cannot continue"
+        elif uplink is not None and uplink.secure is not None:
+            text = "has secure sums, whose keys are for one list of stages"
+    if run.channel.privacy is not None:
+        text = "has noise for one clip: its privacy would be another one"
+    if text:
+        raise ScenarioError("change(uplink)", f"'{run.label}' {text}; leave it out")
+
+
 def _check_changeable(run: Run, names: Iterable[str]) -> None:
     """Refuse changes of settings that the state or the accounting of a run depends on."""
     algorithm = run.training.algorithm
@@ -150,8 +197,15 @@ def _check_changeable(run: Run, names: Iterable[str]) -> None:
 def _with_settings(run: Run, study: Study, index: int, after: int, names: Iterable[str]) -> Run:
     """Return a run with some settings of a study in the rounds after one."""
     part, training = study.participation_of(index), run.training
-    own = {name: getattr(part, name) for name in names if name != "lr"}
-    run = replace(run, participation=replace(run.participation, **own))
+    own = {name: getattr(part, name) for name in names if name in ("cohort", "deadline_s")}
+    channel = {k: v for k, v in study.channel_of(index).items() if k in names}
+    if "aggregate" in names:
+        channel["since"] = after
+    run = replace(
+        run,
+        participation=replace(run.participation, **own),
+        channel=replace(run.channel, **channel),
+    )
     if "lr" not in names:
         return run
     new = (study.algorithms[index].local, *study.group_solvers(index))
@@ -173,8 +227,3 @@ def _with_rate(solver: Solver, other: Solver, after: int) -> Solver:
     if isinstance(other.lr, Schedule) or other.lr == solver.lr:
         return solver  # of a client group, with a rate of its own
     return replace(solver, lr=replace(held, changes=(*held.changes, (after, other.lr))))
-
-
-def _plain(value: Any) -> Any:
-    """Return a setting as JSON holds it."""
-    return value if isinstance(value, int | float | None) else str(value)

@@ -246,6 +246,12 @@ class Study(Settings):
             own = {"cohort": None} | own
         return replace(self.participation, **own)
 
+    def channel_of(self, index: int) -> dict[str, Any]:
+        """Return the channel of the algorithm of an index: its keys over the study's."""
+        own = {key: getattr(self.algorithms[index], key) for key in OF_CHANNEL}
+        found = {key: getattr(self, key) if held == "study" else held for key, held in own.items()}
+        return {**found, "uplink": found["uplink"] or (), "downlink": found["downlink"] or ()}
+
     def blamed(self, index: int, error: ScenarioError) -> ScenarioError:
         """Return an error of a run at the key of the algorithm of that index, if it sets that key.
 

@@ -60,11 +60,13 @@ def test_an_outage_in_episodes_leaves_other_rounds_to_everybody():
         True, True, False, False, True, True, True, False, False,
     ]  # fmt: skip
     assert [outage.chance(IDS, 0.0, r, SIX).tolist() for r in (2, 3)] == [[1] * 6, [0] * 6]
-    assert outage.by_round and np.isinf(outage.next_change(IDS, 0.0, SIX)).all()
+    assert outage.by_round
+    assert np.isinf(outage.next_change(IDS, 0.0, SIX)).all()
     ids = np.arange(200)
     assert there(rare, round=2, ids=ids).all()
     drawn = there(Bernoulli(p=0.4), round=3, ids=ids)
-    assert (there(rare, round=3, ids=ids) == drawn).all() and not drawn.all()
+    assert (there(rare, round=3, ids=ids) == drawn).all()
+    assert not drawn.all()
     with pytest.raises(ScenarioError, match="period_s: found 2, but start and end count rounds"):
         Bernoulli(end=3, period_s=2.0)
 

@@ -1,11 +1,13 @@
 """Changes of settings during a run: refusals, and values that change nothing."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rayfed import api
+from rayfed.channel import Krum
 from rayfed.core.errors import ScenarioError
 from rayfed.study import Study, expand
 from rayfed.study.plan.controller import changed, replayed
@@ -18,14 +20,34 @@ def planned(**more):
     return study, api.prepare(study).runs
 
 
+TOP = {"name": "top-k", "share": 0.5, "memory": "ef21"}
+SECURE = [{"name": "clip", "norm": 1.0}, {"name": "secure-sum", "range": 1.0, "bits": 20}]
+EQUAL = {"name": "fedavg", "weights": "uniform"}
 COHORT = {"clients": {"count": 6}, "participation": {"cohort": 2}}
 REFUSED = [
-    ({}, {"codec": "top-k"}, r"change\(codec\): unknown setting 'codec'; known: cohort, dead"),
+    ({}, {"codec": "top-k"}, r"change\(codec\): unknown setting 'codec'; known: aggregate, cohort"),
     ({}, {"cohort": "four"}, r"change\(cohort\): found 'four'; give a number"),
     ({}, {"cohort": True}, r"change\(cohort\): found True; give a number"),
     ({}, {"cohort": 7}, "participation.cohort: found 7, but there are 6 clients"),
     ({}, {"cohort": 0}, "participation.cohort: found 0"),
     ({}, {"deadline_s": -1.0}, "participation.deadline_s: found -1"),
+    ({}, {"aggregate": "mediam"}, r"algorithms\.0\.aggregate: unknown aggregator 'mediam'"),
+    ({}, {"aggregate": {"name": "krum", "f": -1}}, r"algorithms\.0\.aggregate\.f: found -1"),
+    ({}, {"aggregate": "os:system"}, r"change\(aggregate\): found os:system, code of your own"),
+    ({}, {"aggregate": {"name": "median", "before": {"name": "a:B"}}}, "code of your own"),
+    ({}, {"uplink": ["os:system"]}, r"change\(uplink\): found .*os:system.*, code of your own"),
+    ({}, {"uplink": [TOP]}, "has stages with memories"),
+    ({"uplink": [TOP]}, {"uplink": ["sign"]}, "has stages with memories"),
+    ({"uplink": [TOP]}, {"uplink": None}, "has stages with memories"),
+    ({"algorithms": [EQUAL]}, {"uplink": SECURE}, "has secure sums"),
+    ({"algorithms": [EQUAL], "uplink": SECURE}, {"uplink": []}, "has secure sums"),
+    ({"algorithms": ["fedvarp"]}, {"aggregate": "median"}, r"algorithms\.0\.aggregate: "),
+    ({"algorithms": ["fedbuff"]}, {"aggregate": "median"}, "has no rounds"),
+    (
+        {"participation": {"cohort": 2, "deadline_s": 2, "late": "stale"}},
+        {"uplink": ["sign"]},
+        "has late uploads of the stages before",
+    ),
     ({}, {"lr": 0}, "local.lr: found 0"),
     ({}, {"lr": None}, "local.lr: found nothing"),
     ({"algorithms": ["gradient-descent"]}, {"lr": 0.2}, "takes no local steps"),
@@ -59,24 +81,33 @@ def test_refusals(more, values, message):
 
 
 def test_a_value_that_holds_already_is_no_change():
-    study, (run, *_) = planned(**COHORT)
+    study, (run, *_) = planned(**COHORT, algorithms=[EQUAL])
     assert changed(study, run, 3, {"cohort": np.int64(2), "deadline_s": None}) == (run, [])
     made, noted = changed(study, run, 3, {"cohort": 4, "deadline_s": None})
     assert (made.participation.cohort, [entry["key"] for entry in noted]) == (
         4, ["participation.cohort"],
     )  # fmt: skip
     assert changed(study, made, 5, {"cohort": 4}) == (made, [])
+    robust, noted = changed(study, made, 6, {"aggregate": {"name": "krum", "f": 1}})
+    assert (robust.participation.cohort, robust.channel.since) == (4, 6)
+    assert [(entry["from"], entry["to"]["name"]) for entry in noted] == [(None, "krum")]
+    assert changed(study, robust, 7, {"aggregate": Krum(f=1), "uplink": []}) == (robust, [])
 
 
 def test_a_record_is_replayed_as_it_was_made():
-    study, (run, *_) = planned(**COHORT)
-    first, noted = changed(study, run, 2, {"cohort": 4, "deadline_s": 5.0, "lr": 0.3})
-    second, more = changed(study, first, 4, {"lr": 0.2})
+    study, (run, *_) = planned(**COHORT, algorithms=[EQUAL])
+    rule = {"aggregate": {"name": "median", "before": {"name": "buckets", "size": 2}}}
+    first, noted = changed(study, run, 2, {"cohort": 4, "deadline_s": 5.0, "lr": 0.3, **rule})
+    second, more = changed(
+        study, first, 4, {"lr": 0.2, "uplink": [{"name": "rand-k", "share": 0.5}]}
+    )
+    noted, more = json.loads(json.dumps([noted, more]))
     held = {**run.record, "changes": [*noted, *more]}
     (again,) = replayed(study, [replace(run, record=held)])
     assert [after for after, _ in again.later] == [2, 4]
     for (_, made), live in zip(again.later, (first, second), strict=True):
         assert made.participation == live.participation
+        assert made.channel == live.channel
         assert made.training.solvers == live.training.solvers
     rates = [again.later[-1][1].training.algorithm.local.rate(r) for r in (2, 3, 4, 5)]
     assert rates == [run.training.algorithm.local.rate(1), 0.3, 0.3, 0.2]
@@ -88,6 +119,7 @@ def test_a_record_is_replayed_as_it_was_made():
         ({"to": 70}, "changed after round 2 by its loop: .* there are 6 clients"),
         ({"key": "participation.select"}, "unknown setting 'participation.select'"),
         ({"key": "local.lr", "to": {"name": "os:system"}}, "give a number"),
+        ({"key": "uplink", "to": [{"name": "os:system"}]}, "code of your own"),
     ],
 )
 def test_a_damaged_record_is_refused(entry, message):
