@@ -248,8 +248,8 @@ class ServerRule:
     """The robust rule of one run; without one, replies pass unchanged.
 
     All vectors of a reply are one: a rule that chooses clients chooses the same ones for each. Its
-    state is that of the rule, ``rule.<client function>.<name>``; that of a rule that replaced another
-    one after round r is ``rule<r>.<client function>.<name>``.
+    state is that of the rule, ``rule.<client function>.<name>``. With a rule that is new after
+    round r it is ``rule<r>.<client function>.<name>``.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from rayfed.measures.evaluation import (
     personalises_unseen,
     reported,
 )
-from rayfed.messages import Ask, Wait
+from rayfed.messages import Ask, State, Wait
 from rayfed.population import Population, Server
 from rayfed.problems.base import Problem
 from rayfed.problems.layers import Layer
@@ -199,6 +199,18 @@ class Channel:
     since: int = 0
 
 
+class Control(Protocol):
+    """Declared controller of a run, with a state that counts rows."""
+
+    def counted(self, row: Mapping[str, Any], state: State) -> State:
+        """Return the state after a row; it is empty before the first."""
+
+    def changed(
+        self, run: Run, after: int, state: State
+    ) -> tuple[Run, Sequence[Mapping[str, Any]]]:
+        """Return the run after a round, and the entries of ``changes`` in ``run.json``."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One algorithm, one seed, one setting.
@@ -222,7 +234,11 @@ class Run:
     record : mapping
         What ``run.json`` holds about the scenario.
     later : tuple of (int, Run)
-        Rounds after which a custom loop changed settings, ascending, and the run with them.
+        Rounds after which settings changed, ascending, and the run with them.
+    control : Control, optional
+        Declared controller.
+    changes : int
+        Settings that have changed so far.
     """
 
     label: str
@@ -241,6 +257,8 @@ class Run:
     channel: Channel = Channel()
     record: Mapping[str, Any] = field(default_factory=dict)
     later: tuple[tuple[int, Run], ...] = ()
+    control: Control | None = None
+    changes: int = 0
 
     @property
     def reported(self) -> tuple[str, ...]:

@@ -309,7 +309,7 @@ class Driver:
         except GeneratorExit:
             self._checkpoint(now.state)
             if now.rule is None:
-                self._note_changes(now.state.round)
+                self._note_changes(now.state)
             raise
         if not self.ending or now.rule is not None:
             return now
@@ -321,7 +321,7 @@ class Driver:
 
         The changes are recorded before that round, so a replay from an earlier checkpoint has them.
         """
-        self._note_changes(now.state.round)
+        self._note_changes(now.state)
         before = self.run
         self._use(self._phase(now.state.round))
         run, same = self.run, self.run.training is before.training
@@ -330,8 +330,16 @@ class Driver:
         self._checkpoint(now.state)
         return self._moment(*self._open())
 
-    def _note_changes(self, round: int) -> None:
-        """Record the changes of settings after a round, if there are any."""
+    def _note_changes(self, run_state: RunState) -> None:
+        """Record the changes of settings after a round, if there are any.
+
+        Those of the declared controller up to the last recorded change are in the record.
+        """
+        control, round = self.run.control, run_state.round
+        if control is not None and round > self.phases[-1][0]:
+            decided = control.changed(self.latest, round, run_state.control)
+            if decided[1]:
+                self.change(*decided)
         if self.pending is None:
             return
         run, noted = self.pending

@@ -1,20 +1,26 @@
-"""Settings that a custom loop changes between the rounds of a run."""
+"""Settings that a custom loop or declared rules change between the rounds of a run."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import numpy as np
 
+from rayfed.core.control import ControlRule
 from rayfed.core.dotted import apply_overrides
 from rayfed.core.errors import ScenarioError, clipped, under, unknown
 from rayfed.core.needs import SOLVER
+from rayfed.engine.loop import RowMaker
+from rayfed.engine.measuring import Measures
 from rayfed.engine.run import Run
-from rayfed.runs.resume import BY_LOOP, changed_by_loop
+from rayfed.messages import State
+from rayfed.runs.resume import BY_CONTROL, BY_LOOP, changed_meanwhile
 from rayfed.solvers import Descent
 from rayfed.solvers.base import Solver
 from rayfed.solvers.schedules import ChangedRate, Schedule
@@ -24,6 +30,8 @@ from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.settings import plain
 from rayfed.study.scenario.study import Study
 
+MOST_SETTINGS = 64
+"""Combinations of settings that the rules of a controller may make."""
 CHANGEABLE = {
     "cohort": "participation.cohort",
     "deadline_s": "participation.deadline_s",
@@ -33,6 +41,7 @@ CHANGEABLE = {
 }
 """Settings that may change, and their keys below an algorithm."""
 NUMBERS = ("cohort", "deadline_s", "lr")
+_UNCHANGED = object()
 
 
 def settings_of(run: Run) -> dict[str, Any]:
@@ -47,7 +56,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def changed(
-    study: Study, run: Run, after: int, values: Mapping[str, Any]
+    study: Study, run: Run, after: int, values: Mapping[str, Any], by: str = BY_LOOP
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Return a run with other settings in the rounds after one, checked as those of a scenario.
 
@@ -61,6 +70,8 @@ def changed(
         Round after which the settings change.
     values : mapping of str to object
         By their names in `CHANGEABLE`, as in a scenario: numbers or None, a rule, a list of stages.
+    by : str
+        Mark of the entries in ``run.json``.
 
     Returns
     -------
@@ -79,12 +90,14 @@ def changed(
         with under(f"change({name})"):
             _check_value(name, value)
     now, index = settings_of(run), study.labels.index(run.label)
+    values = {name: value for name, value in values.items() if value != now[name]}
+    if not values:
+        return run, []
     given = vars(study.participation_of(index)) | study.channel_of(index)
     earlier = {name: now[name] for name in now if name in given and now[name] != given[name]}
     keys = {
         f"algorithms.{index}.{CHANGEABLE[name]}": value
         for name, value in {**earlier, **values}.items()
-        if name not in values or name not in NUMBERS or value != now[name]
     }
     other = Study.parse(apply_overrides(study.given(), keys))
     then = values | {k: v for k, v in other.channel_of(index).items() if k in values}
@@ -106,15 +119,84 @@ def changed(
     except ScenarioError as error:
         raise other.blamed(index, error) from error
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return made, [
+    return replace(made, changes=run.changes + len(fresh)), [
         {"time": stamp, "round": after, "key": CHANGEABLE[name], "from": plain(now[name]),
-         "to": plain(value), "by": BY_LOOP}
+         "to": plain(value), "by": by}
         for name, value in fresh.items()
     ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Controller:
+    """Declared controller of a run.
+
+    Parameters
+    ----------
+    study : Study
+        The setting that the run belongs to, without its data.
+    rules : tuple of ControlRule
+    """
+
+    study: Study
+    rules: tuple[ControlRule, ...]
+
+    def counted(self, row: Mapping[str, Any], state: State) -> State:
+        """Return the number (R,) of rows in a row that meet each rule, as ``met``."""
+        before = state.get("met", np.zeros(len(self.rules), dtype=np.int64)).tolist()
+        met = [rule.met(row) for rule in self.rules]
+        now = [k if m is None else (k + 1) * m for k, m in zip(before, met, strict=True)]
+        return {"met": np.array(now, dtype=np.int64)}
+
+    def changed(self, run: Run, after: int, state: State) -> tuple[Run, list[dict[str, Any]]]:
+        """Return a run as the rules change it after a round; see `changed`."""
+        values: dict[str, Any] = {}
+        for rule, met in zip(self.rules, state["met"].tolist(), strict=True):
+            values |= rule.set if met >= rule.rounds else {}
+        return changed(self.study, run, after, values, BY_CONTROL)
+
+
+def controlled(study: Study, run: Run) -> Run:
+    """Return a run with its declared controller, all combinations of its settings checked.
+
+    Raises
+    ------
+    ScenarioError
+        If rules read a column that rows have not, or a combination of their settings is refused.
+    """
+    index = study.labels.index(run.label)
+    rules, place = study.algorithms[index].control, f"algorithms.{index}.control"
+    if not rules:
+        return run
+    columns = RowMaker(run, Measures(run, _no_exchange)).all - {"algorithm", "label"}
+    choices: dict[str, list[Any]] = {}
+    for k, rule in enumerate(rules):
+        if rule.column not in columns:
+            raise ScenarioError(f"{place}.{k}.column", unknown("column", rule.column, columns))
+        for name, value in rule.set.items():
+            choices.setdefault(name, [_UNCHANGED]).append(value)
+    several = math.prod(map(len, choices.values()))
+    if several > MOST_SETTINGS:
+        text = f"found {several:,} combinations of settings, {MOST_SETTINGS} are the most"
+        raise ScenarioError(place, f"{text}; give fewer values")
+    for values in itertools.product(*choices.values()):
+        given = {k: v for k, v in zip(choices, values, strict=True) if v is not _UNCHANGED}
+        try:
+            changed(study, run, 0, given)
+        except ScenarioError as error:
+            raise ScenarioError(place, str(error)) from error
+    made = []
+    for rule in rules:
+        held = settings_of(changed(study, run, 0, rule.set)[0])
+        made.append(replace(rule, set={name: held[name] for name in rule.set}))
+    return replace(run, control=Controller(study.model_copy(update={"data": None}), tuple(made)))
+
+
+def _no_exchange(*_: Any) -> NoReturn:
+    raise NotImplementedError
+
+
 def replayed(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return runs that repeat the changes in their records, which a custom loop has made.
+    """Return runs that repeat the changes of settings in their records.
 
     Raises
     ------
@@ -128,12 +210,12 @@ def replayed(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
 def _replayed(study: Study, run: Run) -> Run:
     names = {key: name for name, key in CHANGEABLE.items()}
     made, later = run, []
-    for after, entries in changed_by_loop(run.record).items():
+    for after, entries in changed_meanwhile(run.record).items():
         values = {names.get(each["key"], str(each["key"])): each["to"] for each in entries}
         try:
             made, _ = changed(study, made, after, values)
         except ScenarioError as error:
-            text = f"changed after round {after} by its loop: {error}; run the study anew"
+            text = f"changed after round {after}: {error}; run the study anew"
             raise ScenarioError(run.folder, text) from error
         later.append((after, made))
     return replace(run, later=tuple(later))

@@ -38,6 +38,7 @@ from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.declared import check_declared, needs_of
 from rayfed.study.forecast.placing import Choice, choose
+from rayfed.study.plan.controller import controlled
 from rayfed.study.plan.data import (
     Loader,
     SeedData,
@@ -304,7 +305,8 @@ class _Seed:
         run = replace(run, ending=replace(run.ending, higher=_higher(run)))
         check_run(run)
         run = with_noise(run)
-        return replace(run, record={**run.record, "aim": of_aim(run)})
+        run = replace(run, record={**run.record, "aim": of_aim(run)})
+        return controlled(study, run)
 
     def _channel(self, index: int) -> Channel:
         """Return the channel of the run."""
