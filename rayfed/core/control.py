@@ -9,15 +9,18 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Len
 
+from rayfed.core.episodes import Episodes
 from rayfed.core.errors import ScenarioError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ControlRule:
+class ControlRule(Episodes):
     """Change of settings after rounds in which a column is above or below a number.
 
-    Rules are applied in their order after each round, from which the next round has its settings.
-    Settings stay until a rule gives them another value.
+    A rule may look at the rows of episodes alone (`rayfed.core.episodes.Episodes`): with ``start:
+    20`` not at the first ones, in which every loss is large. Rules are applied in their order after
+    each round, from which the next round has its settings. Settings stay until a rule gives them
+    another value.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ class ControlRule:
     Raises
     ------
     ScenarioError
-        If there is not one bound.
+        If there is not one bound, or for wrong episodes.
     """
 
     column: Annotated[str, Len(1)]
@@ -45,6 +48,7 @@ class ControlRule:
     set: Annotated[Mapping[str, Any], Len(1)]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.above is None) == (self.below is None):
             raise ScenarioError("", "give one of above and below")
 
@@ -53,10 +57,13 @@ class ControlRule:
 
         Examples
         --------
-        >>> rule = ControlRule(column="loss", above=0.5, set={"cohort": 4})
-        >>> [rule.met({"loss": loss}) for loss in (0.6, 0.5, float("nan"))]
-        [True, False, None]
+        >>> rule = ControlRule(start=2, column="loss", above=0.5, set={"cohort": 4})
+        >>> rows = [{"round": r, "loss": loss} for r, loss in enumerate((9, 9, 0.6, 0.5, math.nan))]
+        >>> [rule.met(row) for row in rows]
+        [False, False, True, False, None]
         """
+        if not self.active(row["round"]):
+            return False
         value = float(row[self.column])
         if math.isnan(value):
             return None

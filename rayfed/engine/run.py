@@ -22,6 +22,7 @@ from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column, names
+from rayfed.core.control import ControlRule
 from rayfed.core.needs import OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS, WAITS
@@ -201,6 +202,10 @@ class Channel:
 
 class Control(Protocol):
     """Declared controller of a run, with a state that counts rows."""
+
+    @property
+    def rules(self) -> tuple[ControlRule, ...]:
+        """Rules with plug-ins as values of their settings."""
 
     def counted(self, row: Mapping[str, Any], state: State) -> State:
         """Return the state after a row; it is empty before the first."""
