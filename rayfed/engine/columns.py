@@ -158,9 +158,7 @@ MISSED = (
         "is repeated: 1 if it preserves the mean by mass, 1 / N if one node alone has influence.",
     ),
 )  # fmt: skip
-CONTROL = (
-    Column("changes", "changes of settings", about="Settings that rules of control have changed."),
-)
+CONTROL = (Column("changes", "changes of settings", about="Settings that have changed so far."),)
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,

@@ -173,7 +173,8 @@ def controlled(study: Study, run: Run) -> Run:
         if rule.column not in columns:
             raise ScenarioError(f"{place}.{k}.column", unknown("column", rule.column, columns))
         for name, value in rule.set.items():
-            choices.setdefault(name, [_UNCHANGED]).append(value)
+            known = choices.setdefault(name, [_UNCHANGED])
+            known += [] if value in known else [value]
     several = math.prod(map(len, choices.values()))
     if several > MOST_SETTINGS:
         text = f"found {several:,} combinations of settings, {MOST_SETTINGS} are the most"

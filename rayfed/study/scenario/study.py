@@ -392,6 +392,10 @@ class Study(Settings):
         if self.grid or any(algorithm.grid for algorithm in self.algorithms):
             text = "found a grid as well; leave one out, choice: [...] tries given values"
             yield ScenarioError("search", text)
+        for index, algorithm in enumerate(self.algorithms):
+            if algorithm.control:  # a resumed trial does not repeat changes
+                text = "found a search as well; sweep fixed settings alone"
+                yield ScenarioError(f"algorithms.{index}.control", text)
         if self.cases:
             text = "found cases as well; sweep each separately, with --set"
             yield ScenarioError("search", text)

@@ -251,6 +251,12 @@ def test_rules_that_cannot_be_are_refused_before_the_run(rules, message):
     assert "\n" not in str(refused.value)
 
 
+def test_a_sweep_has_no_rules():
+    search = {"search": {"algorithms.0.local.lr": {"log": [0.01, 1.0]}}}
+    with pytest.raises(ScenarioError, match=r"algorithms\.0\.control: found a search as well"):
+        planned(**COHORT, **search, algorithms=[{**EQUAL, "control": [RULE]}])
+
+
 def test_every_combination_is_checked(monkeypatch):
     """One that is refused where both rules have fired is refused, though either goes alone."""
 
