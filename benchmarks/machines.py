@@ -2,14 +2,17 @@
 
 A study of built-in methods and one of own training code with client state run in one process, on
 1, 2 and 16 client actors, on two Ray nodes, and in processes that are killed by signal 9 again and
-again and resumed. Each way has one digest over the rounds, events, client tables and models of
-all runs. A study that ends before all kills are done starts again and is compared again.
+again and resumed: at random moments after a checkpoint, and every second time while one is written.
+Each way has one digest over the rounds, events, client tables and models of all runs. A study that
+ends before all kills are done starts again and is compared again.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -17,13 +20,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from benchmarks.plot import bars
+import rayfed
+from benchmarks.plot import digests
 from scripts.digests import digest_study
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +86,7 @@ rayfed.run(sys.argv[1], out=sys.argv[2], address=cluster.address, page=False)
 cluster.shutdown()
 """
 PATIENCE_S = 600.0
+MANIFEST = "*/checkpoint/manifest.json"
 
 
 def written(name: str, rounds: int, way: Any, folder: Path) -> Path:
@@ -130,28 +136,73 @@ def run(name: str, rounds: int, way: str, folder: Path) -> str:
     return digest(out)
 
 
-def killed(name: str, rounds: int, kills: int, folder: Path, draws: random.Random) -> set[str]:
-    """Kill a study so many times, and return the digests of all times that it ended."""
-    found, done, time = set[str](), 0, 0
-    while done < kills:
-        place = folder.with_name(f"{folder.name}-{time}")
-        file, out, time = written(name, rounds, WAYS["one process"], place), place / "out", time + 1
-        given = ["-m", "rayfed", "run", str(file), "--out", str(out), "--quiet"]
-        while done < kills and kill(command(*given), out, draws):
-            done += 1
-            given = ["-m", "rayfed", "resume", str(out), "--quiet"]
-        finished(command("-m", "rayfed", "resume", str(out), "--quiet"))
-        found.add(digest(out))
-    return found
+class Kill(NamedTuple):
+    """A kill: rounds of all runs in checkpoints, and whether a checkpoint was being written."""
+
+    rounds: int
+    writing: bool
 
 
-def kill(process: subprocess.Popen[bytes], out: Path, draws: random.Random) -> bool:
-    """Kill a command at a random moment after a checkpoint.
+def killed(
+    name: str, rounds: int, kills: int, folder: Path, draws: random.Random
+) -> tuple[set[str], list[Kill]]:
+    """Kill a study so many times.
 
     Returns
     -------
-    bool
-        False if it ended by itself.
+    set of str
+        The digests of all times that it ended.
+    list of Kill
+    """
+    found, done, time = set[str](), list[Kill](), 0
+    while len(done) < kills:
+        place = folder.with_name(f"{folder.name}-{time}")
+        file, out, time = written(name, rounds, WAYS["one process"], place), place / "out", time + 1
+        going, ended = started(file, out), False
+        while len(done) < kills and not ended:
+            one = kill(going, out, draws, writing=len(done) % 2 == 1)
+            ended = one is None
+            done += [] if one is None else [one]
+            going = started(None, out)
+        going.join()
+        ended_well(going)
+        found.add(digest(out))
+    return found, done
+
+
+def started(file: Path | None, out: Path) -> BaseProcess:
+    """Start a process that runs a scenario file, or resumes a result folder.
+
+    Processes are forks of one that has imported rayfed, so that 200 of them take minutes.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["rayfed.api", "rayfed.runs.serial", "rayfed.study.plan.plan"])
+    process = context.Process(target=go, args=(file, out))
+    process.start()
+    return process
+
+
+def go(file: Path | None, out: Path) -> None:
+    """Run a scenario file, or resume a result folder."""
+    if file is None:
+        rayfed.resume(out, page=False)
+    else:
+        rayfed.run(file, out=out, page=False)
+
+
+def ended_well(process: BaseProcess) -> None:
+    """Raise RuntimeError if a process failed by itself."""
+    if process.exitcode != 0:
+        raise RuntimeError(f"exit status {process.exitcode}")
+
+
+def kill(process: BaseProcess, out: Path, draws: random.Random, *, writing: bool) -> Kill | None:
+    """Kill a command at a random moment after a checkpoint, or while the next one is written.
+
+    Returns
+    -------
+    Kill or None
+        None if it ended by itself.
 
     Raises
     ------
@@ -160,22 +211,41 @@ def kill(process: subprocess.Popen[bytes], out: Path, draws: random.Random) -> b
     """
     before, end = checkpoints(out), monotonic() + PATIENCE_S
     try:
-        while process.poll() is None and monotonic() < end and checkpoints(out) == before:
+        while process.is_alive() and monotonic() < end and checkpoints(out) == before:
             sleep(0.002)
-        sleep(draws.uniform(0, 0.1))
-        if process.poll() is None:
-            return True
+        sleep(draws.uniform(0, 0.5))  # some more checkpoints
+        while writing and process.is_alive() and monotonic() < end and not unfinished(out):
+            pass  # a file is there for a millisecond
+        process.join(0)
+        alive = process.is_alive()
     finally:
         process.kill()
-        process.wait()
-    finished(process)
-    return False
+        process.join()
+    if alive:
+        return Kill(sum(map(round_of, out.glob(MANIFEST))), unfinished(out))
+    ended_well(process)
+    return None
+
+
+def unfinished(out: Path) -> bool:
+    """Return whether some file of a checkpoint has been begun and not been renamed."""
+    return any(out.glob("*/checkpoint/*.tmp"))
+
+
+def round_of(manifest: Path) -> int:
+    """Return the round of a checkpoint."""
+    return int(json.loads(manifest.read_text(encoding="utf-8"))["round"])
+
+
+def runs_of(name: str) -> int:
+    """Return the number of runs of a study."""
+    return len(SHARED["seeds"]) * len(STUDIES[name]["algorithms"])
 
 
 def checkpoints(out: Path) -> dict[str, int]:
     """Return the times of the checkpoints of a study."""
     found = {}
-    for manifest in out.glob("*/checkpoint/manifest.json"):
+    for manifest in out.glob(MANIFEST):
         try:
             found[manifest.parts[-3]] = manifest.stat().st_mtime_ns
         except FileNotFoundError:  # the run ended meanwhile
@@ -189,10 +259,10 @@ def main(given: Sequence[str] | None = None, ways: Sequence[str] = tuple(WAYS)) 
     parser.add_argument("--kills", type=int, default=200, help="of both studies together (200)")
     parser.add_argument("--rounds", type=int, default=400, help="of a run (400)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
-    parser.add_argument("--plot", type=Path, help="write the seconds of the ways there, as SVG")
+    parser.add_argument("--plot", type=Path, help="write digests and kills there, as SVG")
     asked = parser.parse_args(given)
     draws, each = random.Random(asked.seed), asked.kills // len(STUDIES)
-    differ, seconds = False, dict[str, dict[str, float]]()
+    differ, table, moments = False, dict[str, dict[str, str]](), dict[str, list[Kill]]()
     print("| study | way | seconds | digest |\n|---|---|---:|---|")
     for name in STUDIES:
         first: set[str] = set()
@@ -203,17 +273,20 @@ def main(given: Sequence[str] | None = None, ways: Sequence[str] = tuple(WAYS)) 
                 if way in WAYS:
                     found = {run(name, asked.rounds, way, folder)}
                 else:
-                    found = killed(name, asked.rounds, each, folder, draws)
+                    found, moments[name] = killed(name, asked.rounds, each, folder, draws)
             taken = monotonic() - began
             first = first or found
             differ |= found != first or len(found) > 1
             texts = ", ".join(f"`{text[:16]}`" for text in sorted(found))
             print(f"| {name} | {way} | {taken:.1f} | {texts} |", flush=True)
-            seconds[f"{name}, {way}"] = {"ours": taken}
+            table.setdefault(name, {})[way] = ", ".join(text[:8] for text in sorted(found))
     print("different digests" if differ else "one digest for each study")
     if asked.plot:
-        text = bars(seconds, (("ours", "seconds, the same digest"),))
-        asked.plot.write_text(text, encoding="utf-8")
+        shares = {
+            name: [(one.rounds / (asked.rounds * runs_of(name)), one.writing) for one in kills]
+            for name, kills in moments.items()
+        }
+        asked.plot.write_text(digests(table, shares), encoding="utf-8")
     return int(differ)
 
 

@@ -144,3 +144,43 @@ def lines(
             path = " ".join(f"{x:.1f},{y(v):.1f}" for x, v in zip(xs, of, strict=True))
             marks.append(f'<polyline class="line {kind}" points="{path}"/>')
     return _document(marks, 60 + (width + 40) * len(panels), _TOP + high + 50)
+
+
+def digests(
+    table: Mapping[str, Mapping[str, str]], kills: Mapping[str, Sequence[tuple[float, bool]]]
+) -> str:
+    """Return digests by study and way, and the moments of kills along each study, as SVG.
+
+    Parameters
+    ----------
+    table : mapping
+        By study and way: the first digits of the digest.
+    kills : mapping of str to sequence of (float, bool)
+        By study: the share of its rounds in checkpoints, and whether one was being written.
+    """
+    marks, column = list[str](), 190
+    for place, (name, of) in enumerate(table.items()):
+        left = _LEFT + column * place
+        marks.append(f'<text x="{left}" y="18">{escape(name)}</text>')
+        for row, (way, text) in enumerate(of.items()):
+            y = _TOP + _HIGH * row
+            if not place:
+                marks.append(f'<text x="{_LEFT - 12}" y="{y + 14}" text-anchor="end">{way}</text>')
+            same = text == next(iter(of.values()))
+            kind = "bare" if same else "actors"
+            where = f'x="{left}" y="{y}" width="{column - 10}" height="{_HIGH - 4}"'
+            marks.append(f'<rect class="{kind}" {where}/>')
+            marks.append(f'<text x="{left + 8}" y="{y + 13}">{text}</text>')
+    top = _TOP + _HIGH * max(map(len, table.values())) + 34
+    wide = column * len(table) - 10
+    for row, (name, moments) in enumerate(kills.items()):
+        y = top + 30 * row
+        marks.append(f'<text x="{_LEFT - 12}" y="{y + 14}" text-anchor="end">{escape(name)}</text>')
+        marks.append(f'<rect class="bare" x="{_LEFT}" y="{y}" width="{wide}" height="20"/>')
+        for share, writing in moments:
+            x, kind = _LEFT + wide * share, "actors" if writing else "ours"
+            marks.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="1.5" height="20"/>')
+    if kills:
+        text = "kills by round; orange: while a checkpoint is written"
+        marks.append(f'<text x="{_LEFT}" y="{top - 8}">{text}</text>')
+    return _document(marks, _LEFT + wide + 20, top + 30 * len(kills) + 10)

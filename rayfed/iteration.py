@@ -55,7 +55,7 @@ class Row(dict[str, Any]):
         """End the run with this row; its ``run.json`` has ``"stopped_by": "loop"``."""
         self._driver.end()
 
-    def change(self, **settings: float | None) -> None:
+    def change(self, **settings: Any) -> None:
         """Change settings of the run from the next round on; ``run.json`` lists them.
 
         At the last row nothing changes. A resumed run repeats the changes.
@@ -68,6 +68,10 @@ class Row(dict[str, Any]):
             Virtual seconds of a round, as ``participation.deadline_s``.
         lr : float
             Local learning rate, as ``local.lr`` of the algorithm, up to the next change.
+        aggregate : str or mapping, optional
+            Robust rule, as ``aggregate``; its state begins anew.
+        uplink : list of str or mapping
+            Stages of uploads, as ``uplink``, without memories.
 
         Raises
         ------

@@ -239,6 +239,55 @@ def test_a_changed_cohort_is_that_of_an_edited_scenario(small, tmp_path, assert_
     assert_same(tmp_path / "edited", tmp_path / "loop")
 
 
+EQUAL = {"name": "fedavg", "weights": "uniform"}
+EDITED_CHANNEL = {
+    "rule": ({}, {"aggregate": {"name": "centred-clipping", "radius": 0.5}}),
+    "no rule": ({"aggregate": {"name": "krum", "f": 1}}, {"aggregate": None}),
+    "buckets": ({}, {"aggregate": {"name": "median", "before": {"name": "buckets", "size": 2}}}),
+    "codec": ({"uplink": ["sign"]}, {"uplink": [{"name": "rand-k", "share": 0.5}]}),
+    "no codec": ({"uplink": ["natural"]}, {"uplink": []}),
+    "both": (
+        {"uplink": ["qsgd"]},
+        {"uplink": [{"name": "clip", "norm": 0.1}], "aggregate": "median"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EDITED_CHANNEL)
+def test_a_changed_channel_is_that_of_an_edited_scenario(small, tmp_path, assert_same, case):
+    """The reference is a run whose scenario is edited after round 3, and planned anew."""
+    before, values = EDITED_CHANNEL[case]
+    faults = [{"name": "scale", "count": 1}, {"name": "replay", "ids": [2], "start": 3}]
+    small |= {"clients": {**SLOW, "faults": faults}, "algorithms": [EQUAL], **before}
+    small["participation"] = {"cohort": 5}
+    controlled(small, tmp_path / "loop", {3: values})
+    controlled(small, tmp_path / "edited", {}, leave=3)
+    path = tmp_path / "edited" / "scenario.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | values))
+    rayfed.resume(tmp_path / "edited", accept_changes=True, page=False)
+    assert_same(tmp_path / "edited", tmp_path / "loop")
+
+
+def test_a_rule_begins_anew_after_a_change(small, tmp_path, assert_same):
+    """One that was away is as one that never was; one that stayed knows its rounds."""
+    small |= {"algorithms": [EQUAL], "participation": {"cohort": 5}}
+    clipping = {"name": "centred-clipping", "radius": 0.05}
+    near = {**clipping, "radius": 0.06}
+    controlled(small, tmp_path / "new", {0: {"aggregate": None}, 3: {"aggregate": near}})
+    small["aggregate"] = clipping
+    controlled(small, tmp_path / "back", {0: {"aggregate": None}, 3: {"aggregate": near}})
+    assert_same(tmp_path / "new", tmp_path / "back")
+    controlled(small, tmp_path / "direct", {3: {"aggregate": near}})
+    controlled(small, tmp_path / "away", {3: {"aggregate": None}, 4: {"aggregate": near}})
+    folders = (f"{name}/fedavg-seed0/checkpoint" for name in ("direct", "away"))
+    for folder, round in zip(folders, (3, 4), strict=True):
+        held = [
+            name for name in np.load(tmp_path / folder / "server-6.npz").files if "rule" in name
+        ]
+        assert held
+        assert all(f"rule{round}." in name for name in held)
+
+
 def test_rows_before_a_change_are_those_without_it(small, tmp_path):
     before = rayfed.run(small, out=tmp_path / "run", page=False).rounds
     controlled(small, tmp_path / "loop", {3: {"cohort": 5}})
@@ -266,14 +315,30 @@ def test_changes_are_recorded_and_warned_of(small, tmp_path):
     assert "changed after round 4: participation.cohort was 5, found 3" in record["warnings"]
 
 
+def test_a_changed_rule_is_recorded_and_warned_of(small, tmp_path):
+    controlled(small | {"algorithms": [EQUAL]}, tmp_path / "loop", {2: {"aggregate": "median"}})
+    record = told(tmp_path / "loop", "fedavg-seed0")
+    (noted,) = record["changes"]
+    assert (noted["key"], noted["from"], noted["to"]["name"]) == ("aggregate", None, "median")
+    assert any('aggregate was null, found {"name": "median"' in line for line in record["warnings"])
+
+
 @pytest.mark.guard
-@pytest.mark.parametrize("changes", [{0: {"cohort": 4}, 2: {"lr": 0.05}}, {3: {"lr": 0.05}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {0: {"cohort": 4}, 2: {"lr": 0.05}},
+        {3: {"lr": 0.05}},
+        {1: {"aggregate": "centred-clipping"}, 3: {"aggregate": {"name": "krum", "f": 0}}},
+    ],
+)
 def test_a_loop_that_is_left_repeats_its_changes(small, tmp_path, assert_same, changes):
     """The newest checkpoint is damaged, so that the run goes on from before the last change."""
-    small["algorithms"] = ["mifa"]
+    name = "fedavg" if "aggregate" in str(changes) else "mifa"
+    small["algorithms"] = [{"name": name, "weights": "uniform"}]
     controlled(small, tmp_path / "run", changes)
     controlled(small, tmp_path / "loop", changes, leave=3)
-    (tmp_path / "loop/mifa-seed0/checkpoint/server-3.npz").write_bytes(b"")
+    (tmp_path / f"loop/{name}-seed0/checkpoint/server-3.npz").write_bytes(b"")
     rayfed.resume(tmp_path / "loop", page=False)
     assert_same(tmp_path / "run", tmp_path / "loop")
 

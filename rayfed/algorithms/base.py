@@ -18,6 +18,7 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.core.arrays import Array, Floats
 from rayfed.core.columns import Column
+from rayfed.core.control import ControlRule
 from rayfed.core.needs import (
     FRESH,
     MEAN,
@@ -95,6 +96,8 @@ class Algorithm:
         None.
     privacy : Privacy, or "study"
         Noise that makes means private, in place of the study's ``privacy``; none if None.
+    control : list of ControlRule
+        Rules that change settings between rounds, by the rows so far.
     grid : mapping of str to list
         Values for dotted keys of this algorithm, such as ``local.lr``; every combination of them
         is a setting that this algorithm alone runs.
@@ -154,6 +157,7 @@ class Algorithm:
     downlink: Stages = "study"
     aggregate: Aggregator | Literal["study"] | None = "study"
     privacy: Privacy | Literal["study"] | None = "study"
+    control: tuple[ControlRule, ...] = ()
     grid: Mapping[str, Annotated[tuple[Any, ...], MinLen(1)]] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:

@@ -151,7 +151,8 @@ def server_sees(run: Run) -> str:
         return "nothing; neighbours get single vectors"
     uplink = run.uplink()
     memory = None if uplink is None else uplink.memory
-    single = (algorithm, rule, memory)
+    rules = () if run.control is None else run.control.rules
+    single = (algorithm, rule, memory, *(each.set.get("aggregate") for each in rules))
     if any(part is not None and VECTORS in part.needs for part in single):
         return "the vectors of single clients"
     if run.private is not None and run.private.in_shares:

@@ -10,6 +10,7 @@ import numpy as np
 from annotated_types import Ge, Interval, Len
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
+from rayfed.core.episodes import Episodes
 from rayfed.core.errors import ScenarioError
 from rayfed.core.needs import APART, FIXED_ROWS, LABELS, ONE_TARGET, ROUNDS, ROWS, Terms
 from rayfed.core.shares import at_most
@@ -21,10 +22,10 @@ class Drift:
     """Base of all drifts.
 
     A drift has a level, which is 0 before round `at` and rises to 1 within `over` rounds: at once
-    (sudden drift) or step by step (gradual drift). With `recurs` it falls back to 0 after so many
-    rounds, rises again after so many more, and so on. The level is the same for all clients that
-    drift; what it does to their rows is up to the kind of drift. Training rows and held-out rows
-    drift alike.
+    (sudden drift) or step by step (gradual drift). After round `end` it falls back to 0 within as
+    many rounds, and `every` so many rounds it rises again. The level is the same for all clients
+    that drift; what it does to their rows is up to the kind of drift. Training rows and held-out
+    rows drift alike.
 
     Parameters
     ----------
@@ -32,8 +33,13 @@ class Drift:
         First round with changed rows.
     over : int
         Rounds that the change takes; 1 for a sudden drift.
+    end : int, optional
+        Last round before the rows change back; they stay changed if None.
+    every : int, optional
+        Rounds from one beginning of the change to the next; it does not recur if None.
     recurs : int, optional
-        Rounds from one beginning of a change to the next, there and back; it stays if None.
+        Rounds from one beginning of a change to the next, there and back: short for ``end: at +
+        recurs - 1`` and ``every: 2 recurs``.
     clients : float, list of int or str
         Which clients drift: a share of them, drawn from the seed; a list of their ids or names; or
         the name of one of ``clients.groups``.
@@ -43,7 +49,8 @@ class Drift:
     Raises
     ------
     ScenarioError
-        If a change takes longer than `recurs`, or a client is listed twice.
+        If a change takes longer than the rounds up to the next one, an episode ends before it
+        starts or recurs before it has ended, or a client is listed twice.
     """
 
     name: ClassVar[str]
@@ -56,6 +63,8 @@ class Drift:
 
     at: Annotated[int, Ge(1)] = 1
     over: Annotated[int, Ge(1)] = 1
+    end: Annotated[int, Ge(1)] | None = None
+    every: Annotated[int, Ge(2)] | None = None
     recurs: Annotated[int, Ge(1)] | None = None
     clients: (
         Annotated[float, Interval(ge=0, le=1)] | tuple[Annotated[int, Ge(0)] | str, ...] | str
@@ -66,8 +75,24 @@ class Drift:
         if self.recurs is not None and self.recurs < self.over:
             text = f"found {self.recurs}, but a change takes {self.over} rounds; give at least that"
             raise ScenarioError("recurs", text)
+        if self.recurs is not None and not (self.end is None and self.every is None):
+            raise ScenarioError("recurs", "found end or every as well; leave recurs out")
+        episodes = self.episodes
+        if episodes.end is not None:
+            length = episodes.end - episodes.start + 1
+            calm = math.inf if episodes.every is None else episodes.every - length
+            if self.over > min(length, calm):
+                text = f"found {self.over}, but there are {min(length, calm)} rounds up to the next"
+                raise ScenarioError("over", f"{text} change; give at most that")
         if isinstance(self.clients, tuple) and len(set(self.clients)) < len(self.clients):
             raise ScenarioError("clients", "lists a client twice; list each once")
+
+    @property
+    def episodes(self) -> Episodes:
+        """The rounds from each beginning of the change to the last one before it is reversed."""
+        if self.recurs is None:
+            return Episodes(start=self.at, end=self.end, every=self.every)
+        return Episodes(start=self.at, end=self.at + self.recurs - 1, every=2 * self.recurs)
 
     def level(self, round: int) -> float:
         """Return the progress of the change in a round, from 0 to 1.
@@ -75,19 +100,19 @@ class Drift:
         Examples
         --------
         >>> from rayfed.datasets import LabelsSwap
-        >>> gradual = LabelsSwap(at=3, over=2, recurs=3)
-        >>> [gradual.level(round) for round in range(10)]
-        [0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 0.5, 0.0, 0.0, 0.5]
+        >>> gradual = LabelsSwap(at=3, over=2, end=6, every=7)
+        >>> [gradual.level(round) for round in range(2, 12)]
+        [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.0, 0.0, 0.5, 1.0]
         """
-        since = round - self.at
+        episodes = self.episodes
+        since = round - episodes.start
         if since < 0:
             return 0.0
-        back = False
-        if self.recurs is not None:
-            changes, since = divmod(since, self.recurs)
-            back = changes % 2 == 1
-        risen = min(since + 1, self.over) / self.over
-        return 1.0 - risen if back else risen
+        within = since if episodes.every is None else since % episodes.every
+        if episodes.active(round):
+            return min(within + 1, self.over) / self.over
+        assert episodes.end is not None
+        return 1.0 - min(within - (episodes.end - episodes.start), self.over) / self.over
 
     def check(self, shards: Shards) -> None:
         """Refuse rows that cannot drift so.

@@ -248,7 +248,8 @@ class ServerRule:
     """The robust rule of one run; without one, replies pass unchanged.
 
     All vectors of a reply are one: a rule that chooses clients chooses the same ones for each. Its
-    state is that of the rule, ``rule.<client function>.<name>``.
+    state is that of the rule, ``rule.<client function>.<name>``. With a rule that is new after
+    round r it is ``rule<r>.<client function>.<name>``.
 
     Parameters
     ----------
@@ -258,6 +259,7 @@ class ServerRule:
     def __init__(self, run: Run) -> None:
         self.rule = run.travels.aggregate
         self.key = Key(run.seed, "buckets")
+        self.root = f"rule{run.channel.since or ''}."
 
     def asked(self, ask: Ask) -> Ask:
         """Return an Ask of the algorithm as the rule needs it."""
@@ -293,6 +295,7 @@ class ServerRule:
         ask : Ask
         state : mapping of str to array
         """
+        state = {k: v for k, v in state.items() if k[:4] != "rule" or k.startswith(self.root)}
         if self.rule is None:
             return reply, state
         names = [name for name in ask.up if reply.mean.get(name, np.float64(0)).ndim]
@@ -308,7 +311,7 @@ class ServerRule:
             parts, weights = _buckets(answer, names)
         flat = [rows.reshape(len(rows), -1) for rows in parts.values()]
         vectors = flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-        prefix = f"rule.{ask.function}."
+        prefix = f"{self.root}{ask.function}."
         before = under(state, prefix) or self.rule.init(vectors.shape[1])
         outcome, now = self.rule.robust(vectors, weights, before)
         pieces = np.split(outcome, np.cumsum([rows.shape[1] for rows in flat])[:-1])

@@ -158,6 +158,7 @@ MISSED = (
         "is repeated: 1 if it preserves the mean by mass, 1 / N if one node alone has influence.",
     ),
 )  # fmt: skip
+CONTROL = (Column("changes", "changes of settings", about="Settings that have changed so far."),)
 ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "every run": (*RUN, *SCORES, *COUNTS),
     "problem.validation": VALIDATION,
@@ -175,6 +176,7 @@ ROUNDS: Mapping[str, tuple[Column, ...]] = {
     "privacy, a clip whose norm is a mapping": ADAPTIVE,
     "more than 20 classes": TOP,
     "personalised algorithms": PERSONAL,
+    "control": CONTROL,
     "stop.loss_change": CHANGES[:1],
     "stop.model_change": CHANGES[1:],
 }

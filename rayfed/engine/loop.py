@@ -65,6 +65,7 @@ class RowMaker:
             *(names(columns.LEFT_OUT) if run.left_out else ()),
             *(names(columns.PRIVATE) if self.private else ()),
             *(names(columns.ADAPTIVE) if self.private and self.private.clip.adaptive else ()),
+            *(names(columns.CONTROL) if run.control else ()),
             *run.ending.stop.columns,
             *names(run.participation.select.diagnostics),
             *names(run.training.algorithm.diagnostics),
@@ -74,6 +75,8 @@ class RowMaker:
             "algorithm": run.training.algorithm.name, "label": run.label, "seed": run.seed,
             **dict.fromkeys(("round", "time_s", *names(SCORES), *COUNTS, *self.columns), math.nan),
         }  # fmt: skip
+        if run.control is not None:
+            self.empty["changes"] = float(run.changes)
 
     def due(self, before: RunState, run_state: RunState) -> bool:
         """Whether the row of a state is evaluated by the cadence; `Loop.close` sees to the last.
@@ -168,7 +171,7 @@ class Loop:
         """Return the state before the first round and its row."""
         first = self.first()
         row, first = self.rows.row(first, RoundStats(0, 0.0, 0.0), {}, due=True)
-        return replace(first, last=LastEvaluation(row["loss"], round=0)), row
+        return self._counted(row, replace(first, last=LastEvaluation(row["loss"], round=0))), row
 
     def first(self) -> RunState:
         """Return the state before the first round, not yet evaluated."""
@@ -224,7 +227,14 @@ class Loop:
         if "loss_change" in self.stops_by:
             row["loss_change"] = change
         after = after if last is after.last else replace(after, last=last)
-        return after, row, stats.ended
+        return self._counted(row, after), row, stats.ended
+
+    def _counted(self, row: Row, run_state: RunState) -> RunState:
+        """Return a state with the row counted by the declared controller."""
+        control = self.run.control
+        if control is None:
+            return run_state
+        return replace(run_state, control=control.counted(row, run_state.control))
 
     def check(self, run_state: RunState, row: Row) -> None:
         """Refuse a checkpoint that another scenario has left, unless the user accepted changes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from rayfed.channel.uplink import SumMembers, Uplink, coded_vectors
 from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column, names
+from rayfed.core.control import ControlRule
 from rayfed.core.needs import APART, AVERAGED, EXACT_UPLOADS, OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS, WAITS
@@ -193,6 +194,8 @@ class Channel:
         Clients that send something else than they should.
     privacy : Privacy, optional
         With its noise; epsilon has been solved for.
+    since : int
+        Round after which `aggregate` replaced another rule; its state begins anew there.
     """
 
     uplink: tuple[Stage, ...] = ()
@@ -200,6 +203,23 @@ class Channel:
     aggregate: Aggregator | None = None
     faults: tuple[Faulty, ...] = ()
     privacy: Privacy | None = None
+    since: int = 0
+
+
+class Control(Protocol):
+    """Declared controller of a run, with a state that counts rows."""
+
+    @property
+    def rules(self) -> tuple[ControlRule, ...]:
+        """Rules with plug-ins as values of their settings."""
+
+    def counted(self, row: Mapping[str, Any], state: State) -> State:
+        """Return the state after a row; it is empty before the first."""
+
+    def changed(
+        self, run: Run, after: int, state: State
+    ) -> tuple[Run, Sequence[Mapping[str, Any]]]:
+        """Return the run after a round, and the entries of ``changes`` in ``run.json``."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +245,11 @@ class Run:
     record : mapping
         What ``run.json`` holds about the scenario.
     later : tuple of (int, Run)
-        Rounds after which a custom loop changed settings, ascending, and the run with them.
+        Rounds after which settings changed, ascending, and the run with them.
+    control : Control, optional
+        Declared controller.
+    changes : int
+        Settings that have changed so far.
     """
 
     label: str
@@ -244,6 +268,8 @@ class Run:
     channel: Channel = Channel()
     record: Mapping[str, Any] = field(default_factory=dict)
     later: tuple[tuple[int, Run], ...] = ()
+    control: Control | None = None
+    changes: int = 0
 
     @property
     def reported(self) -> tuple[str, ...]:

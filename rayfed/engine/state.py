@@ -65,6 +65,8 @@ class RunState:
         The state of the server's end of the channel.
     energy, batteries : mapping of str to (C,) array
         Tasks that still cost energy, and those of the devices' batteries; see `rayfed.engine`.
+    control : mapping of str to array
+        The state of the declared controller.
     """
 
     round: int
@@ -83,6 +85,7 @@ class RunState:
     channel: Mapping[str, Array] = field(default_factory=dict)
     energy: Mapping[str, Array] = field(default_factory=dict)
     batteries: Mapping[str, Array] = field(default_factory=dict)
+    control: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def exhausted(self) -> bool:

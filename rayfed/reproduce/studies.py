@@ -19,7 +19,7 @@ from rayfed.core.announced import run_folders
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.run_state import read_record
-from rayfed.engine.columns import PRIVATE
+from rayfed.engine.columns import CONTROL, PRIVATE
 from rayfed.engine.state import COUNTS
 from rayfed.measures.evaluation import MANY, evaluated
 from rayfed.report.read.results import Results, RunRecord
@@ -419,7 +419,8 @@ def _check_value(value: RecordedValue, study: Study) -> None:
     reported = (*stops, *names(select.diagnostics), *names(algorithm.diagnostics))
     private = study.privacy if algorithm.privacy == "study" else algorithm.privacy
     spent = names(PRIVATE) if private is not None else ()
-    columns = ("round", "time_s", *COUNTS, *scored, *reported, *spent)
+    made = names(CONTROL) if algorithm.control else ()
+    columns = ("round", "time_s", *COUNTS, *scored, *reported, *spent, *made)
     if value.name not in columns:
         key = next(k for k in ("column", *CLOCKS) if getattr(value, k) is not None)
         raise ScenarioError(key, unknown("column", value.name, columns))

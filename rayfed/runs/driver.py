@@ -269,7 +269,7 @@ class Driver:
             now = yield from self._shown(now)
         reason = self.loop.failure(now.last, now.closed)
         while reason is None and now.rule is None:
-            self._apply_changes(now.state.round)
+            self._apply_changes(now.state)
             if self.stopping or self._asked_to_stop():
                 self._checkpoint(now.state)
                 raise _Stopped
@@ -309,26 +309,34 @@ class Driver:
         except GeneratorExit:
             self._checkpoint(now.state)
             if now.rule is None:
-                self._note_changes(now.state.round)
+                self._note_changes(now.state)
             raise
         if not self.ending or now.rule is not None:
             return now
         last, closed = self.loop.close(now.state, now.row)
         return Moment(now.state, now.row, last, closed, LOOP)
 
-    def _apply_changes(self, round: int) -> None:
+    def _apply_changes(self, run_state: RunState) -> None:
         """Continue after a round with the settings of the next, at hosts that know them.
 
         The changes are recorded before that round, so a replay from an earlier checkpoint has them.
         """
-        self._note_changes(round)
+        self._note_changes(run_state)
         before = self.run
-        self._use(self._phase(round))
+        self._use(self._phase(run_state.round))
         if self.run is not before:
             self.executor.change(self.run.folder, self.run.setup())
 
-    def _note_changes(self, round: int) -> None:
-        """Record the changes of settings after a round, if there are any."""
+    def _note_changes(self, run_state: RunState) -> None:
+        """Record the changes of settings after a round, if there are any.
+
+        Those of the declared controller up to the last recorded change are in the record.
+        """
+        control, round = self.run.control, run_state.round
+        if control is not None and round > self.phases[-1][0]:
+            decided = control.changed(self.latest, round, run_state.control)
+            if decided[1]:
+                self.change(*decided)
         if self.pending is None:
             return
         run, noted = self.pending

@@ -31,8 +31,9 @@ _MOST = 3  # changes that a message names
 _NEEDED = ("loss_gap", "loss_change", "model_change")
 """Rules under ``stop`` that rows have columns for."""
 _NOTHING = "nothing"
-BY_LOOP = "loop"
-"""Marks entries of ``changes`` in ``run.json``: the scenario does not hold their values."""
+BY_LOOP, BY_CONTROL = "loop", "control"
+"""Marks of entries of ``changes`` in ``run.json`` that a custom loop or the declared controller of
+the run has made: the scenario does not hold their values."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Change:
     @property
     def _named(self) -> str:
         """The key, and the file or data set that it names."""
-        if not isinstance(self.now, Mapping):
+        if not _is_of_file(self.now):
             return self.key
         name = Path(self.now.get("path") or self.now.get("name") or "").name
         return f"{self.key} ({clipped(name, 60)})" if name else self.key
@@ -171,11 +172,11 @@ def change_warnings(noted: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def changed_by_loop(record: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
-    """Return the changes of settings that a custom loop has made, by the round before each."""
+def changed_meanwhile(record: Mapping[str, Any]) -> dict[int, list[Mapping[str, Any]]]:
+    """Return the changes that a loop or a controller has made, by the round before each."""
     found: dict[int, list[Mapping[str, Any]]] = {}
     for each in record.get("changes") or ():
-        if each.get("by") == BY_LOOP:
+        if each.get("by") in (BY_LOOP, BY_CONTROL):
             found.setdefault(int(each["round"]), []).append(each)
     return found
 
@@ -200,7 +201,7 @@ class _Found:
         held = read_record(self.path)
         self.held = {} if held.get("damaged") else held
         self.checkpoints = Checkpoints(self.path / "checkpoint")
-        self.checkpoints.changes = len(changed_by_loop(self.held))
+        self.checkpoints.changes = len(changed_meanwhile(self.held))
 
     def check(self, *, accept: bool, mended: bool) -> None:
         """Raise ScenarioError if the run is not that of the folder."""
@@ -354,10 +355,15 @@ def _trial(run: Path) -> int:
     return int((read_record(run).get("trial") or {}).get("number", 0))
 
 
+def _is_of_file(value: Any) -> bool:
+    """Return whether a value is what is known of a file or a module, and no plug-in."""
+    return isinstance(value, Mapping) and "digest" in value
+
+
 def _short(value: Any) -> str:
     if value == _NOTHING:
         return _NOTHING
-    if not isinstance(value, Mapping):
+    if not _is_of_file(value):
         return clipped(json.dumps(value, default=str), 60) if value is not None else "null"
     sizes = (f"{value[key]:,} {key}, " for key in ("rows", "bytes") if key in value)
     return f"{''.join(sizes)}digest {value['digest'][:8]}"
@@ -402,6 +408,7 @@ def decisive(scenario: Mapping[str, Any], label: str) -> dict[str, Any]:
     for algorithm in scenario.get("algorithms") or ():
         if (algorithm.get("label") or algorithm.get("name")) == label:
             own = {key: value for key, value in algorithm.items() if key not in ("grid", "label")}
+            own = {key: value for key, value in own.items() if key != "control" or value}
             chosen[f"algorithms.{label}"] = own
     return flat(chosen, _NESTED)
 

@@ -72,8 +72,8 @@ def examples(cls: type[Any], folder: Path) -> list[Any]:
     Examples
     --------
     >>> from rayfed.population import Bernoulli
-    >>> examples(Bernoulli, Path())
-    [Bernoulli(p=0.5, period_s=None), Bernoulli(p=0.5, period_s=0.5)]
+    >>> [(each.period_s, each.end) for each in examples(Bernoulli, Path())]
+    [(None, None), (None, 2), (0.5, None)]
     """
     first = example(cls, folder)
     hints = get_type_hints(cls, include_extras=True)

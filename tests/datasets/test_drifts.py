@@ -38,6 +38,10 @@ def test_levels_of_sudden_gradual_and_recurring_drift():
     assert [gradual.level(t) for t in range(9)] == [0, 0, 0, 0.25, 0.5, 0.75, 1, 1, 1]
     recurring = LabelsSwap(at=2, recurs=2)
     assert [recurring.level(t) for t in range(9)] == [0, 0, 1, 1, 0, 0, 1, 1, 0]
+    once = LabelsSwap(at=2, end=3)
+    assert [once.level(t) for t in range(7)] == [0, 0, 1, 1, 0, 0, 0]
+    uneven = LabelsSwap(at=1, over=2, end=2, every=5)
+    assert [uneven.level(t) for t in range(8)] == [0, 0.5, 1, 0.5, 0, 0, 0.5, 1]
 
 
 @given(
@@ -196,6 +200,11 @@ def test_clients_may_be_asked_for_in_any_company(asked, round, kind):
     ("make", "place"),
     [
         (lambda: LabelsSwap(over=3, recurs=2), "recurs"),
+        (lambda: LabelsSwap(end=3, recurs=2), "recurs"),
+        (lambda: LabelsSwap(at=4, end=3), "end"),
+        (lambda: LabelsSwap(end=3, every=3), "every"),
+        (lambda: LabelsSwap(over=3, end=2), "over"),
+        (lambda: LabelsSwap(over=3, end=4, every=6), "over"),
         (lambda: LabelsSwap(clients=(1, 1)), "clients"),
         (lambda: LabelsSwap(pairs=((0, 1), (1, 2))), "pairs"),
         (lambda: shards(LabelsSwap(pairs=((0, 3),))), "pairs"),

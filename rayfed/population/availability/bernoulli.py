@@ -12,6 +12,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval, Le
 
 from rayfed.core.arrays import Bools, Floats, Ints
+from rayfed.core.episodes import Episodes
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 from rayfed.population.availability.base import Availability, Need, PopulationInfo, Times, period
@@ -138,8 +139,11 @@ _HORIZON = 4096  # blocks that a search for the next change looks ahead
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bernoulli(Availability):
+class Bernoulli(Availability, Episodes):
     """Each client is available with probability p, independently of the others.
+
+    With episodes (`rayfed.core.episodes.Episodes`) that holds in their rounds, and in all others
+    every client is available: ``{p: 0, start: 10, end: 14}`` is an outage.
 
     Parameters
     ----------
@@ -156,12 +160,23 @@ class Bernoulli(Availability):
         the round from 0; ``cycle`` is 24 rounds, or periods.
     period_s : float, optional
         Virtual seconds between draws; every round if None.
+
+    Raises
+    ------
+    ScenarioError
+        If episodes of rounds are given with a period of seconds.
     """
 
     name: ClassVar[str] = "bernoulli"
 
     p: Annotated[float, Ge(0), Le(1)] | Chance = 0.5
     period_s: Annotated[float, Gt(0)] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.episodic and self.period_s is not None:
+            text = f"found {self.period_s:g}, but start and end count rounds"
+            raise ScenarioError("period_s", f"{text}; leave period_s out")
 
     @property
     def by_round(self) -> bool:
@@ -183,7 +198,8 @@ class Bernoulli(Availability):
         if self.period_s is None:
             p = self._table(ids, population)
             u = Key(population.seed, "availability").uniforms(ids, round=round)
-            return u < p[:, (round - 1) % p.shape[1]]
+            drawn = u < p[:, (round - 1) % p.shape[1]]
+            return drawn if self._holds(round) else np.ones_like(drawn)
         block, index = divmod(period(float(t), self.period_s), _BLOCK)
         return self._block(ids, block, self._table(ids, population), population)[:, index]
 
@@ -216,9 +232,15 @@ class Bernoulli(Availability):
 
     def chance(self, ids: Ints, t: float, round: int, population: PopulationInfo) -> Floats:
         """Return the probability (K,) of this round, or of this period, exactly."""
+        if not self._holds(round):
+            return np.ones(len(ids))
         p = self._table(np.asarray(ids), population)
         number = round - 1 if self.period_s is None else period(t, self.period_s)
         return np.asarray(p[:, number % p.shape[1]])
+
+    def _holds(self, round: int) -> bool:
+        """Whether clients are drawn in a round."""
+        return not self.episodic or bool(self.active(round))
 
     def _table(self, ids: Ints, population: PopulationInfo) -> Floats:
         """Return the probabilities (K, T) in the rounds, or periods, of a cycle."""

@@ -53,7 +53,7 @@ _SMALL = PIECE // 2
 _PREFIXES = {
     "state": "state.", "selection": "selection.", "step_state": "lengths.", "personal": "own.",
     "correction": "correction.", "ahead": "ahead.", "channel": "channel.",
-    "energy": "energy.", "batteries": "batteries.",
+    "energy": "energy.", "batteries": "batteries.", "control": "control.",
 }  # fmt: skip
 """Fields of a state that are named arrays, with the beginnings of their names in a checkpoint."""
 

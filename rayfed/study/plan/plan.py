@@ -38,6 +38,7 @@ from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
 from rayfed.study.forecast.declared import check_declared, needs_of
 from rayfed.study.forecast.placing import Choice, choose
+from rayfed.study.plan.controller import controlled
 from rayfed.study.plan.data import (
     Loader,
     SeedData,
@@ -53,7 +54,6 @@ from rayfed.study.plan.own_code import charged, check_columns, check_solvers, da
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
-from rayfed.study.scenario.study import OF_CHANNEL
 from rayfed.topology import Graphs
 from rayfed.topology.walks.metropolis import Walk
 
@@ -272,7 +272,7 @@ class _Seed:
 
     def _run(self, index: int, algorithm: Algorithm) -> Run:
         study, label = self.study, self.study.labels[index]
-        record, measures = self._record(algorithm), self._measures(algorithm)
+        record, measures = self._record(index, algorithm), self._measures(algorithm)
         select = study.participation_of(index).select
         uniform = select.size_weighted or algorithm.asynchronous
         weights = algorithm.weights or ("uniform" if uniform else "size")
@@ -298,22 +298,19 @@ class _Seed:
             block=self._block(algorithm),
             checkpoint_s=study.checkpoint.every_s,
             wall_scale=study.clock.scale if study.clock.name == "wall" else None,
-            channel=self._channel(algorithm),
+            channel=self._channel(index),
             record=record,
         )
         check_columns(run)
         run = replace(run, ending=replace(run.ending, higher=_higher(run)))
         check_run(run)
         run = with_noise(run)
-        return replace(run, record={**run.record, "aim": of_aim(run)})
+        run = replace(run, record={**run.record, "aim": of_aim(run)})
+        return controlled(study, run)
 
-    def _channel(self, algorithm: Algorithm) -> Channel:
+    def _channel(self, index: int) -> Channel:
         """Return the channel of the run."""
-        up, down, rule, privacy = (
-            getattr(self.study if getattr(algorithm, key) == "study" else algorithm, key)
-            for key in OF_CHANNEL
-        )
-        return Channel(up or (), down or (), rule, self.faults, privacy)
+        return Channel(faults=self.faults, **self.study.channel_of(index))
 
     def _federation(self, algorithm: Algorithm, selection: Selection) -> Federation:
         """Return the clients as a run of an algorithm sees them."""
@@ -451,10 +448,9 @@ class _Seed:
             return np.arange(count)
         return np.sort(Key(self.seed, "evaluate").permutation(count)(np.arange(most)))
 
-    def _record(self, algorithm: Algorithm) -> dict[str, Any]:
-        study, channel = self.study, self._channel(algorithm)
-        own = {key: held for key, held in vars(channel).items() if key != "faults"}  # the study's
-        stages = {key: plain(held) or None for key, held in own.items()}
+    def _record(self, index: int, algorithm: Algorithm) -> dict[str, Any]:
+        study = self.study
+        stages = {key: plain(held) or None for key, held in study.channel_of(index).items()}
         files = {"files": self.data.files} if self.data.files > 1 else {}
         target = self.data.shards.target
         several = {} if target is None else {"target": asdict(target)}

@@ -246,6 +246,12 @@ class Study(Settings):
             own = {"cohort": None} | own
         return replace(self.participation, **own)
 
+    def channel_of(self, index: int) -> dict[str, Any]:
+        """Return the channel of the algorithm of an index: its keys over the study's."""
+        own = {key: getattr(self.algorithms[index], key) for key in OF_CHANNEL}
+        found = {key: getattr(self, key) if held == "study" else held for key, held in own.items()}
+        return {**found, "uplink": found["uplink"] or (), "downlink": found["downlink"] or ()}
+
     def blamed(self, index: int, error: ScenarioError) -> ScenarioError:
         """Return an error of a run at the key of the algorithm of that index, if it sets that key.
 
@@ -386,6 +392,10 @@ class Study(Settings):
         if self.grid or any(algorithm.grid for algorithm in self.algorithms):
             text = "found a grid as well; leave one out, choice: [...] tries given values"
             yield ScenarioError("search", text)
+        for index, algorithm in enumerate(self.algorithms):
+            if algorithm.control:  # a resumed trial does not repeat changes
+                text = "found a search as well; sweep fixed settings alone"
+                yield ScenarioError(f"algorithms.{index}.control", text)
         if self.cases:
             text = "found cases as well; sweep each separately, with --set"
             yield ScenarioError("search", text)

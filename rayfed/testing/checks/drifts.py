@@ -95,7 +95,7 @@ def variants(cls: type[Drift], folder: Path) -> list[Drift]:
     """Return examples of a drift, sudden, gradual and recurring, of some clients."""
     made = examples(cls, folder)
     half = replace(made[0], clients=0.5)
-    return [*made, half, replace(half, over=5), replace(half, at=2, over=2, recurs=3)]
+    return [*made, half, replace(half, over=5), replace(half, at=2, over=2, end=4, every=6)]
 
 
 def _rows(shards: TableShards | DriftingShards, ids: Ints, part: str) -> tuple[Array, Array]:

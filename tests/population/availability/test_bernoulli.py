@@ -54,6 +54,23 @@ def test_bernoulli_by_round_ignores_the_time_and_by_period_the_round():
     assert (there(by_period, t=0.0, ids=ids) != there(by_period, t=1.0, ids=ids)).any()
 
 
+def test_an_outage_in_episodes_leaves_other_rounds_to_everybody():
+    outage, rare = Bernoulli(p=0, start=3, end=4, every=5), Bernoulli(p=0.4, start=3, end=4)
+    assert [there(outage, round=r).any() for r in range(1, 10)] == [
+        True, True, False, False, True, True, True, False, False,
+    ]  # fmt: skip
+    assert [outage.chance(IDS, 0.0, r, SIX).tolist() for r in (2, 3)] == [[1] * 6, [0] * 6]
+    assert outage.by_round
+    assert np.isinf(outage.next_change(IDS, 0.0, SIX)).all()
+    ids = np.arange(200)
+    assert there(rare, round=2, ids=ids).all()
+    drawn = there(Bernoulli(p=0.4), round=3, ids=ids)
+    assert (there(rare, round=3, ids=ids) == drawn).all()
+    assert not drawn.all()
+    with pytest.raises(ScenarioError, match="period_s: found 2, but start and end count rounds"):
+        Bernoulli(end=3, period_s=2.0)
+
+
 @pytest.mark.parametrize("p", [0.0, 1.0])
 def test_a_certain_bernoulli_never_changes(p):
     bernoulli = Bernoulli(p=p, period_s=1.0)
