@@ -26,10 +26,8 @@ def check_ends(ended: Ended) -> None:
 
 def check_bytes(ended: Ended) -> None:
     """Check that the bytes of a row are what was sent, and what came back."""
-    if ended.gossip:  # what is sent is received, if in vain where steps after it are lost
-        for _, row in ended.rounds.set_index("round").iterrows():
-            vain = min(row["bytes_wasted"], row["bytes_down"]) if row["dropped"] else 0
-            _equal_bytes(row, (row["bytes_up"], row["bytes_up"], vain))
+    if ended.gossip:
+        _bytes_of_nodes(ended)
         return
     if ended.coded:  # bits of codecs have tests of their own
         return
@@ -55,6 +53,19 @@ def check_bytes(ended: Ended) -> None:
             vain += sent.down * int((work["status"] != "used").sum()) + each * late
         if known:
             _equal_bytes(rounds.loc[number], (down, up, vain))
+
+
+def _bytes_of_nodes(ended: Ended) -> None:
+    """Check that what is sent is received, if in vain where the steps that follow are lost."""
+    training = ended.run.training
+    if "walk" in ended.rounds:  # a move ends in a later row; each walk makes one at a time
+        moving = (ended.rounds["bytes_up"] - ended.rounds["bytes_down"]).cumsum()
+        most = training.algorithm.walks * training.x0.nbytes
+        require((moving >= 0) & (moving <= most), f"{moving.tolist()} bytes are under way")
+        return
+    for _, row in ended.rounds.set_index("round").iterrows():
+        vain = min(row["bytes_wasted"], row["bytes_down"]) if row["dropped"] else 0
+        _equal_bytes(row, (row["bytes_up"], row["bytes_up"], vain))
 
 
 def _bytes_in_flight(ended: Ended) -> None:
