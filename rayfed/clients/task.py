@@ -16,6 +16,7 @@ from rayfed.channel.uplink import LEFT_OUT, NORM, PREFIX, Uplink, WeightKind, to
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
+from rayfed.clients.near import Messages
 from rayfed.clients.prints import Prints
 from rayfed.clients.request import GROUP, Request, group_name
 from rayfed.clients.setup import Setup
@@ -41,12 +42,15 @@ class HostedRun:
         The clients' state.
     stacks : Stacks
         Stacks of rows.
+    messages : Messages
+        Messages of nodes between a step and its mixing.
     """
 
     setup: Setup
     classes: Sequence[Class]
     store: Store
     stacks: Stacks = field(default_factory=Stacks)
+    messages: Messages = field(default_factory=Messages)
 
 
 class Task:
@@ -291,11 +295,14 @@ class Task:
     ) -> None:
         """Collect uploads: vectors with places among `count`, and scalars."""
         for name, rows in values.items():
+            if self.request.keeps and name in self.request.up:
+                scatter(self.run.messages.rows, name, rows, len(self.request.ids), index)
+                continue
             if rows.ndim > 1 and self.request.sums:
-                _scatter(stacked, name, rows, count, members)
+                scatter(stacked, name, rows, count, members)
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
             if rows.ndim == 1 or by_client:
-                _scatter(self.each, name, rows, len(self.request.ids), index)
+                scatter(self.each, name, rows, len(self.request.ids), index)
 
 
 def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
@@ -315,7 +322,7 @@ def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
     return state
 
 
-def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:
+def scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:
     """Write rows of one stack to their places among `count` clients."""
     if isinstance(at, slice):
         into[name] = rows

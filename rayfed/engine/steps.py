@@ -182,22 +182,23 @@ class StepPolicy:
         """Return the mean (p,) of the nodes' next models, and the losses (K,) of these tasks."""
         asked, size = self.exchange.sent(self.ask, "algorithm", stats), self.run.training.x0.size
         step = self.exchange.request(asked, tasks, stats.round, tasks.weight)
-        sent = self.exchange.compute(
-            replace(step, vectors=True, sums=False), self.ask.send, stats.when
-        ).each
+        step = replace(step, sums=False)
+        mix = replace(
+            step, owner="mixing", function="mix", up={"x": size}, ask=1, sums=True, sleep_s=None
+        )
+        faulty = bool(self.run.faults)
+        step = replace(step, vectors=faulty, keeps=not faulty)
+        sent = self.exchange.compute(step, self.ask.send, stats.when).each
         stats.add_metrics(sent, tasks.weight)
         everyone = len(tasks) == len(self.ids)
         if not (everyone and heard.all()):
             w = with_missing(w, heard, self.algorithm.mixing)
-        own = {name: sent[name] for name in self.ask.up}
-        if self.run.faults:
-            near = self._with_faults(w, tasks, own, stats)
+        near: dict[str, Array] = {}
+        if faulty:
+            own = {name: sent[name] for name in self.ask.up}
+            mix, near = replace(mix, rows=tasks.client), self._with_faults(w, tasks, own, stats)
         else:
-            near = {name: self._near(w, tasks.client, rows) for name, rows in own.items()}
-        mix = replace(
-            step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,
-            sleep_s=None,
-        )  # fmt: skip
+            mix = replace(mix, mixing=w if everyone else w[tasks.client])
         total = self.exchange.compute(mix, near, stats.when).sums["x"]
         mass = self.exchange.weights(self.ids)
         if not everyone:
