@@ -35,8 +35,9 @@ class StepPolicy:
     """Advances one run of a gossip method, step by step.
 
     A row is step k of all nodes; its time is that at which the last node has its model. Messages
-    go from the hosts of their senders through the driver, which adds them up in the order of ids,
-    so that results do not depend on where nodes live.
+    go from the hosts of their senders to those of their receivers, which add them up in the order
+    of ids, so that results do not depend on where nodes live. Only with faults they pass the
+    driver, which makes those of faulty nodes.
 
     Parameters
     ----------
@@ -182,17 +183,14 @@ class StepPolicy:
         """Return the mean (p,) of the nodes' next models, and the losses (K,) of these tasks."""
         asked, size = self.exchange.sent(self.ask, "algorithm", stats), self.run.training.x0.size
         step = self.exchange.request(asked, tasks, stats.round, tasks.weight)
-        step = replace(step, sums=False)
-        mix = replace(
-            step, owner="mixing", function="mix", up={"x": size}, ask=1, sums=True, sleep_s=None
-        )
         faulty = bool(self.run.faults)
-        step = replace(step, vectors=faulty, keeps=not faulty)
-        sent = self.exchange.compute(step, self.ask.send, stats.when).each
+        sending = replace(step, sums=False, vectors=faulty, keeps=not faulty)
+        sent = self.exchange.compute(sending, self.ask.send, stats.when).each
         stats.add_metrics(sent, tasks.weight)
         everyone = len(tasks) == len(self.ids)
         if not (everyone and heard.all()):
             w = with_missing(w, heard, self.algorithm.mixing)
+        mix = replace(step, owner="mixing", function="mix", up={"x": size}, ask=1, sleep_s=None)
         near: dict[str, Array] = {}
         if faulty:
             own = {name: sent[name] for name in self.ask.up}

@@ -109,7 +109,7 @@ def test_hosts_of_any_number_give_the_bits_of_one_process(kind):
 
 def test_messages_do_not_pass_the_driver():
     """Each row goes once to a node whose receivers need it, and never to the driver."""
-    run, tables = prepared("absent", features=400)
+    run, tables = prepared("two vectors", features=400)
     with no_ray():
         nodes, executor = placed(tables, [2, 2], own=False)
         loop = begun(run, executor)
@@ -117,7 +117,7 @@ def test_messages_do_not_pass_the_driver():
         for node in nodes:
             node.combiner.calls.clear()
         state, *_ = loop.step(state)
-    row_bytes, rows = 8 * 401, 0
+    row_bytes, rows = 2 * 8 * 401, 0  # of two vectors
     for node in nodes:
         calls = node.combiner.calls
         (sent,) = [up for method, _, up in calls if method == "outgoing"]
