@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import ray
-from ray.exceptions import ActorUnschedulableError, RayActorError
+from ray.exceptions import ActorUnschedulableError, ObjectLostError, RayActorError
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
@@ -23,8 +23,8 @@ from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, guests, or_refusal, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
-LOST = (RayActorError, ActorUnschedulableError)
-"""Errors of Ray about actors that died or lost their node."""
+LOST = (RayActorError, ActorUnschedulableError, ObjectLostError)
+"""Errors of Ray about actors that died or lost their node, with what they have sent."""
 Send: TypeAlias = Mapping[str, Array]
 """Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
