@@ -296,13 +296,13 @@ class Task:
         """Collect uploads: vectors with places among `count`, and scalars."""
         for name, rows in values.items():
             if self.request.keeps and name in self.request.up:
-                scatter(self.run.messages.rows, name, rows, len(self.request.ids), index)
+                _scatter(self.run.messages.rows, name, rows, len(self.request.ids), index)
                 continue
             if rows.ndim > 1 and self.request.sums:
-                scatter(stacked, name, rows, count, members)
+                _scatter(stacked, name, rows, count, members)
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)
             if rows.ndim == 1 or by_client:
-                scatter(self.each, name, rows, len(self.request.ids), index)
+                _scatter(self.each, name, rows, len(self.request.ids), index)
 
 
 def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
@@ -322,7 +322,7 @@ def mirrored(upload: Upload, decoded: Mapping[str, Array]) -> dict[str, Array]:
     return state
 
 
-def scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:
+def _scatter(into: dict[str, Array], name: str, rows: Array, count: int, at: Any) -> None:
     """Write rows of one stack to their places among `count` clients."""
     if isinstance(at, slice):
         into[name] = rows

@@ -122,7 +122,8 @@ class Calls:
         """Return messages of nodes at a host, or a reference to them; see `Host.outgoing`."""
         if self.own is not None and self.is_own(host):
             return self.own.host.outgoing(key, ids)
-        return self.call(host, "outgoing", key, ids)
+        with self._checked():
+            return self.call(host, "outgoing", key, ids)
 
     def mix(
         self, method: Method, key: str, messages: Sequence[tuple[int, Request, Sequence[Any]]]
