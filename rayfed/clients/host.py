@@ -11,13 +11,15 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from rayfed.clients.function import ClientError
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, Memory, ScratchError, StateRows, Store
 from rayfed.clients.task import HostedRun, Task
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.machine import memory_bytes
 from rayfed.core.plugins import raised
 from rayfed.core.tree import Class
@@ -79,11 +81,24 @@ class Host:
         """Return client state that changed since it was last returned; see `Store.changed`."""
         return self._run(key).store.changed(most, fewest)
 
+    def outgoing(self, key: str, ids: Ints) -> StateRows:
+        """Return the messages of some nodes that live here, after a request that keeps them."""
+        return self._run(key).messages.of(ids)
+
     def exchange(
         self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT
     ) -> Partial | Failure:
-        """Run the client function of an Ask for the clients that live here."""
+        """Run the client function of an Ask for the clients that live here.
+
+        Where a request has a `mixing`, `send` has the messages of senders that live elsewhere, as
+        `outgoing` returns them.
+        """
         run = self._run(key)
+        if request.keeps:
+            run.messages.begin(request.ids)
+        if request.mixing is not None:
+            send = run.messages.mixed(request.mixing, send)
+            request = replace(request, rows=np.arange(len(request.ids)), mixing=None)
         task = Task(run, key, request, send, prints)
         try:
             classes = run.classes if request.classes is None else request.classes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from rayfed.core.flat import Flat, all_flat, all_restored, flat, restored
 from rayfed.core.rng import Draw
 from rayfed.core.tree import Branch
 from rayfed.core.values import changed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Owner: TypeAlias = str
 """Whose method a client function is.
@@ -78,6 +81,11 @@ class Request:
     squares : bool
         Whether vectors and their squares are also added up in float64, as ``name^1`` and
         ``name^2``.
+    keeps : bool
+        Whether uploads are messages to other nodes, which stay at the hosts of their senders.
+    mixing : csr_array (K, N), optional
+        The weights at which clients get the sums of messages that hosts keep, of the same K
+        clients and of others; columns are ids. Sums are formed at the hosts of the receivers.
     """
 
     owner: Owner
@@ -101,11 +109,20 @@ class Request:
     first: Bools | None = None
     labels: Ints | None = None
     squares: bool = False
+    keeps: bool = False
+    mixing: csr_array[Any] | None = None
+
+    @property
+    def senders(self) -> Ints:
+        """The ids of nodes whose messages enter the sums of `mixing`, ascending."""
+        return np.unique([] if self.mixing is None else self.mixing.indices).astype(np.int64)
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
         columns = ((name, getattr(self, name)) for name in _BY_CLIENT)
         own = {name: rows[index] for name, rows in columns if isinstance(rows, np.ndarray)}
+        if self.mixing is not None:
+            own["mixing"] = self.mixing[index]
         return changed(self, classes=classes, **own)
 
     def __reduce__(self) -> tuple[Any, ...]:

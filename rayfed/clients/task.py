@@ -16,6 +16,7 @@ from rayfed.channel.uplink import LEFT_OUT, NORM, PREFIX, Uplink, WeightKind, to
 from rayfed.clients.arrangement import arrangement, together
 from rayfed.clients.clients import Clients
 from rayfed.clients.function import ClientFunction
+from rayfed.clients.near import Messages
 from rayfed.clients.prints import Prints
 from rayfed.clients.request import GROUP, STATISTICS, Request, group_name
 from rayfed.clients.setup import Setup
@@ -41,12 +42,15 @@ class HostedRun:
         The clients' state.
     stacks : Stacks
         Stacks of rows.
+    messages : Messages
+        Messages of nodes between a step and its mixing.
     """
 
     setup: Setup
     classes: Sequence[Class]
     store: Store
     stacks: Stacks = field(default_factory=Stacks)
+    messages: Messages = field(default_factory=Messages)
 
 
 class Task:
@@ -293,6 +297,9 @@ class Task:
     ) -> None:
         """Collect uploads: vectors with places among `count`, and scalars."""
         for name, rows in values.items():
+            if self.request.keeps and name in self.request.up:
+                _scatter(self.run.messages.rows, name, rows, len(self.request.ids), index)
+                continue
             if rows.ndim > 1 and self.request.sums:
                 _scatter(stacked, name, rows, count, members)
             by_client = self.request.vectors and (name != LEFT_OUT or not self.request.sums)

@@ -35,8 +35,9 @@ class StepPolicy:
     """Advances one run of a gossip method, step by step.
 
     A row is step k of all nodes; its time is that at which the last node has its model. Messages
-    go from the hosts of their senders through the driver, which adds them up in the order of ids,
-    so that results do not depend on where nodes live.
+    go from the hosts of their senders to those of their receivers, which add them up in the order
+    of ids, so that results do not depend on where nodes live. Only with faults they pass the
+    driver, which makes those of faulty nodes.
 
     Parameters
     ----------
@@ -182,22 +183,20 @@ class StepPolicy:
         """Return the mean (p,) of the nodes' next models, and the losses (K,) of these tasks."""
         asked, size = self.exchange.sent(self.ask, "algorithm", stats), self.run.training.x0.size
         step = self.exchange.request(asked, tasks, stats.round, tasks.weight)
-        sent = self.exchange.compute(
-            replace(step, vectors=True, sums=False), self.ask.send, stats.when
-        ).each
+        faulty = bool(self.run.faults)
+        sending = replace(step, sums=False, vectors=faulty, keeps=not faulty)
+        sent = self.exchange.compute(sending, self.ask.send, stats.when).each
         stats.add_metrics(sent, tasks.weight)
         everyone = len(tasks) == len(self.ids)
         if not (everyone and heard.all()):
             w = with_missing(w, heard, self.algorithm.mixing)
-        own = {name: sent[name] for name in self.ask.up}
-        if self.run.faults:
-            near = self._with_faults(w, tasks, own, stats)
+        mix = replace(step, owner="mixing", function="mix", up={"x": size}, ask=1, sleep_s=None)
+        near: dict[str, Array] = {}
+        if faulty:
+            own = {name: sent[name] for name in self.ask.up}
+            mix, near = replace(mix, rows=tasks.client), self._with_faults(w, tasks, own, stats)
         else:
-            near = {name: self._near(w, tasks.client, rows) for name, rows in own.items()}
-        mix = replace(
-            step, owner="mixing", function="mix", up={"x": size}, ask=1, rows=tasks.client,
-            sleep_s=None,
-        )  # fmt: skip
+            mix = replace(mix, mixing=w if everyone else w[tasks.client])
         total = self.exchange.compute(mix, near, stats.when).sums["x"]
         mass = self.exchange.weights(self.ids)
         if not everyone:

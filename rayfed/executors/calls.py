@@ -12,19 +12,19 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import ray
-from ray.exceptions import ActorUnschedulableError, RayActorError
+from ray.exceptions import ActorUnschedulableError, ObjectLostError, RayActorError
 
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
 from rayfed.clients.store import ScratchError
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.flat import NamedArrays
 from rayfed.executors.base import HostLost
-from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, this_node
+from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, guests, or_refusal, this_node
 from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
-LOST = (RayActorError, ActorUnschedulableError)
-"""Errors of Ray about actors that died or lost their node."""
+LOST = (RayActorError, ActorUnschedulableError, ObjectLostError)
+"""Errors of Ray about actors that died or lost their node, with what they have sent."""
 Send: TypeAlias = Mapping[str, Array]
 """Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
@@ -117,6 +117,51 @@ class Calls:
                 packed = pickle.dumps((key, request, None if reference else send), PROTOCOL)
                 calls.append(self.call(host, "message", method, packed, *reference))
         return self.get(calls)
+
+    def outgoing(self, host: int, key: str, ids: Ints) -> Any:
+        """Return messages of nodes at a host, or a reference to them; see `Host.outgoing`."""
+        if self.own is not None and self.is_own(host):
+            return self.own.host.outgoing(key, ids)
+        with self._checked():
+            return self.call(host, "outgoing", key, ids)
+
+    def mix(
+        self, method: Method, key: str, messages: Sequence[tuple[int, Request, Sequence[Any]]]
+    ) -> list[Any]:
+        """Send requests that mix messages of nodes, and return the answers.
+
+        No host mixes until all have sent theirs, since sums take the memory of messages.
+
+        Parameters
+        ----------
+        messages : sequence of (host, request, pieces)
+            One to a host; the pieces are what `outgoing` returned for it.
+
+        Raises
+        ------
+        HostLost, ScratchError
+            As for `get`.
+        """
+        references = [
+            piece for *_, pieces in messages for piece in pieces if not isinstance(piece, dict)
+        ]
+        calls: list[Any] = []
+        with self._checked():
+            if references:
+                ray.wait(references, num_returns=len(references), fetch_local=False)
+            for host, request, pieces in messages:
+                if self.is_own(host):
+                    calls.append(partial(self._mix_here, method, key, request, pieces))
+                    continue
+                packed = pickle.dumps((key, request, {}), PROTOCOL)
+                calls.append(self.call(host, "message", method, packed, (), *pieces))
+        return self.get(calls)
+
+    def _mix_here(self, method: Method, key: str, request: Request, pieces: Sequence[Any]) -> Any:
+        assert self.own is not None
+        own = self.own
+        found = [piece if isinstance(piece, dict) else ray.get(piece) for piece in pieces]
+        return or_refusal(lambda: own.answer(method, key, request, guests(found)))
 
     def _wire(self, host: int, send: Send) -> Wire | None:
         """Return the wire that a request goes by; None for a large one, and for the own host."""

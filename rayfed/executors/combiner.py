@@ -15,7 +15,7 @@ import ray
 from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Request
 from rayfed.clients.store import StateRows
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.sources import NO_SOURCES, Sources
 from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
@@ -103,6 +103,10 @@ class Combiner(Actor):
             return combined(request, parts, all_classes if asked is None else asked)
 
         return self._with(key, answer)
+
+    def outgoing(self, key: str, ids: Ints) -> StateRows | Refusal:
+        """Return messages of nodes that live on this node, once for all hosts of another one."""
+        return self._with(key, lambda run: run.executor.outgoing(key, ids))
 
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed; see `Host.snapshot`.

@@ -14,6 +14,9 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.classes import SLACK, balanced, busiest, classes
 from rayfed.core.tree import EVERY, Class
 
+OUTSIDE = -1
+"""The host of clients that live at none of a layout."""
+
 
 @dataclass(frozen=True)
 class HostRequest:
@@ -51,14 +54,14 @@ class Layout:
     def _owner(self) -> tuple[int, Ints]:
         """The finest modulus, and the host of each residue under it."""
         fine = max(modulus for owned in self.owned for _, modulus in owned)
-        table = np.full(fine, -1, dtype=np.int64)
+        table = np.full(fine, OUTSIDE, dtype=np.int64)
         for host, owned in enumerate(self.owned):
             for residue, modulus in owned:
                 table[residue::modulus] = host
         return fine, table
 
     def hosts(self, ids: Ints) -> Ints:
-        """Return the host of each client."""
+        """Return the host of each client, `OUTSIDE` for those of other classes."""
         fine, table = self._owner
         return table[ids % fine]
 

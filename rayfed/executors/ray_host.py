@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import ray
 
@@ -18,11 +18,11 @@ from rayfed.clients.prints import Captured
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import ScratchError, StateRows
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.sources import NO_SOURCES, Sources
 from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
-from rayfed.executors.base import HostLost
+from rayfed.executors.base import HostLost, merged
 from rayfed.executors.orphan import end_with_parent
 from rayfed.executors.wire import PROTOCOL, Address, listen
 
@@ -78,7 +78,10 @@ class Actor:
         except (OSError, AttributeError):
             return None
 
-    def message(self, method: Method, packed: bytes, stored: Sequence[Any] = ()) -> Answer | bytes:
+    def message(
+        self, method: Method, packed: bytes, stored: Sequence[Any] = (),
+        *pieces: StateRows | Refusal,
+    ) -> Answer | bytes:  # fmt: skip
         """Answer a message that came by Ray, pickled where the answer is small.
 
         Parameters
@@ -90,11 +93,15 @@ class Actor:
             Pickled (key of the run, request, what its clients download).
         stored : sequence of object references
             One, of what they download, where that is in the object store; it is not packed then.
+        pieces : mapping of str to array
+            Messages of nodes at other hosts, for a request that mixes them; see `Host.outgoing`.
         """
         key, request, send = pickle.loads(packed)
         send = ray.get(stored[0]) if stored else send
         with self.lock:
-            answer = self.answer(method, key, request, send, stored)
+            answer: Answer = or_refusal(
+                lambda: self.answer(method, key, request, guests(pieces) or send, stored)
+            )
         return answer if _bytes(answer) > _SMALL else pickle.dumps(answer, PROTOCOL)
 
 
@@ -154,6 +161,11 @@ class RayHost:
             answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer
 
+    def outgoing(self, key: str, ids: Ints) -> StateRows | Refusal:
+        """Return the messages of some nodes that live here; see `Host.outgoing`."""
+        with self.lock:
+            return or_refusal(lambda: self.host.outgoing(key, ids))
+
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
         with self.lock:
@@ -202,6 +214,20 @@ def _setup(stored: Sequence[Any]) -> Setup:
     setup, *tables = ray.get(list(stored))
     found: Setup = setup.with_tables(dict(zip(setup.views.tables, tables, strict=True)))
     return found
+
+
+def guests(pieces: Sequence[StateRows | Refusal]) -> StateRows:
+    """Return messages of several hosts as one, ids ascending; nothing without any.
+
+    Raises
+    ------
+    UnknownRun, ScratchError, HostLost
+        If a host refused to send its own.
+    """
+    for piece in pieces:
+        if isinstance(piece, Exception):
+            raise piece
+    return merged(cast(Sequence[StateRows], pieces)) if pieces else {}
 
 
 def _bytes(answer: object) -> int:

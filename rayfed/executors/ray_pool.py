@@ -14,11 +14,11 @@ from rayfed.clients.host import UnknownRun
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, StateRows
-from rayfed.core.arrays import Array
+from rayfed.core.arrays import Array, Ints
 from rayfed.core.tree import EVERY, Class
 from rayfed.executors.base import Gathered, gather, merged, share
 from rayfed.executors.calls import LOST, Calls, reason_of
-from rayfed.executors.layout import Layout, needed
+from rayfed.executors.layout import OUTSIDE, HostRequest, Layout, needed
 from rayfed.executors.profile import Profile
 from rayfed.executors.ray_host import Method, RayHost
 
@@ -194,16 +194,49 @@ class RayExecutor:
         """
         run = self.run(key)
         parts = run.layout.split(request, movable=run.stateless)
-        messages = [
-            (part.host, part.request, send)  # its rows of the stacks are not copied twice
-            if self.calls.is_own(part.host)
-            else (part.host, *needed(part.request, send))
-            for part in parts
-        ]
-        in_store = {id(send): stored[0]} if stored else {}
         method: Method = "timed" if timed else "exchange"
-        answers = self.calls.exchange(method, key, messages, in_store)
+        if request.mixing is None:
+            messages = [
+                (part.host, part.request, send)  # its rows of the stacks are not copied twice
+                if self.calls.is_own(part.host)
+                else (part.host, *needed(part.request, send))
+                for part in parts
+            ]
+            in_store = {id(send): stored[0]} if stored else {}
+            answers = self.calls.exchange(method, key, messages, in_store)
+        else:
+            pieces = self._pieces(key, run.layout, parts, send)
+            mixing = [(p.host, p.request, rows) for p, rows in zip(parts, pieces, strict=True)]
+            answers = self.calls.mix(method, key, mixing)
         return [(part.index, answer) for part, answer in zip(parts, answers, strict=True)]
+
+    def _pieces(
+        self, key: str, layout: Layout, parts: Sequence[HostRequest], send: Mapping[str, Array]
+    ) -> list[list[Any]]:
+        """Return the messages that each host needs from each other one, by reference.
+
+        `send` are messages from beyond all hosts here, of which each gets what it needs.
+        """
+        pieces: list[list[Any]] = [[] for _ in parts]
+        wanted = [part.request.senders for part in parts]
+        hosts = [layout.hosts(ids) for ids in wanted]
+        # the own host comes last: it copies while others do
+        for host in (*self.calls.hosts, OUTSIDE):
+            for part, ids, at, found in zip(parts, wanted, hosts, pieces, strict=True):
+                ids = ids[at == host]
+                if host == part.host or not len(ids):
+                    continue
+                if host == OUTSIDE:
+                    found.append(share(send, send["ids"].searchsorted(ids)))
+                else:
+                    found.append(self.calls.outgoing(host, key, ids))
+        return pieces
+
+    def outgoing(self, key: str, ids: Ints) -> StateRows:
+        """Return messages of nodes that live here, ids ascending; see `Host.outgoing`."""
+        hosts = self.run(key).layout.hosts(ids)
+        calls = [self.calls.call(h, "outgoing", key, ids[hosts == h]) for h in np.unique(hosts)]
+        return merged(self.calls.get(calls))
 
     def snapshot(self, key: str) -> Iterator[StateRows]:
         """Yield the client state that changed since the last snapshot, in pieces."""

@@ -104,19 +104,27 @@ def with_missing(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array
     return csr_array((data[came], w.indices[came], starts), shape=w.shape)
 
 
-def product(w: csr_array[Any], rows: Array) -> Array:
-    """Return W times rows (N,) or (N, p), every number added up in the order of ids.
+def product(w: csr_array[Any], rows: Array, others: Array | None = None) -> Array:
+    """Return W times rows (N,) or (N, p), every number added up in the order of the row of W.
 
     Long rows are multiplied in pieces of columns that stay in the cache, since each row is read
     once for every link.
+
+    Parameters
+    ----------
+    w : csr_array (K, N) or (N, N)
+    rows : (N, ...) array
+        With `others`, only the first K; the product replaces them, without memory for another
+        matrix.
+    others : (N - K, ...) array, optional
+        The other rows.
     """
-    width = max(_NARROW, 2 * caches().own // max(1, len(rows) * rows.itemsize))
-    if rows.ndim == 1 or rows.shape[1] <= width:
-        return np.asarray(w @ rows)
-    out = np.empty_like(rows)
-    for start in range(0, rows.shape[1], width):
-        piece = slice(start, start + width)
-        out[:, piece] = w @ np.ascontiguousarray(rows[:, piece])
+    width = max(_NARROW, 2 * caches().own // max(1, w.shape[1] * rows.itemsize))
+    out = np.empty((w.shape[0], *rows.shape[1:]), rows.dtype) if others is None else rows
+    parts = [rows] if others is None else [rows, others]
+    for start in range(0, rows.shape[1] if rows.ndim > 1 else 1, width):
+        piece = (slice(None), slice(start, start + width))[: rows.ndim]
+        out[piece] = w @ np.concatenate([part[piece] for part in parts])
     return out
 
 

@@ -279,6 +279,38 @@ def test_actors_give_the_bytes_of_no_actors_without_a_server(study, tmp_path, as
         shutil.rmtree(tmp_path / "placed")
 
 
+@pytest.fixture(scope="module")
+def nodes(study, tmp_path_factory):
+    """Return a study of gossip in steps on a graph that changes, and its folder in one process."""
+    made = yaml.safe_load(study.read_text()) | {"participation": {"select": "all"}}
+    made |= {"topology": GOSSIP["changing"]["topology"], "rounds": 150}
+    made["clients"] |= {"availability": {"name": "markov", "mean_on_s": 30, "mean_off_s": 10}}
+    made |= {"evaluate": {"every": 4, "clients": 6}}
+    made["algorithms"] = [{"name": name, "local": LOCAL} for name in ("d-psgd", "dfedavg")]
+    folder = tmp_path_factory.mktemp("nodes")
+    file = folder / "nodes.yaml"
+    file.write_text(yaml.safe_dump(made))
+    run(file, out=folder / "serial", overrides=["executor.name=serial"])
+    return file, folder / "serial"
+
+
+@pytest.mark.slow
+def test_nodes_of_a_graph_give_the_bytes_of_no_actors_after_one_is_killed(
+    nodes, tmp_path, assert_same
+):
+    file, serial = nodes
+    out = tmp_path / "out"
+    process = subprocess.Popen(command(file, out, "executor.clients_per_actor=2"))
+    try:
+        wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) > 1)
+        os.kill(min(actor.pid for actor in hosts(process)), signal.SIGKILL)
+        assert process.wait(timeout=200) == 0
+    finally:
+        process.kill()
+    assert_same(serial, out)
+    assert "to replay" in "".join(path.read_text() for path in out.glob("*/log.txt"))
+
+
 @pytest.mark.slow
 def test_actors_give_the_bytes_of_no_actors_where_late_work_is_used(study, tmp_path, assert_same):
     made = without_walk(study)
@@ -404,10 +436,14 @@ def kill_in_the_middle(study, out, checkpoints):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["rounds", "gossip"])
 def test_one_cpu_and_two_nodes_give_the_same_bytes(
-    study, serial, tmp_path, assert_same, monkeypatch
+    kind, request, tmp_path, assert_same, monkeypatch
 ):
     """In a process of its own: this one may have a Ray of another size."""
+    names = ("study", "serial") if kind == "rounds" else ("nodes",)
+    found = [request.getfixturevalue(name) for name in names]
+    study, serial = found if kind == "rounds" else found[0]
     monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
     script = tmp_path / "cluster.py"
     script.write_text(

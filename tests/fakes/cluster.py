@@ -99,8 +99,9 @@ class Handle:
             return Stored(None, RayActorError())
         arguments, down = _copied(tuple(given))
         _callers.append(self)
-        try:
-            answer, up = _copied(getattr(self.actor, method)(*arguments))
+        try:  # references among the arguments themselves arrive as values
+            found = [_get(one) if isinstance(one, Stored) else one for one in arguments]
+            answer, up = _copied(getattr(self.actor, method)(*found))
         except Exception as error:
             return Stored(None, error)
         finally:
