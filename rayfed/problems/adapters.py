@@ -75,7 +75,8 @@ class Adapters:
             x[:, B.slice].reshape((-1, *B.shape)) @ x[:, A.slice].reshape((-1, *A.shape))
             for A, B in self.pairs
         )
-        return xp.sqrt(xp.stack([xp.sum(W * W, axis=(1, 2)) for W in changes], axis=1))
+        squares: Array = xp.stack([xp.sum(W * W, axis=(1, 2)) for W in changes], axis=1)
+        return squares**0.5
 
     def spread(self, values: Array) -> Array:
         """Return values (..., number of adapters) for each of their parameters (..., p)."""
