@@ -85,13 +85,13 @@ def main() -> None:
         chosen = torch.from_numpy(drawn.integers(len(X), size=BATCH))
         loss = torch.nn.functional.cross_entropy(model(X[chosen].long()), y[chosen].long())
         steps.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         steps.step()
         if step % 500 == 0:
             print(f"step {step}: loss {loss.item():.3f}")
     print(f"loss {loss.item():.3f}")
     weights = {name: value.half().numpy() for name, value in model.state_dict().items()}
-    np.savez_compressed(SCENARIOS / "dialects.base.npz", **weights)  # type: ignore[arg-type]
+    np.savez_compressed(SCENARIOS / "dialects.base.npz", **weights)
 
 
 if __name__ == "__main__":

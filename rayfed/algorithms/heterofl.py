@@ -87,7 +87,8 @@ class HeteroFL(FedAvg):
     Deviations from the paper: the server learning rate, 1 in the paper, and the mean over clients,
     which is by size unless ``weights: uniform`` and plain in the paper. Its scaler (activations
     divided by r in training), its static batch normalisation and its masked cross-entropy are not
-    included. Models are chains of fully connected and convolutional layers.
+    included. Models are chains of fully connected and convolutional layers, or adapters, the ranks
+    of which are channels.
 
     Examples
     --------
