@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares the list
     from rayfed.algorithms.gossip_learning import GossipLearning as GossipLearning
     from rayfed.algorithms.gradient_descent import GradientDescent as GradientDescent
     from rayfed.algorithms.heterofl import HeteroFL as HeteroFL
+    from rayfed.algorithms.hetlora import HetLoRA as HetLoRA
     from rayfed.algorithms.hierfavg import HierFAVG as HierFAVG
     from rayfed.algorithms.marina import Marina as Marina
     from rayfed.algorithms.maxfl import MaxFL as MaxFL

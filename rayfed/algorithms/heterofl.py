@@ -30,6 +30,7 @@ from rayfed.core.needs import (
 )
 from rayfed.core.rng import Key
 from rayfed.messages import Ask, Reply, State, Upload
+from rayfed.problems.adapters import Adapters
 from rayfed.problems.base import Batch
 from rayfed.problems.chain import Chain
 from rayfed.problems.layers import Layer
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rayfed.datasets.shards import Shards
     from rayfed.population import Population
     from rayfed.problems.objective import Objective
+    from rayfed.solvers.base import Local
 
 _ROUNDING = 1e-9
 """Of a number of channels: 0.1 of 30 are 3."""
@@ -50,7 +52,7 @@ class Parts:
 
     Parameters
     ----------
-    chain : Chain
+    chain : Chain or Adapters
         The layers of the model.
     capacities : (C,) array of float
         Of the classes of clients, ascending.
@@ -60,7 +62,7 @@ class Parts:
         Of random channels.
     """
 
-    chain: Chain
+    chain: Chain | Adapters
     capacities: Floats
     classes: Ints
     key: Key
@@ -85,7 +87,8 @@ class HeteroFL(FedAvg):
     Deviations from the paper: the server learning rate, 1 in the paper, and the mean over clients,
     which is by size unless ``weights: uniform`` and plain in the paper. Its scaler (activations
     divided by r in training), its static batch normalisation and its masked cross-entropy are not
-    included. Models are chains of fully connected and convolutional layers.
+    included. Models are chains of fully connected and convolutional layers, or adapters, the ranks
+    of which are channels.
 
     Examples
     --------
@@ -132,9 +135,15 @@ class HeteroFL(FedAvg):
         """Return the algorithm for the layers of a model and the capacities (N,) of clients."""
         values, classes = np.unique(capacities, return_inverse=True)
         bound = copy(self)
-        parts = Parts(Chain.of(layers), values, classes.astype(np.int16), Key(seed, self.name))
+        chain = self.divided(layers)
+        parts = Parts(chain, values, classes.astype(np.int16), Key(seed, self.name))
         object.__setattr__(bound, "_parts", parts)
         return bound
+
+    def divided(self, layers: Sequence[Layer]) -> Chain | Adapters:
+        """Return the chain or the adapters that the layers of a model are."""
+        adapted = all("lora_" in layer.name for layer in layers)
+        return Adapters.of(layers) if adapted else Chain.of(layers)
 
     def channels(self, layer: int, width: int, size: int, kind: int, round: int) -> Ints:
         """Return the channels (size,) of a hidden layer that a class of clients trains.
@@ -165,6 +174,11 @@ class HeteroFL(FedAvg):
 
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client function: local steps on parts of x (p,); upload Delta (K, p), 0 elsewhere."""
+        start, local = self.trained(clients, x)
+        return Upload({"delta": start - local.x}, loss=local.loss)
+
+    def trained(self, clients: Clients, x: Array) -> tuple[Array, Local]:
+        """Return the clients' parts (K, p) of a model x (p,), and them after local steps."""
         kinds = self._known.classes[clients.ids].tolist()
         masks = np.stack([self.part(kind, clients.round) for kind in kinds])
         part = clients.problem.arrays({"part": masks.astype(clients.shards.dtype)})["part"]
@@ -174,8 +188,7 @@ class HeteroFL(FedAvg):
             return loss, g * part[index]
 
         start = x * part
-        local = clients.solve(start, gradient=in_part)
-        return Upload({"delta": start - local.x}, loss=local.loss)
+        return start, clients.solve(start, gradient=in_part)
 
     def round(self, state: State) -> Round:
         """Server function: x <- x - server_lr * (sum_i w_i Delta_i) / (sum_i w_i m_i)."""
@@ -196,7 +209,7 @@ class HeteroFL(FedAvg):
         """Return the sum (p,) of the weights of the clients that have each parameter."""
         kinds = self._known.classes[reply.ids]
         rounds = reply.round - (reply.staleness if len(reply.staleness) else np.zeros_like(kinds))
-        total = np.zeros(reply.mean["delta"].size)
+        total = np.zeros(self.part(0, 1).size)
         for kind, round in sorted(set(zip(kinds.tolist(), rounds.tolist(), strict=True))):
             those = (kinds == kind) & (rounds == round)
             total += reply.weights[those].sum() * self.part(kind, round)

@@ -120,7 +120,9 @@ class Request:
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:
         """Return the request for some of its clients, all those of some classes."""
         columns = ((name, getattr(self, name)) for name in _BY_CLIENT)
-        own = {name: rows[index] for name, rows in columns if isinstance(rows, np.ndarray)}
+        own: dict[str, Any] = {
+            name: rows[index] for name, rows in columns if isinstance(rows, np.ndarray)
+        }
         if self.mixing is not None:
             own["mixing"] = self.mixing[index]
         return changed(self, classes=classes, **own)

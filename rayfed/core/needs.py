@@ -78,6 +78,11 @@ REPRESENTATIONS = Term(
     "gives no representations",
     "choose a model with layers, such as mlp",
 )
+ADAPTERS = Term(
+    "low-rank adapters",
+    "has no adapters",
+    "choose a network that trains matrices lora_A and lora_B alone",
+)
 OPTIMUM = Term("a known optimum", "leaves the optimum unknown")
 ROW_LOSSES = Term("the loss of each row", "has one loss for all rows of a batch")
 ROWS = Term("rows of features and targets", "gives no rows")
@@ -212,6 +217,7 @@ BY_PROBLEMS: Terms = frozenset(
         HESSIANS,
         PRODUCTS,
         REPRESENTATIONS,
+        ADAPTERS,
         ROW_LOSSES,
         ROWS,
         LABELS,

@@ -22,7 +22,7 @@ from annotated_types import Ge
 from rayfed.core.arrays import Array, Bools, Floats, Ints, inner, to_numpy
 from rayfed.core.columns import Better
 from rayfed.core.errors import RayfedError, ScenarioError
-from rayfed.core.needs import BY_PROBLEMS, NOTHING, REPRESENTATIONS, Terms, refuse_flags
+from rayfed.core.needs import ADAPTERS, BY_PROBLEMS, NOTHING, REPRESENTATIONS, Terms, refuse_flags
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.targets import Targets
@@ -196,7 +196,7 @@ class Problem:
 
     name: ClassVar[str]
     task: ClassVar[Literal["regression", "binary", "multiclass", "own"]]
-    gives: ClassVar[Terms] = BY_PROBLEMS - {REPRESENTATIONS}
+    gives: ClassVar[Terms] = BY_PROBLEMS - {ADAPTERS, REPRESENTATIONS}
     """Terms that others may need, from `rayfed.core.needs`; by default all but representations."""
     convex: ClassVar[bool] = True
     several: ClassVar[bool] = False

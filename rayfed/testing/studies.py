@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from rayfed.core.needs import (
+    ADAPTERS,
     BY_CLOCK,
     COHORT,
     EVERYONE,
@@ -69,9 +70,9 @@ def mixed(**changes: Any) -> dict[str, Any]:
 def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
     """Return `MIXED` for an algorithm class.
 
-    One that pools the data gets a table to pool, one that separates layers a model with layers; for
-    one without rounds availability follows the clock, and a round is replaced by four updates:
-    FedAT's model stays where it is until the slowest clients have replied.
+    One that pools the data gets a table to pool, one that separates layers a model with layers, or
+    with adapters; for one without rounds availability follows the clock, and a round is replaced by
+    four updates: FedAT's model stays where it is until the slowest clients have replied.
     """
     scenario = mixed(algorithms=[{"name": name_of(cls), "local": dict(LOCAL)}], **changes)
     if cls.asynchronous:
@@ -90,15 +91,21 @@ def mixed_for(cls: type[Any], **changes: Any) -> dict[str, Any]:
         }  # fmt: skip
     if OWN_STEPS in cls.gives:
         del scenario["algorithms"][0]["local"]["steps"]
-    if OWN_STATISTICS in cls.gives and LAYERS in cls.needs:
-        model = "rayfed.testing.modules:Normed"
-        scenario["problem"] |= {"name": "network", "model": model, "l2": 0}
-    elif LAYERS in cls.needs:
-        scenario["problem"] |= {"name": "mlp", "hidden": [4]}
+    scenario["problem"] |= _problem_for(cls)
     if cls.centralised:
         scenario["problem"] |= {"dataset": {"name": "mushroom"}}
         scenario["partition"] = {"name": "dirichlet", "alpha": 0.5}
     return scenario
+
+
+def _problem_for(cls: type[Any]) -> dict[str, Any]:
+    """Return changes of the problem for a method that needs layers or adapters."""
+    network = {"name": "network", "l2": 0}
+    if OWN_STATISTICS in cls.gives and LAYERS in cls.needs:
+        return network | {"model": "rayfed.testing.modules:Normed"}
+    if ADAPTERS in cls.needs:
+        return network | {"model": "rayfed.testing.modules:Adapted"}
+    return {"name": "mlp", "hidden": [4]} if LAYERS in cls.needs else {}
 
 
 def on_network(scenario: Mapping[str, Any], **settings: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.engine.clock import StepCounter
 from rayfed.testing.checks.common import require
 from tests.chaos.ended import Ended
@@ -59,6 +60,7 @@ def _bytes_of_nodes(ended: Ended) -> None:
     """Check that what is sent is received, if in vain where the steps that follow are lost."""
     training = ended.run.training
     if "walk" in ended.rounds:  # a move ends in a later row; each walk makes one at a time
+        assert isinstance(training.algorithm, MultiWalk)
         moving = (ended.rounds["bytes_up"] - ended.rounds["bytes_down"]).cumsum()
         most = training.algorithm.walks * training.x0.nbytes
         require((moving >= 0) & (moving <= most), f"{moving.tolist()} bytes are under way")

@@ -21,8 +21,8 @@ from tests.contract.references.methods import METHODS
 
 ALONE = ("disco", "fedbn")
 """Methods without a plain loop: conjugate gradients end by a tolerance, layers normalise."""
-PARTIAL = ("heterofl", "fedrolex", "federated-dropout")
-"""Methods of layered models, with a plain loop in ``tests/algorithms/test_heterofl.py``."""
+PARTIAL = ("heterofl", "fedrolex", "federated-dropout", "hetlora")
+"""Methods of layered models, with plain loops in ``tests/algorithms/test_het*.py``."""
 
 
 def alone(method):

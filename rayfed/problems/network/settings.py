@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from annotated_types import Ge, Lt
 
 from rayfed.core.errors import ScenarioError, clipped, unknown
-from rayfed.core.needs import HESSIANS, REPRESENTATIONS, Terms
+from rayfed.core.needs import ADAPTERS, HESSIANS, REPRESENTATIONS, Terms
 from rayfed.core.own import Untrusted, admit
 from rayfed.problems.base import Problem, Start
 from rayfed.problems.layers import Normalisation
@@ -52,7 +52,7 @@ class NetworkSettings(Problem):
 
     convex: ClassVar[bool] = False
     several: ClassVar[bool] = True
-    gives: ClassVar[Terms] = Problem.gives - {HESSIANS} | {REPRESENTATIONS}
+    gives: ClassVar[Terms] = Problem.gives - {HESSIANS} | {ADAPTERS, REPRESENTATIONS}
     libraries: ClassVar[tuple[str, ...]] = ("torch",)
     default_init: ClassVar[Start] = "torch"
     starts: ClassVar[tuple[Start, ...]] = ("torch",)

@@ -364,8 +364,9 @@ class Clients(Settings):
         Crashes of clients while they compute.
     capacity : float or list of float
         Share of the units of each hidden layer that a client trains, with methods that train parts
-        of a model (``heterofl``, ``fedrolex``, ``federated-dropout``). Several shares are those of
-        equal parts of the clients, from the shortest mean step to the longest, ties by id.
+        of a model (``heterofl``, ``fedrolex``, ``federated-dropout``), or of the ranks of each
+        adapter (those and ``hetlora``). Several shares are those of equal parts of the clients,
+        from the shortest mean step to the longest, ties by id.
     energy : mapping, optional
         Energy of the devices; not recorded if null.
     groups : list of mappings

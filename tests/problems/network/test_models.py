@@ -8,6 +8,7 @@ import torch
 
 from rayfed.core.errors import ScenarioError
 from rayfed.problems.network.models.charlstm import CharLSTM
+from rayfed.problems.network.models.chartransformer import CharTransformer
 from rayfed.problems.network.models.cnn import CNN
 from rayfed.problems.network.models.dpcnn import DPCNN
 from rayfed.problems.network.models.dropoutcnn import DropoutCNN
@@ -75,6 +76,45 @@ def test_scores_of_a_text_tell_characters_apart():
     scores = net(rows)
     assert scores.shape == (2, 11)
     assert not torch.equal(scores[0], scores[1])
+
+
+def test_chartransformer_has_weights_of_two_blocks_and_trains_adapters_alone():
+    block = 4 * 32 + (32 + 1) * 4 * 32 + (32 + 1) * 4 * 32 + (4 * 32 + 1) * 32
+    weights = 28 * 32 + 32 * 32 + 2 * block + 2 * 32 + (32 + 1) * 28
+    assert parameters(CharTransformer((32,), 28)) == weights == 28_316
+    net = CharTransformer((32,), 28, rank=4)
+    trained = {name: p.numel() for name, p in net.named_parameters() if p.requires_grad}
+    assert sum(trained.values()) == 2 * 4 * (32 + 96 + 32 + 32) == 1_536
+    assert all("lora_" in name for name in trained)
+
+
+def test_scores_of_a_character_depend_on_those_before_alone():
+    net = CharTransformer((5,), 11, width=8, heads=2)
+    rows = torch.tensor([[0, 1, 2, 3, 10], [0, 1, 2, 4, 10]])
+    scores = net(rows)
+    assert scores.shape == (2, 11, 5)
+    torch.testing.assert_close(scores[0, :, :3], scores[1, :, :3])
+    assert not torch.allclose(scores[0, :, 3], scores[1, :, 3])
+    assert not torch.allclose(scores[0, :, 4], scores[1, :, 4])
+
+
+def test_an_adapter_adds_its_product_to_the_matrix():
+    plain, adapted = CharTransformer((5,), 11, width=8), CharTransformer((5,), 11, width=8, rank=2)
+    adapted.load_state_dict(plain.state_dict(), strict=False)
+    rows = torch.tensor([[0, 1, 2, 3, 10]])
+    torch.testing.assert_close(adapted(rows), plain(rows))  # B starts as 0
+    with torch.no_grad():
+        for one, other in zip(plain.blocks, adapted.blocks, strict=True):
+            for name in ("attention", "joined"):
+                adapter = getattr(other, name)
+                adapter.lora_B.normal_()
+                getattr(one, name).weight += adapter.lora_B @ adapter.lora_A
+    torch.testing.assert_close(adapted(rows), plain(rows))
+
+
+def test_images_are_refused_by_chartransformer():
+    with pytest.raises(ScenarioError, match="'chartransformer' takes texts"):
+        CharTransformer(DIGIT, 10)
 
 
 @pytest.mark.parametrize("kind", [VGG11, DropoutCNN])

@@ -27,6 +27,7 @@ REFUSED = {
         "giant": "needs",
         "gradient-descent": "needs gradients",
         "heterofl": "needs gradients",
+        "hetlora": "needs",
         "marina": "needs gradients",
         "moon": "needs gradients",
         "per-fedavg": "needs gradients",
