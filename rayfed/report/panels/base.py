@@ -180,7 +180,7 @@ class PageSource:
     def runs_with_events(self) -> list[RunRecord]:
         """The runs with recorded client activity."""
         runs = self.results.runs_found
-        return [run for run in runs if run.asked and len(run.rounds) > 1]
+        return [run for run in runs if run.asked and run.length > 1]
 
     @cached_property
     def runs(self) -> list[RunRecord]:

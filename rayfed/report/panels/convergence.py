@@ -178,7 +178,7 @@ def shows_seeds(results: Results) -> bool:
 
 def ended_at_once(runs: Sequence[RunRecord]) -> str:
     """Return why runs ended before their first round, empty if one of them had any."""
-    if not runs or any(run.status != "failed" or len(run.rounds) > 1 for run in runs):
+    if not runs or any(run.status != "failed" or run.length > 1 for run in runs):
         return ""
     return str(runs[0].info.get("reason") or "no reason is recorded")
 
