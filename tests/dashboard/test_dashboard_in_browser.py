@@ -362,6 +362,20 @@ def test_the_server_makes_what_the_reader_opens(page, served, folder):
 FIT = "JSON.stringify(document.getElementById('fit').data.map(({x, y, z}) => [x, y, z]))"
 
 
+def test_a_sorted_table_stays_sorted_as_rows_arrive(page, served):
+    page.get(at(served, "/compare?study=results/first"))
+    ready(page)
+    press = "[...document.querySelectorAll('#results thead button')].at(-1).click()"
+    page.execute_script(f"{press}; {press}")
+    order = (
+        "[...document.querySelectorAll('#results tbody tr')].map((row) => row.dataset.row).join()"
+    )
+    before = page.execute_script(f"return {order}")
+    page.execute_script("document.getElementById('results').id = 'earlier'; live.refresh(true)")
+    wait(page, "document.querySelector('#results th[aria-sort=descending]')")
+    assert page.execute_script(f"return {order}") == before
+
+
 def test_a_view_of_single_runs_lets_one_be_chosen(page, served):
     page.get(at(served, "/heterogeneity?study=results/first"))
     ready(page)
