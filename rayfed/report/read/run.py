@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rayfed.core import leases
 from rayfed.core.announced import parts_of
-from rayfed.core.arrays import Array, Bools
+from rayfed.core.arrays import Array
 from rayfed.core.columns import Better, Column
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import clipped
@@ -159,12 +159,12 @@ class RunRecord(Caching):
         if not self.numbers:
             return {}
         values = np.array([*self.numbers.values()], np.float64)
-        known: Bools = np.isfinite(values)
+        known = np.isfinite(values)
         trained = known & (self.numbers["round"] > 0) if "round" in self.numbers else known
         low = values.min(axis=1, initial=np.inf, where=trained).tolist()
         high = values.max(axis=1, initial=-np.inf, where=trained).tolist()
-        every = zip(self.numbers, known.any(axis=1), zip(low, high, strict=True), strict=True)
-        return {name: extent for name, any_, extent in every if any_}
+        every = zip(self.numbers, known, zip(low, high, strict=True), strict=True)
+        return {name: extent for name, of, extent in every if of.any()}
 
     @cached_property
     def columns(self) -> Mapping[str, Column]:
