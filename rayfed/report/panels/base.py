@@ -48,6 +48,7 @@ from rayfed.report.tables import outcomes
 Draw = Callable[..., go.Figure]
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 MOST_RUNS = 24  # runs whose clients are shown one by one
+MOST_CASES = 6  # cases that are drawn, and whose rows are listed, at once
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from rayfed.report.figures.style import (
     x_scales,
 )
 from rayfed.report.panels.base import (
+    MOST_CASES,
     PageSource,
     Panel,
     Section,
@@ -56,8 +57,8 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
-MOST_CASES, FOLD = 6, "cases"
-"""Cases that are drawn at once, and the fold of the others."""
+FOLD = "cases"
+"""The fold of the cases that are not drawn at once."""
 _LABEL = 0.1  # of the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 

@@ -13,8 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
-from rayfed.report.panels.base import FigurePanel, Panel, Section, short
-from rayfed.report.panels.convergence import MOST_CASES
+from rayfed.report.panels.base import MOST_CASES, FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, history, last_values
