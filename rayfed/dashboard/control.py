@@ -128,6 +128,7 @@ class Control:
         self._check_idle(key)
         self.stopped.discard(key)
         folder = self.catalogue.studies[key].folder
+        busy = _runs(folder)  # another process runs it: the command fails, and begins none
         with usable(folder):
             opened_log = opened(folder / LOG, APPENDED)
         with opened_log as log:
@@ -137,7 +138,7 @@ class Control:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         end = time.monotonic() + SOON_S
-        while process.poll() is None and time.monotonic() < end and not _runs(folder):
+        while process.poll() is None and time.monotonic() < end and (busy or not _runs(folder)):
             time.sleep(_PAUSE_S)
         if process.poll() and key not in self.stopped:
             raise ScenarioError("", _last_line(folder / LOG))

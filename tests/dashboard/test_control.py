@@ -47,22 +47,25 @@ def test_the_answer_names_why_a_command_fails(control, folder, monkeypatch):
 
 def test_the_answer_waits_for_the_first_run_or_a_failure(control, folder, monkeypatch):
     """Neither a slow start hides a failure nor does a run that has begun hold the answer."""
-    codes = ["import time; time.sleep(0.3); print('rayfed: no data'); exit(1)", "input()"]
-    real = subprocess.Popen
+    fails = "import time; time.sleep(0.3); print('rayfed: no data'); exit(1)"
+    begins = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); input()"
+    lock = next((folder / "first").glob("*/run.json")).with_name(LOCK)
+    lock.touch()
+    codes, real = [fails, fails, begins], subprocess.Popen
 
     def start(command, stdin, **options):
-        return real([sys.executable, "-c", codes.pop(0)], stdin=subprocess.PIPE, **options)
+        command = [sys.executable, "-c", codes.pop(0), str(lock)]
+        return real(command, stdin=subprocess.PIPE, **options)
 
     monkeypatch.setattr("rayfed.dashboard.control.subprocess.Popen", start)
     with pytest.raises(ScenarioError, match=r"^no data$"):
         control.do("resume", {"study": "results/first"})
+    with lease(lock), pytest.raises(ScenarioError, match=r"^no data$"):  # another process runs it
+        control.do("resume", {"study": "results/first"})
     began = time.monotonic()
-    lock = next((folder / "first").glob("*/run.json")).with_name(LOCK)
-    lock.touch()
-    with lease(lock):
-        assert "has started" in control.do("resume", {"study": "results/first"})
+    assert "has started" in control.do("resume", {"study": "results/first"})
     assert time.monotonic() - began < SOON_S / 2
-    control.started["results/first"].communicate()
+    control.started["results/first"].communicate(b"\n")
 
 
 @pytest.mark.guard
