@@ -144,7 +144,7 @@ def read_parts(parts: Iterable[Path], columns: Sequence[str] | None = None) -> p
     tables = []
     for part in parts:
         with _opened(part) as file:
-            tables.append(file.read(names))
+            tables.append(file.read(names, use_threads=file.metadata.num_rows > _PIECE))
     return pa.concat_tables(tables, promote_options="permissive")
 
 

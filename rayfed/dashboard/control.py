@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rayfed.core.announced import run_folders
 from rayfed.core.errors import ScenarioError, clipped, listed, many
 from rayfed.core.inside import APPENDED, opened
+from rayfed.core.leases import LOCK, is_leased
 from rayfed.core.notes import Notes
 from rayfed.dashboard.catalogue import Catalogue, StudyLine
 from rayfed.runs.files.folder import delete, usable
@@ -21,8 +24,9 @@ LOG = "resume.log"
 """File of a result folder with what the commands print that the browser starts."""
 
 
-SOON_S = 4.0
-"""Seconds for which the answer waits for a command to fail."""
+SOON_S = 30.0
+"""Most seconds for which the answer waits until a run begins or the command fails."""
+_PAUSE_S = 0.1
 
 
 class Control:
@@ -119,11 +123,12 @@ class Control:
         Raises
         ------
         ScenarioError
-            With its last line, if it fails within `SOON_S` and was not stopped meanwhile.
+            With its last line, if it fails before a run begins and was not stopped meanwhile.
         """
         self._check_idle(key)
         self.stopped.discard(key)
         folder = self.catalogue.studies[key].folder
+        busy = _runs(folder)  # another process runs it: the command fails, and begins none
         with usable(folder):
             opened_log = opened(folder / LOG, APPENDED)
         with opened_log as log:
@@ -132,10 +137,21 @@ class Control:
                 [sys.executable, "-P", "-m", "rayfed", *command, "--no-page"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        with suppress(subprocess.TimeoutExpired):
-            if process.wait(SOON_S) and key not in self.stopped:
-                raise ScenarioError("", _last_line(folder / LOG))
+        end = time.monotonic() + SOON_S
+        while process.poll() is None and time.monotonic() < end and (busy or not _runs(folder)):
+            time.sleep(_PAUSE_S)
+        if process.poll() and key not in self.stopped:
+            raise ScenarioError("", _last_line(folder / LOG))
         return f"{command[0]} of {key} has started; its output is in {LOG}"
+
+
+def _runs(study: Path) -> bool:
+    """Return whether a process writes a run of a study."""
+    for run in run_folders(study):
+        with suppress(OSError):  # a link
+            if is_leased(run / LOCK):
+                return True
+    return False
 
 
 def _last_line(path: Path) -> str:

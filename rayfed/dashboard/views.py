@@ -54,7 +54,7 @@ LOG = "log"
 """A view without panels: what runs have said."""
 _LOG_BYTES = 20_000
 _SUMMARY = ("usage.parquet", "density.parquet")
-_RUNS: Cache[RunRecord] = Cache(64e6, lambda run: 8.0 * run.rounds.size + 50e3)
+_RUNS: Cache[RunRecord] = Cache(64e6, lambda run: 8.0 * run.length * len(run.recorded) + 50e3)
 """Runs by their folders; the bytes count the rounds, and other tables at their usual size."""
 _RESULTS: Cache[Results] = Cache(4)
 """Results by the runs that were chosen, with all that views have made of them."""

@@ -100,16 +100,24 @@ def _row(results: Results, name: str, y: str, target: float | None) -> dict[str,
 
 def _to_target(each: pd.DataFrame) -> dict[str, Any]:
     """Return counts, means and deviations of the costs of each seed, (seeds, costs)."""
-    known = each.notna()
-    complete = each.loc[:, known.all()].reindex(columns=each.columns)  # reached by every seed
-    measured = complete[[*COSTS, *TO_KEEP]]
+    values, seeds = each.to_numpy(), len(each)
+    known = dict(zip(each, (~np.isnan(values)).sum(axis=0).tolist(), strict=True))
+    nothing = np.full(values.shape[1], np.nan)
+    # A seed that did not reach the target has NaN, which spreads to these.
+    found = (
+        np.mean(values, axis=0) if seeds else nothing,
+        np.std(values, axis=0, ddof=1) if seeds > 1 else nothing,
+        np.max(values, axis=0) if seeds else nothing,
+    )
+    mean, deviation, largest = (dict(zip(each, part.tolist(), strict=True)) for part in found)
+    measured = (*COSTS, *TO_KEEP)
     return {
-        "reached": int(known["rounds_to_target"].sum()),
-        "counted": len(each),
-        "kept": int(known["rounds_to_keep"].sum()),
-        **measured.mean(),
-        **measured.std().add_suffix("_sd"),
-        **complete[[*WITHIN]].max(),
+        "reached": known["rounds_to_target"],
+        "counted": seeds,
+        "kept": known["rounds_to_keep"],
+        **{name: mean[name] for name in measured},
+        **{f"{name}_sd": deviation[name] for name in measured},
+        **{name: largest[name] for name in WITHIN},
     }
 
 

@@ -2,6 +2,8 @@
 
 import shutil
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -9,7 +11,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.core.leases import LOCK, lease
 from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard.catalogue import Catalogue
-from rayfed.dashboard.control import LOG, Control
+from rayfed.dashboard.control import LOG, SOON_S, Control
 from rayfed.report.writing import LOGGING
 
 
@@ -41,6 +43,29 @@ def test_the_answer_names_why_a_command_fails(control, folder, monkeypatch):
         control.do("extend", {"study": "results/first", "rounds": "3"})
     assert (folder / "first" / LOG).read_text().endswith(f"rayfed: {caught.value}\n")
     assert "rounds" in str(caught.value)
+
+
+def test_the_answer_waits_for_the_first_run_or_a_failure(control, folder, monkeypatch):
+    """Neither a slow start hides a failure nor does a run that has begun hold the answer."""
+    fails = "import time; time.sleep(0.3); print('rayfed: no data'); exit(1)"
+    begins = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); input()"
+    lock = next((folder / "first").glob("*/run.json")).with_name(LOCK)
+    lock.touch()
+    codes, real = [fails, fails, begins], subprocess.Popen
+
+    def start(command, stdin, **options):
+        command = [sys.executable, "-c", codes.pop(0), str(lock)]
+        return real(command, stdin=subprocess.PIPE, **options)
+
+    monkeypatch.setattr("rayfed.dashboard.control.subprocess.Popen", start)
+    with pytest.raises(ScenarioError, match=r"^no data$"):
+        control.do("resume", {"study": "results/first"})
+    with lease(lock), pytest.raises(ScenarioError, match=r"^no data$"):  # another process runs it
+        control.do("resume", {"study": "results/first"})
+    began = time.monotonic()
+    assert "has started" in control.do("resume", {"study": "results/first"})
+    assert time.monotonic() - began < SOON_S / 2
+    control.started["results/first"].communicate(b"\n")
 
 
 @pytest.mark.guard

@@ -362,6 +362,20 @@ def test_the_server_makes_what_the_reader_opens(page, served, folder):
 FIT = "JSON.stringify(document.getElementById('fit').data.map(({x, y, z}) => [x, y, z]))"
 
 
+def test_a_sorted_table_stays_sorted_as_rows_arrive(page, served):
+    page.get(at(served, "/compare?study=results/first"))
+    ready(page)
+    press = "[...document.querySelectorAll('#results thead button')].at(-1).click()"
+    page.execute_script(f"{press}; {press}")
+    order = (
+        "[...document.querySelectorAll('#results tbody tr')].map((row) => row.dataset.row).join()"
+    )
+    before = page.execute_script(f"return {order}")
+    page.execute_script("document.getElementById('results').id = 'earlier'; live.refresh(true)")
+    wait(page, "document.querySelector('#results th[aria-sort=descending]')")
+    assert page.execute_script(f"return {order}") == before
+
+
 def test_a_view_of_single_runs_lets_one_be_chosen(page, served):
     page.get(at(served, "/heterogeneity?study=results/first"))
     ready(page)
@@ -384,12 +398,14 @@ def read_well(page, view):
     look(page, 1280, 800)
 
 
+CLASSES = {"name": "synthetic", "features": 5, "classes": 3, "samples": 4}
+
+
 @pytest.mark.slow
 def test_views_of_a_thousand_clients_read_well_with_axe(page, served, folder):
     delay = {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5}
     crowd = {"count": 1000, "delay": delay}
-    dataset = {"name": "synthetic", "features": 5, "classes": 3, "samples": 4}
-    problem = {"name": "softmax-regression", "dataset": dataset, "test": 0.25}
+    problem = {"name": "softmax-regression", "dataset": CLASSES, "test": 0.25}
     scenario = mixed(name="crowd", rounds=4, clients=crowd, problem=problem)
     scenario |= {"participation": {"cohort": 1000}}
     result = rayfed.run(scenario, out=folder / "crowd", page=True)
@@ -405,6 +421,46 @@ def test_views_of_a_thousand_clients_read_well_with_axe(page, served, folder):
     unfold(page)
     read_well(page, "the page")
     shutil.rmtree(folder / "crowd")
+
+
+STEPS = {"steps": 2, "batch": 4, "lr": 0.1}
+SIX = {"count": 6, "delay": {"name": "lognormal", "mean_s": 1.0, "sigma": 0.5}}
+RARE = {
+    "gossip": ({"waits", "wait-pairs", "graph"}, {
+        "topology": "ring", "evaluate": {"measures": ["nodes"]},
+        "algorithms": [{"name": "d-psgd", "local": STEPS}, {"name": "dfedavg", "local": STEPS}],
+        "clients": SIX, "participation": {},
+    }),
+    "walks": ({"walk"}, {
+        "topology": "ring", "clients": SIX, "participation": {"select": "walk"},
+    }),
+    "parts": ({"fairness"}, {
+        "problem": {"name": "mlp", "hidden": [8], "dataset": CLASSES, "test": 0.25},
+        "evaluate": {"measures": ["capacity"]}, "participation": {"cohort": 4},
+        "clients": SIX | {"groups": [{"name": "small", "ids": [0, 2], "capacity": 0.5}]},
+        "algorithms": [{"name": "fedavg", "local": STEPS}, {"name": "heterofl", "local": STEPS}],
+    }),
+}  # fmt: skip
+"""Studies with the panels that they alone have."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RARE)
+def test_rare_panels_are_drawn_and_read_well_with_axe(page, served, folder, name):
+    expected, changes = RARE[name]
+    rayfed.run(mixed(name=name, rounds=4, **changes), out=folder / name)
+    seen = set()
+    views = [at(served, f"/{view}?study=results/{name}") for view in VIEWS]
+    for view in (*views, (folder / name / "report.html").as_uri()):
+        page.get(view)
+        ready(page)
+        unfold(page)
+        assert page.execute_script(f"return {EMPTY}") == [], view
+        read_well(page, view)
+        assert [entry["message"] for entry in page.get_log("browser")] == [], view
+        seen |= set(page.execute_script("return Object.keys(page.data.panels)"))
+    assert expected <= seen
+    shutil.rmtree(folder / name)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from rayfed.core.arrays import Floats, Ints
@@ -23,6 +22,8 @@ def places(recorded: Walked, graphs: Ints) -> tuple[list[list[float]], list[list
 
 def _laid_out(count: int, links: Floats) -> Floats:
     """Return places (K, 2) by Kamada and Kawai (1989), of all links that there ever were."""
+    import networkx as nx  # imported late: needed only without places
+
     graph = nx.Graph()
     graph.add_nodes_from(range(count))
     graph.add_edges_from(links.tolist())

@@ -90,10 +90,9 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
 
 def _scaled(run: RunRecord) -> dict[str, float]:
     """Return the simulated seconds and the uploaded bytes of a run; empty without rounds."""
-    rounds = run.rounds
-    if not len(rounds):
+    if not run.length:
         return {}
-    return {"time_s": float(rounds["time_s"].max()), "bytes_up": float(rounds["bytes_up"].sum())}
+    return {name: float(np.nanmax(run.history[name])) for name in ("time_s", "bytes_up")}
 
 
 @per_results

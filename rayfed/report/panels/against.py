@@ -269,7 +269,7 @@ def _front(means: pd.DataFrame, better: str | None) -> pd.DataFrame:
 
 def _per_update(results: Results, names: Collection[str]) -> list[float]:
     """Return the bytes that an update of each of some algorithms takes."""
-    runs = [run for name in names for run in results.usable(name) if "bytes_up" in run.rounds]
+    runs = [run for name in names for run in results.usable(name) if "bytes_up" in run.recorded]
     sums = [run.rounds[["bytes_up", "participants"]].sum().rename(run.name) for run in runs]
     totals = pd.DataFrame(sums, columns=["bytes_up", "participants"]).groupby(level=0).sum()
     return (totals["bytes_up"] / totals["participants"])[totals["participants"] > 0].tolist()

@@ -48,6 +48,7 @@ from rayfed.report.tables import outcomes
 Draw = Callable[..., go.Figure]
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 MOST_RUNS = 24  # runs whose clients are shown one by one
+MOST_CASES = 6  # cases that are drawn, and whose rows are listed, at once
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class PageSource:
     def runs_with_events(self) -> list[RunRecord]:
         """The runs with recorded client activity."""
         runs = self.results.runs_found
-        return [run for run in runs if run.asked and len(run.rounds) > 1]
+        return [run for run in runs if run.asked and run.length > 1]
 
     @cached_property
     def runs(self) -> list[RunRecord]:

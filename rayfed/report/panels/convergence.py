@@ -27,6 +27,7 @@ from rayfed.report.figures.style import (
     x_scales,
 )
 from rayfed.report.panels.base import (
+    MOST_CASES,
     PageSource,
     Panel,
     Section,
@@ -56,8 +57,8 @@ SEED = {"opacity": 0.7, "hovertemplate": "%{y:.3g} at %{x:.4~g}"}
 """How the line of a seed is drawn that stands for itself."""
 OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
-MOST_CASES, FOLD = 6, "cases"
-"""Cases that are drawn at once, and the fold of the others."""
+FOLD = "cases"
+"""The fold of the cases that are not drawn at once."""
 _LABEL = 0.1  # of the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
@@ -178,7 +179,7 @@ def shows_seeds(results: Results) -> bool:
 
 def ended_at_once(runs: Sequence[RunRecord]) -> str:
     """Return why runs ended before their first round, empty if one of them had any."""
-    if not runs or any(run.status != "failed" or len(run.rounds) > 1 for run in runs):
+    if not runs or any(run.status != "failed" or run.length > 1 for run in runs):
         return ""
     return str(runs[0].info.get("reason") or "no reason is recorded")
 

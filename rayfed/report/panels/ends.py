@@ -13,7 +13,7 @@ from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
-from rayfed.report.panels.base import FigurePanel, Panel, Section, short
+from rayfed.report.panels.base import MOST_CASES, FigurePanel, Panel, Section, short
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, history, last_values
@@ -22,7 +22,7 @@ from rayfed.report.tables import TextColumn, text_columns
 from rayfed.report.verdicts import critical
 
 MOST_ROWS = 12
-"""Rows that are shown; of more, the best so many come first and all others are folded."""
+"""Rows of a case that are shown; of more, the best so many come first and others are folded."""
 MOST = 30
 """Rows of a figure; of more algorithms the worst are left out."""
 _ROW, _MARGINS = 26, 64  # pixels
@@ -65,7 +65,7 @@ class CostsPanel(Panel):
     def _order(self) -> list[int]:
         """The places of the rows; of many first those that held the target, or ended best."""
         names, y = self.columns[0].texts, self.source.y
-        if not self.folded:
+        if not self._many:
             return [*range(len(names))]
         sign = -1.0 if self.results.column(y).better == "higher" else 1.0
         frame = self.source.summary
@@ -78,8 +78,13 @@ class CostsPanel(Panel):
 
     @property
     def folded(self) -> bool:
-        """Whether there are so many rows that only the best are shown at first."""
-        return len(self.results.names) > MOST_ROWS and not self.source.cases
+        """Whether there are so many rows or cases that only the first are shown at first."""
+        return self._many or len(self.source.cases) > MOST_CASES
+
+    @property
+    def _many(self) -> bool:
+        """Whether a case, or the whole, has many rows."""
+        return any(len(part.results.names) > MOST_ROWS for part in self.source.parts)
 
     @property
     def within(self) -> str:

@@ -264,7 +264,7 @@ class Results(Caching):
         They are those that began and did not fail; where there is none, those that did not fail,
         or all.
         """
-        runs = [run for run in self.of(name) if len(run.rounds)]
+        runs = [run for run in self.of(name) if run.length]
         sound = [run for run in runs if run.status != "failed"]
         return [run for run in sound if run.begun] or sound or runs
 
@@ -285,7 +285,7 @@ class Results(Caching):
     @cached_property
     def recorded(self) -> frozenset[str]:
         """The columns of the `rounds` of any run."""
-        return frozenset(str(name) for run in self.runs_found for name in run.rounds)
+        return frozenset(name for run in self.runs_found for name in run.recorded)
 
     def check_column(self, name: str | None) -> None:
         """Raise ScenarioError unless there is a column of a name, if one is given."""
@@ -308,7 +308,7 @@ class Results(Caching):
     @cached_property
     def asynchronous(self) -> bool:
         """Whether an algorithm has no rounds, so that its rows are updates of the model."""
-        return any("in_flight" in run.rounds for run in self.runs_found)
+        return any("in_flight" in run.recorded for run in self.runs_found)
 
     @cached_property
     def clients(self) -> pd.DataFrame:

@@ -90,7 +90,7 @@ class RunRecord(Caching):
         why = damage(folder, info)
         if why is None:
             try:
-                for table in ("rounds", *(() if "identity" in info else _OTHERS)):
+                for table in ("numbers", *(() if "identity" in info else _OTHERS)):
                     getattr(run, table)
                 return run
             except Damaged as error:
@@ -106,7 +106,9 @@ class RunRecord(Caching):
         """Return a run with these rounds only; no file is read."""
         nothing = pd.DataFrame()
         values = {"usage": Usage(rounds, nothing, None)}
-        known = {"rounds": rounds, "columns": {}, "clients": nothing, "_values_by_key": values}
+        table = pa.table({name: column.to_numpy() for name, column in rounds.items()})
+        known = {"rounds": rounds, "_rounds": table, "columns": {}, "clients": nothing}
+        known["_values_by_key"] = values
         return cls(folder, info, name)._with(known)
 
     def renamed(self, name: str, info: dict[str, Any] | None = None) -> RunRecord:
@@ -126,8 +128,24 @@ class RunRecord(Caching):
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """A row a round."""
-        return _frame(self._rounds, ["round"])
+        """A row a round; views of many runs take `length`, `recorded` and `history` instead."""
+        return _frame(self._rounds, ())
+
+    @property
+    def length(self) -> int:
+        """Number of `rounds`."""
+        return 0 if self._rounds is None else self._rounds.num_rows
+
+    @property
+    def recorded(self) -> Sequence[str]:
+        """The columns of `rounds`."""
+        return () if self._rounds is None else self._rounds.column_names
+
+    @cached_property
+    def numbers(self) -> Mapping[str, Array]:
+        """The columns of `rounds` that are numbers or booleans."""
+        columns = () if self._rounds is None else zip(self.recorded, self._rounds, strict=True)
+        return {name: values.to_numpy() for name, values in columns if _is_numeric(values)}
 
     @property
     def extents(self) -> Mapping[str, tuple[float, float]]:
@@ -138,14 +156,15 @@ class RunRecord(Caching):
         return self.cached("extents", self._extents)
 
     def _extents(self) -> dict[str, tuple[float, float]]:
-        frame = self.rounds.select_dtypes(["number", "bool"])
-        values = frame.to_numpy(dtype=float, na_value=np.nan)
+        if not self.numbers:
+            return {}
+        values = np.array([*self.numbers.values()], np.float64)
         known = np.isfinite(values)
-        trained = known & (frame["round"].to_numpy() > 0)[:, None] if "round" in frame else known
-        low = values.min(axis=0, initial=np.inf, where=trained).tolist()
-        high = values.max(axis=0, initial=-np.inf, where=trained).tolist()
-        every = zip(map(str, frame), known.any(axis=0), zip(low, high, strict=True), strict=True)
-        return {name: extent for name, any_, extent in every if any_}
+        trained = known & (self.numbers["round"] > 0) if "round" in self.numbers else known
+        low = values.min(axis=1, initial=np.inf, where=trained).tolist()
+        high = values.max(axis=1, initial=-np.inf, where=trained).tolist()
+        every = zip(self.numbers, known, zip(low, high, strict=True), strict=True)
+        return {name: extent for name, of, extent in every if of.any()}
 
     @cached_property
     def columns(self) -> Mapping[str, Column]:
@@ -159,7 +178,14 @@ class RunRecord(Caching):
 
     @cached_property
     def _rounds(self) -> pa.Table | None:
-        return self._parts("rounds")
+        table = self._parts("rounds")
+        if table is None or "round" not in table.column_names:
+            return table
+        rounds = table["round"].to_numpy()
+        if (np.diff(rounds) > 0).all():
+            return table
+        last = np.unique(rounds[::-1], return_index=True)[1]  # see `_frame`
+        return table.take(pa.array(len(rounds) - 1 - last))
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -179,7 +205,7 @@ class RunRecord(Caching):
 
         These are ``client``, ``wait_s``, ``awaited``, ``start_s`` and ``end_s``.
         """
-        if "skew_s" not in self.rounds:  # only steps have it: other events are not read again
+        if "skew_s" not in self.recorded:  # only steps have it: other events are not read again
             return pd.DataFrame(columns=_WAIT)
         frame = _frame(self._parts("events", lambda parts: read_parts(parts, _WAIT)), ())
         return frame if {*_WAIT} <= {*frame} else pd.DataFrame(columns=_WAIT)
@@ -216,7 +242,7 @@ class RunRecord(Caching):
     @cached_property
     def pulls(self) -> Pulls | None:
         """Local models of the clients; None unless recorded by the measure ``path``."""
-        if "model_0" not in self.rounds:
+        if "model_0" not in self.recorded:
             return None
         return self._values(Pulls, "model.npz", "the model of a run", "measure.path.")
 
@@ -250,7 +276,7 @@ class RunRecord(Caching):
         )
 
     def _summed(self) -> Summed | None:
-        if not len(self.rounds):
+        if not self.length:
             return None
         if all(self._is_whole(name) for name in _SUMMARY):
             return Summed(*(_frame(read(self.folder / name), ()) for name in _SUMMARY))
@@ -359,7 +385,7 @@ class RunRecord(Caching):
     @property
     def begun(self) -> bool:
         """Whether it has a round behind it, or has ended without."""
-        return self.status != "running" or len(self.rounds) > 1
+        return self.status != "running" or self.length > 1
 
     @property
     def baseline(self) -> bool:
@@ -372,8 +398,7 @@ class RunRecord(Caching):
         return self.cached("history", self._history)
 
     def _history(self) -> dict[str, Array]:
-        numbers = self.rounds.select_dtypes(["number", "bool"])
-        found = {str(name): values.to_numpy() for name, values in numbers.items()}
+        found = dict(self.numbers)
         names = ("participants", "bytes_down", "bytes_up", COMMUNICATIONS, "energy_j")
         known = {name: found[name] for name in names if name in found}
         held = {name: np.where(np.isnan(values), 0, values) for name, values in known.items()}
@@ -432,6 +457,12 @@ def _frame(table: pa.Table | None, keys: Sequence[str]) -> pd.DataFrame:
         return frame
     frame = frame.drop_duplicates(present, keep="last")
     return frame.sort_values(present, kind="stable").reset_index(drop=True)
+
+
+def _is_numeric(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    known = pa.types.is_boolean(kind) and not values.null_count  # else Arrow makes them objects
+    return known or pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def _retried(read: Callable[[], _T], run: Path) -> _T:

@@ -160,5 +160,14 @@ def test_of_many_algorithms_the_best_come_first_and_the_rest_is_folded(tmp_path,
     ((_, listed),) = panel.groups
     assert panel.folded
     assert [panel.columns[0].texts[place] for place in listed][:2] == ["m13", "m12"]
-    assert 'class="folded"' in panel.render()
-    assert "Show all 14 rows" in panel.render()
+    assert "<summary>All 14 rows</summary>" in panel.render()
+
+
+@pytest.mark.parametrize(("count", "folded"), [(6, False), (7, True)])
+def test_of_many_cases_the_rows_are_folded_in_their_order(tmp_path, case_writer, count, folded):
+    ends = {f"{k}.0": {"a": [2], "b": [1]} for k in range(count)}
+    panel = CostsPanel(PageSource(Results.read(case_writer(tmp_path, ends))))
+    assert panel.folded == folded
+    assert (f"<summary>All {2 * count} rows</summary>" in panel.render()) == folded
+    labels = [[panel.columns[0].texts[place][0] for place in places] for _, places in panel.groups]
+    assert labels == [["a", "b"]] * count

@@ -37,6 +37,31 @@ def test_a_row_in_an_old_and_in_a_compacted_part_counts_once(tmp_path, run_write
     assert list(Results.read(tmp_path).rounds["loss"]) == [3, 2, 1]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_numbers_of_a_run_are_those_of_its_frame(tmp_path, run_writer, rows, again):
+    """Missing values, booleans, texts and a row that is in two parts."""
+    frame = rows([3.0, 2.0, 1.0]).assign(
+        loss=[3.0, None, 1.0], few=pd.array([1, None, 3], dtype="Int64"),
+        flag=[True, False, True], some=[True, None, False], text=["a", "b", "c"],
+    )  # fmt: skip
+    run = run_writer(tmp_path, "fedavg", 0, frame, parts=3)
+    if again:
+        frame.iloc[1:2].assign(loss=2.0).to_parquet(run / "rounds.parquet" / "part-999999.parquet")
+    (found,) = Results.read(tmp_path).runs_found
+    numbers = found.rounds.select_dtypes(["number", "bool"])
+    assert list(found.numbers) == list(numbers)
+    assert {"few", "flag"} <= found.numbers.keys()
+    assert not {"some", "text"} & found.numbers.keys()
+    for name, values in found.numbers.items():
+        np.testing.assert_array_equal(values, numbers[name].to_numpy(float))
+    assert found.length == 3
+    assert list(found.rounds["round"]) == [0, 1, 2]
+    assert found.rounds["loss"].isna()[1] == (not again)
+    assert [*found.recorded] == [*found.rounds]
+    assert found.extents["few"] == (3.0, 3.0)
+    assert found.extents["flag"] == (0.0, 1.0)
+
+
 def test_a_part_that_disappears_is_read_again(tmp_path, run_writer, rows, monkeypatch):
     run = run_writer(tmp_path, "fedavg", 0, rows([3, 2, 1]), parts=3)
     real, parts = pq.ParquetFile, run / "rounds.parquet"

@@ -24,6 +24,23 @@ page.add("costs", ({ critical }) => {
     heads().forEach((other) => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", next);
     sort(head);
+    page.keep();
+  }
+
+  // The column that rows are sorted by, with "-" where they descend.
+  const key = (head) => head.dataset.clock ?? $("button", head).textContent;
+
+  function state() {
+    const head = $("#results th[aria-sort]");
+    return head ? { sort: `${head.getAttribute("aria-sort") === "descending" ? "-" : ""}${key(head)}` } : {};
+  }
+
+  function restore(given) {
+    const [, descends, name] = (given.get("sort") ?? "").match(/^(-?)(.*)$/);
+    for (const head of heads()) {
+      if (key(head) === name) head.setAttribute("aria-sort", descends ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
   }
 
   // ---- the target -----------------------------------------------------------------------------
@@ -141,22 +158,22 @@ page.add("costs", ({ critical }) => {
     if (heading) heading.textContent = `${data.cases[part]}${goal}`;
   }
 
-  // A column without a target leaves the table where it was.
   function follow() {
+    retarget();
+    const sorted = $("#results th[aria-sort]");
+    if (sorted) sort(sorted);
+  }
+
+  // A column without a target leaves the table where it was.
+  function retarget() {
     if (view.targets.every((target) => target === null)) return;
     if (!opening) remember();
     const first = view.targets.every((target, part) => target === data.view.targets[part]);
     if (view.y === data.view.y && first) opening();
     else $$("#results th[data-clock]").forEach(fill);
-    const sorted = $("#results th[aria-sort]");
-    if (sorted) sort(sorted);
   }
 
   heads().forEach((head) => $("button", head).addEventListener("click", () => press(head)));
-  $("#unfold")?.addEventListener("click", ({ target }) => {
-    $("#results").classList.remove("folded");
-    target.parentElement.remove();
-  });
 
-  return { draw: follow, changed: (what) => (what === "view" ? follow() : undefined), text: (format) => tables.text("results", format) };
+  return { draw: follow, state, restore, changed: (what) => (what === "view" ? follow() : undefined), text: (format) => tables.text("results", format) };
 });
