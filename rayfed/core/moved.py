@@ -1,4 +1,4 @@
-"""Old import paths of version 0.1, which warn and lead to the new ones for one release."""
+"""Import paths of version 0.1: they lead to the new ones with a warning until 0.3 removes them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _OldModules(MetaPathFinder, Loader):
                 raise AttributeError(name)
             new = RENAMED.get((old, name), name)
             found = getattr(importlib.import_module(MODULES[old]), new)
-            text = f"{old}.{name} is now {MODULES[old]}.{new}; the old path goes after version 0.2"
+            text = f"{old}.{name} is now {MODULES[old]}.{new}; version 0.3 removes the old path"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return found
 
