@@ -114,7 +114,7 @@ class Request:
 
     @property
     def senders(self) -> Ints:
-        """The ids of nodes whose messages enter the sums of `mixing`, ascending."""
+        """Ids of the senders in the sums of `mixing`, ascending."""
         return np.unique([] if self.mixing is None else self.mixing.indices).astype(np.int64)
 
     def part(self, index: Ints, classes: list[tuple[int, int]] | None = None) -> Request:

@@ -107,7 +107,7 @@ class Batteries:
         state.update({name: column[order] for name, column in new.items()})
 
     def empty(self, state: Mapping[str, Array], now_s: float) -> int:
-        """Return how many clients with a task so far have too little charge for another one."""
+        """Return the number of clients with a task so far and too little charge for another one."""
         if not state:
             return 0
         return int(np.count_nonzero(~self.charged(state, state["client"], now_s)))

@@ -356,7 +356,7 @@ def _trial(run: Path) -> int:
 
 
 def _is_of_file(value: Any) -> bool:
-    """Return whether a value is what is known of a file or a module, and no plug-in."""
+    """Return whether a value describes a file or a module, not a plug-in."""
     return isinstance(value, Mapping) and "digest" in value
 
 

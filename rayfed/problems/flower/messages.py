@@ -280,7 +280,7 @@ def opened(server: Any, clients: int, run_config: Mapping[str, Any], rounds: int
 
 @contextmanager
 def _configuring(found: list[Opening], clients: int, rounds: int) -> Iterator[None]:
-    """Let Flower's strategies configure rounds, add what they send to a list, and end the app."""
+    """Let Flower's strategies configure rounds, collect their messages, and end the app."""
     from flwr.app import ConfigRecord
     from flwr.serverapp.strategy import Strategy
 

@@ -276,7 +276,7 @@ def _returned(
     rows: int,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    """Return what a module returns for some rows of zeros.
+    """Return the outputs of a module for some rows of zeros.
 
     Raises
     ------

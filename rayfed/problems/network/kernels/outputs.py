@@ -30,7 +30,7 @@ class Outputs:
 
     @classmethod
     def of(cls, returned: Any) -> Self | None:
-        """Return the description of what a module returns; None for one tensor."""
+        """Describe the outputs of a module; None for one tensor."""
         parts = parts_of(returned)
         if parts is None:
             return None
