@@ -36,9 +36,9 @@ class HetLoRA(HeteroFL):
 
     Notes
     -----
-    Means with zeros make ranks smaller that few clients of a round have; ranks that none has become
-    0 in A and B and are then trained by nobody. ``heterofl`` on the same adapters takes means over
-    the clients that have a rank. Bytes are those of `HeteroFL`, and of the norms in proportion.
+    Means with zeros shrink the ranks that few clients of a round have. A rank of no client becomes
+    0 in A and B and is no longer trained. ``heterofl`` on the same adapters takes means over the
+    clients that have a rank. Bytes are those of `HeteroFL`, and of the norms in proportion.
 
     Deviations from the paper: its rank self-pruning is not included, and the factor w_i of the
     weights, which is by size unless ``weights: uniform``; the paper weighs by norms alone. A factor
