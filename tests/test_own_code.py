@@ -296,6 +296,24 @@ def test_what_is_returned_amiss_fails_with_one_line(result, old, new, message):
     assert re.search(message, failure(found)), failure(found)
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_loss_that_is_not_finite_names_its_client_and_round(result, part, value):
+    amiss = f'float("{value}" if (data, part) == (1, "{part}") and model["w"][1] > 4 else 1)'
+    found = result(MOVED.replace('float(model["w"][0]) + data', amiss))
+    expected = (
+        rf"evaluation of round 2, .* client 1, .*own_.*:\d+\) returns the loss {value}, which"
+    )
+    assert re.search(expected, failure(found)), failure(found)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_of_a_model_that_is_not_finite_no_client_is_to_blame(result):
+    found = result(MOVED.replace("+= [data, context.steps]", "*= np.nan"))
+    assert failure(found).startswith("round 1: the model is not finite")
+
+
 def group(**local):
     """Returns clients of which two groups override the local solver, the second by these keys."""
     first = {"name": "one", "ids": [0], "local": {"state": {"seen": 1}}}

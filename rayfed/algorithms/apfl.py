@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Coded
 from rayfed.algorithms.control import need_sgd
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, copied, inner, namespace
-from rayfed.core.needs import APART, AVERAGED, GRADIENTS, OWN_MODELS, Terms
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 from rayfed.solvers.base import Solver
@@ -57,7 +57,7 @@ class APFL(FedAvg):
     name: ClassVar[str] = "apfl"
     coded: ClassVar[Coded] = {"delta": "any"}
     needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
-    gives: ClassVar[Terms] = FedAvg.gives - {APART, AVERAGED} | {OWN_MODELS}
+    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED} | {OWN_MODELS}
 
     alpha: Annotated[float, Interval(ge=0, le=1)] = 0.5
     adaptive: bool = True

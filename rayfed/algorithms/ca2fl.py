@@ -17,7 +17,7 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Aim, Coded, Weights
 from rayfed.core.arrays import Array
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import APART, Terms
+from rayfed.core.needs import GLOBAL_STEPS, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class CA2FL(Asynchronous):
     """
 
     name: ClassVar[str] = "ca2fl"
-    gives: ClassVar[Terms] = Asynchronous.gives | {APART}
+    gives: ClassVar[Terms] = Asynchronous.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"change": "contractive"}
     aim: ClassVar[Aim] = "plain"
 

@@ -15,7 +15,7 @@ from annotated_types import Ge
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.needs import APART, AVERAGED, GRADIENTS, OWN_MODELS, Terms
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
@@ -50,7 +50,7 @@ class Ditto(FedAvg):
     name: ClassVar[str] = "ditto"
     coded: ClassVar[Coded] = {"delta": "any"}
     needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
-    gives: ClassVar[Terms] = FedAvg.gives - {APART, AVERAGED} | {OWN_MODELS}
+    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED} | {OWN_MODELS}
 
     lam: Annotated[float, Ge(0)] = 1.0
 

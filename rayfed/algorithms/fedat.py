@@ -18,6 +18,7 @@ from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.parts import parts
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.columns import Column
+from rayfed.core.needs import AVERAGED, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class FedAT(Asynchronous):
     """
 
     name: ClassVar[str] = "fedat"
+    gives: ClassVar[Terms] = Asynchronous.gives | {AVERAGED}
     redispatch: ClassVar[Literal["arrival", "update"]] = "update"
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column("tier", about="The tier that made the update, from 0, the fastest."),

@@ -13,7 +13,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms.base import Algorithm, Round
 from rayfed.core.arrays import Array
-from rayfed.core.needs import APART, AVERAGED, SOLVER, Terms
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, SOLVER, Terms
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class FedAvg(Algorithm):
 
     name: ClassVar[str] = "fedavg"
     needs: ClassVar[Terms] = frozenset({SOLVER})
-    gives: ClassVar[Terms] = Algorithm.gives | {APART, AVERAGED}
+    gives: ClassVar[Terms] = Algorithm.gives | {GLOBAL_STEPS, AVERAGED}
 
     server_lr: Annotated[float, Gt(0)] = 1.0
 

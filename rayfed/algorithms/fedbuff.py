@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.asynchronous import Discounted
 from rayfed.core.arrays import Array
-from rayfed.core.needs import APART, MEAN, Terms
+from rayfed.core.needs import GLOBAL_STEPS, MEAN, Terms
 from rayfed.messages import Ask, Diagnostics, Reply, State, Upload
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FedBuff(Discounted):
 
     name: ClassVar[str] = "fedbuff"
     needs: ClassVar[Terms] = Discounted.needs - {MEAN}
-    gives: ClassVar[Terms] = Discounted.gives | {APART}
+    gives: ClassVar[Terms] = Discounted.gives | {GLOBAL_STEPS}
 
     buffer: Annotated[int, Ge(1)] = 10
     server_lr: Annotated[float, Gt(0)] = 1.0

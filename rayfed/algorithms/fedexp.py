@@ -18,7 +18,7 @@ from rayfed.algorithms.columns import SERVER_LR
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
 from rayfed.core.columns import Column
-from rayfed.core.needs import APART, CORRECTIONS, MEAN, SOLVER, Terms, where
+from rayfed.core.needs import CORRECTIONS, GLOBAL_STEPS, MEAN, SOLVER, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 
@@ -79,7 +79,7 @@ class FedExP(WithMemory):
     name: ClassVar[str] = "fedexp"
     coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
     needs: ClassVar[Terms] = frozenset({MEAN, SOLVER})
-    gives: ClassVar[Terms] = WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = WithMemory.gives | {GLOBAL_STEPS}
     diagnostics: ClassVar[tuple[Column, ...]] = (SERVER_LR,)
 
     epsilon: Annotated[float, Ge(0)] = 1e-3

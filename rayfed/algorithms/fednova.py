@@ -17,7 +17,7 @@ from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array, like
 from rayfed.core.columns import Column
-from rayfed.core.needs import APART, CORRECTIONS, MEAN, SOLVER, Terms, where
+from rayfed.core.needs import CORRECTIONS, GLOBAL_STEPS, MEAN, SOLVER, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 from rayfed.solvers.sgd import SGD
@@ -80,7 +80,7 @@ class FedNova(WithMemory):
     name: ClassVar[str] = "fednova"
     coded: ClassVar[Coded] = {"direction": "any", control.CHANGE: "contractive"}
     needs: ClassVar[Terms] = frozenset({MEAN, SOLVER})
-    gives: ClassVar[Terms] = WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = WithMemory.gives | {GLOBAL_STEPS}
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
             "tau_eff", "effective local steps",

@@ -15,7 +15,7 @@ from annotated_types import Gt
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array
-from rayfed.core.needs import APART, Terms
+from rayfed.core.needs import GLOBAL_STEPS, Terms
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class FedVARP(memory.WithMemory):
     """
 
     name: ClassVar[str] = "fedvarp"
-    gives: ClassVar[Terms] = memory.WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = memory.WithMemory.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"change": "contractive", "direction": "contractive"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0

@@ -15,7 +15,7 @@ from annotated_types import Gt
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array
-from rayfed.core.needs import APART, Terms
+from rayfed.core.needs import GLOBAL_STEPS, Terms
 from rayfed.messages import Ask, State, Upload
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MIFA(memory.WithMemory):
     """
 
     name: ClassVar[str] = "mifa"
-    gives: ClassVar[Terms] = memory.WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = memory.WithMemory.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"change": "contractive"}
 
     server_lr: Annotated[float, Gt(0)] = 1.0

@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, inner, namespace
-from rayfed.core.needs import APART, AVERAGED, GRADIENTS, LAYERS, REPRESENTATIONS, Terms
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, LAYERS, REPRESENTATIONS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
@@ -59,7 +59,7 @@ class Moon(FedAvg):
     name: ClassVar[str] = "moon"
     coded: ClassVar[Coded] = {"delta": "any"}
     needs: ClassVar[Terms] = FedAvg.needs | {LAYERS, GRADIENTS, REPRESENTATIONS}
-    gives: ClassVar[Terms] = FedAvg.gives - {APART, AVERAGED}
+    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED}
 
     mu: Annotated[float, Ge(0)] = 1.0
     temperature: Annotated[float, Gt(0)] = 0.5

@@ -15,7 +15,7 @@ from annotated_types import Gt
 
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.needs import APART, AVERAGED, GRADIENTS, OWN_MODELS, PRODUCTS, Terms, where
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, OWN_MODELS, PRODUCTS, Terms, where
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
@@ -56,7 +56,7 @@ class PerFedAvg(FedAvg):
 
     name: ClassVar[str] = "per-fedavg"
     needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
-    gives: ClassVar[Terms] = FedAvg.gives - {APART, AVERAGED} | {OWN_MODELS}
+    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED} | {OWN_MODELS}
 
     alpha: Annotated[float, Gt(0)] = 0.01
     variant: Variant = "first-order"

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, namespace
-from rayfed.core.needs import APART, AVERAGED, GRADIENTS, OWN_MODELS, Terms
+from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, OWN_MODELS, Terms
 from rayfed.messages import Upload
 from rayfed.problems.base import Batch, Problem
 
@@ -54,7 +54,7 @@ class PFedMe(FedAvg):
 
     name: ClassVar[str] = "pfedme"
     needs: ClassVar[Terms] = FedAvg.needs | {GRADIENTS}
-    gives: ClassVar[Terms] = FedAvg.gives - {APART, AVERAGED} | {OWN_MODELS}
+    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED} | {OWN_MODELS}
 
     lam: Annotated[float, Gt(0)] = 15.0
     inner_steps: Annotated[int, Ge(1)] = 5

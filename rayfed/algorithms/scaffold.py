@@ -15,7 +15,7 @@ from rayfed.algorithms import control
 from rayfed.algorithms.base import Coded, Round
 from rayfed.algorithms.memory import WithMemory
 from rayfed.core.arrays import Array
-from rayfed.core.needs import APART, CORRECTIONS, GRADIENTS, Terms, where
+from rayfed.core.needs import CORRECTIONS, GLOBAL_STEPS, GRADIENTS, Terms, where
 from rayfed.messages import State, Upload
 from rayfed.solvers.base import Solver
 
@@ -66,7 +66,7 @@ class Scaffold(WithMemory):
 
     name: ClassVar[str] = "scaffold"
     needs: ClassVar[Terms] = WithMemory.needs | {CORRECTIONS}
-    gives: ClassVar[Terms] = WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = WithMemory.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"delta": "any", control.CHANGE: "contractive"}
 
     option: control.Option = 2

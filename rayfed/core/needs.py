@@ -100,8 +100,8 @@ MODEL = Term("a global model", "has no global model")
 OWN_MODELS = Term("models of the clients' own", "has no models of the clients' own")
 ONE_ASK = Term("one Ask in a round", "asks several times")
 OWN_STATISTICS = Term("running statistics that stay at the clients", "averages them")
-APART = Term(
-    "local steps of the global model once a round, so that running statistics can be averaged",
+GLOBAL_STEPS = Term(
+    "plain local steps of the global model once a round, to average running statistics",
     "takes no such steps",
 )
 PLAIN_MEANS = Term(
@@ -207,7 +207,9 @@ WALK = Term("a server that visits clients", "visits no client", "use select: wal
 ALL_ROWS = Term("the loss of all rows", "looks at some rows alone")
 APART = Term("rows that stay with their clients", "has all rows in one place")
 
-GIVEN: Terms = frozenset({APART, MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS, AVERAGED})
+GIVEN: Terms = frozenset(
+    {AVERAGED, GLOBAL_STEPS, MODEL, OWN_MODELS, ONE_ASK, OWN_STATISTICS, OWN_STEPS}
+)
 """Terms that an algorithm removes unless it gives them."""
 BY_PROBLEMS: Terms = frozenset(
     {

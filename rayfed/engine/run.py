@@ -24,7 +24,7 @@ from rayfed.clients.setup import DataViews, Setup
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.columns import Column, names
 from rayfed.core.control import ControlRule
-from rayfed.core.needs import APART, AVERAGED, EXACT_UPLOADS, OWN_MODELS
+from rayfed.core.needs import AVERAGED, EXACT_UPLOADS, GLOBAL_STEPS, OWN_MODELS
 from rayfed.core.rng import Key
 from rayfed.engine.columns import DRAWS, EVENTS, VERSIONS, WAITS
 from rayfed.engine.running_statistics import arrived, averaged
@@ -385,7 +385,7 @@ class Run:
         """Number of running statistics averaged apart from the update; 0 if with it."""
         algorithm, problem = self.training.algorithm, self.training.problem
         mode = getattr(problem, "normalisation", "frozen")
-        if mode != "average" or APART not in algorithm.gives or self.averages:
+        if mode != "average" or GLOBAL_STEPS not in algorithm.gives or self.averages:
             return 0
         return sum(layer.size for layer in self.layers if layer.kind == "statistics")
 

@@ -364,10 +364,12 @@ def test_boosted_trees_of_all_clients(folder):
 
     files_of("scikit-learn.md", folder)
     code, found = importlib.import_module("trees"), run(folder / "trees.yaml")
-    assert (found.rounds["participants"][1:] == 3).all()
+    np.testing.assert_array_equal(*(found.weights(name) for name in found.outcome))
+    rounds, used = (table[table["label"] == "fedavg"] for table in (found.rounds, found.events))
+    assert (rounds["bytes_up"][1:] == 3 * -(-76 * (64 + 11) // 8)).all()  # 11 bits of 1520 places
     data = [code.client(i) for i in range(5)]
     values = [np.zeros(len(y)) for _, y in data]
-    for _, events in found.events.groupby("round"):
+    for _, events in used.groupby("round"):
         cohort, trees = events["client"].tolist(), []
         for i in cohort:
             X, y = (part[:-20] for part in data[i])
@@ -378,10 +380,10 @@ def test_boosted_trees_of_all_clients(folder):
             each = [tree.predict(X) for tree in trees]
             values[i] += 0.5 * (sizes / sizes.sum()) @ np.array(each)
     errors = [(v - y) ** 2 for v, (_, y) in zip(values, data, strict=True)]
-    last = found.rounds.iloc[-1]
+    last = rounds.iloc[-1]
     assert last["loss"] == pytest.approx(np.concatenate([e[:-20] for e in errors]).mean())
     assert last["test_loss"] == pytest.approx(np.concatenate([e[-20:] for e in errors]).mean())
-    assert last["loss"] < found.rounds["loss"][0]
+    assert last["loss"] < rounds["loss"].iloc[0]
 
 
 def test_a_loss_of_jax(folder):
@@ -389,8 +391,10 @@ def test_a_loss_of_jax(folder):
     files_of("jax.md", folder)
     scenario = yaml.safe_load((folder / "jaxed.yaml").read_text())
     local = {"name": "own-train", "steps": 3, "batch": 500, "config": {"lr": 0.5}}
-    module = (folder / "jaxed.py").read_text().replace("choice(len(y), ", "permutation(len(y))[:")
-    (folder / "jaxed.py").write_text(module.replace('["batch"])', '["batch"]]'))
+    module, drawn = (folder / "jaxed.py").read_text(), "draws.choice(len(y), "
+    assert drawn + '(context.steps, config["batch"]))' in module
+    module = module.replace(drawn, "np.tile(draws.permutation(len(y)), ")  # all rows in each step
+    (folder / "jaxed.py").write_text(module.replace('config["batch"]))', "1))"))
     scenario |= {"algorithms": [{"name": "fedavg", "local": local}]}
     (folder / "jaxed.yaml").write_text(yaml.safe_dump(scenario))
     code, clients = importlib.import_module("jaxed"), range(4)

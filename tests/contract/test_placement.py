@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.ray
 run, resume = partial(rayfed.run, page=False), partial(rayfed.resume, page=False)
 
 LOCAL = {"steps": 5, "batch": 4, "lr": 0.1}
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+ADAPTED = ("hetlora", "heterofl", "fedrolex", "federated-dropout")
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +196,43 @@ def test_actors_give_the_bytes_of_no_actors_where_layers_differ(study, tmp_path,
     run(made | {"executor": "serial"}, out=tmp_path / "serial")
     run(made | {"executor": {"clients_per_actor": 3}}, out=tmp_path / "actors")
     assert_same(tmp_path / "serial", tmp_path / "actors")
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory):
+    """Return the study of a character model, with ranks by capacity, and its folder."""
+    made = yaml.safe_load((SCENARIOS / "dialects.yaml").read_text())
+    made["problem"]["init"] = str(SCENARIOS / "dialects.base.npz")
+    made["problem"]["dataset"]["path"] = str(SCENARIOS / "dialects.npz")
+    made["clients"]["capacity"], made["evaluate"]["clients"] = [1.0, 0.25], 6
+    made["algorithms"][0]["local"] |= {"steps": 2, "batch": 2}
+    made["algorithms"] = [made["algorithms"][0] | {"name": name, "label": name} for name in ADAPTED]
+    made |= {"seeds": [0], "rounds": 4, "checkpoint": {"every_s": 0.1}}
+    folder = tmp_path_factory.mktemp("adapters")
+    file = folder / "study.yaml"
+    file.write_text(yaml.safe_dump(made))
+    run(file, out=folder / "serial", overrides=["executor.name=serial"])
+    return file, folder / "serial"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placed", ["name=workers", "name=ray", "clients_per_actor=3"])
+def test_workers_and_actors_give_the_bytes_of_no_actors_where_ranks_differ(
+    adapters, tmp_path, assert_same, placed
+):
+    file, serial = adapters
+    run(file, out=tmp_path / "out", overrides=[f"executor.{placed}"])
+    assert_same(serial, tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placed", ["name=serial", "clients_per_actor=3"])
+def test_so_does_a_resume_after_kill_9_where_ranks_differ(adapters, tmp_path, assert_same, placed):
+    file, serial = adapters
+    kill_in_the_middle(file, tmp_path / "out", 3, f"executor.{placed}")
+    assert len(list((tmp_path / "out").glob("*/model.npz"))) < len(ADAPTED)
+    resume(tmp_path / "out")
+    assert_same(serial, tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -421,9 +461,9 @@ def test_so_does_resume_without_rounds(arrivals, tmp_path, assert_same):
     assert_same(tmp_path / "serial", tmp_path / "out")
 
 
-def kill_in_the_middle(study, out, checkpoints):
+def kill_in_the_middle(study, out, checkpoints, placed="executor.clients_per_actor=4"):
     """Run a study in processes of its own, and kill all of them once so many runs have saved."""
-    process = subprocess.Popen(command(study, out))
+    process = subprocess.Popen(command(study, out, placed))
     everything = [psutil.Process(process.pid)]
     try:
         wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) >= checkpoints)

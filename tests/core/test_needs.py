@@ -1,6 +1,8 @@
 """Parts that do not go together are found and named by one function."""
 
+import ast
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -64,6 +66,14 @@ def test_a_part_does_not_clash_with_itself_and_without_a_remover_nothing_does():
 
 def test_terms_whose_condition_holds():
     assert where({MEAN: [1], FRESH: ()}) == {MEAN}
+
+
+def test_no_constant_is_assigned_twice():
+    """The first of two terms of one name would be lost."""
+    tree = ast.parse(Path(needs.__file__).read_text())
+    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    names = [target.id for target in targets]
+    assert len(names) == len(set(names)) >= len(TERMS)
 
 
 def test_terms_are_named_as_their_constants():

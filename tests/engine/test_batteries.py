@@ -184,6 +184,7 @@ def test_arrivals_are_those_of_devices_played_one_by_one(tmp_path, seed):
             now = end
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize("name", ["fedavg", "fedbuff"])
 def test_stopped_and_resumed_it_is_the_same(tmp_path, name):
     them = devices(3)

@@ -183,6 +183,7 @@ def test_a_round_of_nobody_costs_nothing(tmp_path):
     assert (rows[["energy_j", "carbon_g"]].iloc[1:] == 0).all(axis=None)
 
 
+@pytest.mark.guard
 def test_stopped_and_resumed_it_is_the_same(tmp_path):
     """Tails and late tasks outlast rows, so that their state is in the checkpoint."""
     case = Case(1)

@@ -25,7 +25,7 @@ from rayfed.algorithms.clusterfedvarp.members import (
 )
 from rayfed.core.arrays import Array, Floats, to_numpy
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import APART, LABELS, ROWS, Terms, where
+from rayfed.core.needs import GLOBAL_STEPS, LABELS, ROWS, Terms, where
 from rayfed.datasets.shards import Shards, label_sets
 from rayfed.messages import Ask, Reply, State, Upload
 
@@ -88,7 +88,7 @@ class ClusterFedVARP(memory.WithMemory):
     """
 
     name: ClassVar[str] = "clusterfedvarp"
-    gives: ClassVar[Terms] = memory.WithMemory.gives | {APART}
+    gives: ClassVar[Terms] = memory.WithMemory.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"delta": "any"}
 
     clusters: (

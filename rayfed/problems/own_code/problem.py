@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -329,7 +330,8 @@ class BoundOwnCode(OwnCode):
         Raises
         ------
         OwnCodeError
-            If the code returns something else than it should.
+            If the code returns something else than it should, or a loss that is not finite for a
+            model that is.
         """
         last, context = self._last, self._context(client)
         of = (client, part, context.round, bytes_of(context.state))
@@ -346,6 +348,9 @@ class BoundOwnCode(OwnCode):
                 evaluate, returned, (*self.metrics, *([ACCURACY] if given else [])),
                 "problem.metrics", size,
             )  # fmt: skip
+        if not math.isfinite(found["loss"]) and np.isfinite(x).all():
+            text = f"returns the loss {found['loss']:g}, which is not finite, of a finite model"
+            refuse(evaluate, f"{text}; return a number, or take smaller steps")
         if not 0 <= found.get(ACCURACY, 0.0) <= 1:
             refuse(evaluate, f"returns accuracy {found[ACCURACY]:g}; return a share from 0 to 1")
         last.update(of=of, x=x.copy(), found=found)

@@ -18,7 +18,6 @@ from rayfed.clients.request import GROUP
 from rayfed.core.needs import (
     ALIKE_LINKS,
     ALL_STEPS,
-    APART,
     AVERAGED,
     BLIND,
     BOTH_WAYS,
@@ -34,6 +33,7 @@ from rayfed.core.needs import (
     FIXED_NORM,
     FRESH,
     GIVEN,
+    GLOBAL_STEPS,
     GRADIENTS,
     HONEST,
     IN_TURN,
@@ -278,10 +278,11 @@ def _batch_norm(run: Run, module: str) -> Part:
     if mode == "average" and OWN_STATISTICS in gives:
         needs = NOTHING
     elif mode == "average":
-        way = {APART} if APART in gives else {AVERAGED, MEAN, FRESH, EXACT_UPLOADS}
+        plain = GLOBAL_STEPS in gives or AVERAGED not in gives
+        way = {GLOBAL_STEPS} if plain else {AVERAGED, MEAN, FRESH, EXACT_UPLOADS}
         needs = frozenset({*way, PLAIN_MEANS, EXACT_DOWNLOADS})
     instead = "give problem.normalisation: frozen, or use GroupNorm or algorithm 'fedbn'"
-    removes = where({GRADIENTS: APART in needs})  # those of all rows are of other statistics
+    removes = where({GRADIENTS: GLOBAL_STEPS in needs & gives})  # of all rows: other statistics
     return Part("problem.model", f"BatchNorm ('{module}', {mode})", needs, removes, instead)
 
 

@@ -34,10 +34,13 @@ def full():
     return GPT2LMHeadModel(config)
 
 
-def adapted():
+def adapted(rank=2, alpha=8):
     from peft import LoraConfig, get_peft_model
 
-    lora = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, task_type="CAUSAL_LM")
+    lora = LoraConfig(
+        r=rank, lora_alpha=alpha, target_modules=["c_attn"], fan_in_fan_out=True,
+        task_type="CAUSAL_LM",
+    )  # fmt: skip
     return get_peft_model(full(), lora)
 
 
@@ -98,3 +101,57 @@ def test_rounds_are_those_of_a_plain_script(model, tmp_path):
     np.testing.assert_allclose(
         result.rounds.perplexity.iloc[-1], np.exp(nll / tokens.sum()), rtol=1e-6
     )
+
+
+RANK, CAPACITIES = 4, (1.0, 0.5, 0.25)
+
+
+def small(net, rank):
+    """Return a module of peft with the first ranks of the adapters of another of rank 4."""
+    values = net.state_dict()
+    for name, value in values.items():
+        if "lora_A" in name:
+            values[name] = value[:rank]
+        if "lora_B" in name:
+            values[name] = value[:, :rank]
+    made = adapted(rank, alpha=8 * rank / RANK).double().train()  # alpha / r as in the other
+    made.load_state_dict(values)
+    return made
+
+
+@pytest.mark.parametrize("name", ["hetlora", "heterofl"])
+def test_ranks_by_capacity_are_those_of_smaller_adapters_of_peft(name, tmp_path):
+    given = study(adapted)
+    given["problem"]["model"] = {"name": adapted, "rank": RANK}
+    given["clients"] = {"groups": [{"ids": [i], "capacity": c} for i, c in enumerate(CAPACITIES)]}
+    given["algorithms"][0]["name"] = name
+    result = rayfed.run(given, out=tmp_path / "out", page=False)
+    problem = api.prepare(api.read(given)).runs[0].training
+    net = problem.problem.module(problem.x0).double()
+    ends = np.cumsum(SIZES)
+    for _ in range(2):
+        A, B = (p.detach().clone() for p in net.parameters() if p.requires_grad)
+        total, weight = [torch.zeros_like(A), torch.zeros_like(B)], torch.zeros(RANK)
+        for n, end, capacity in zip(SIZES, ends, CAPACITIES, strict=True):
+            rank = int(RANK * capacity)
+            own = small(net, rank)
+            trained = [p for p in own.parameters() if p.requires_grad]
+            assert [tuple(p.shape) for p in trained] == [(rank, A.shape[1]), (B.shape[0], rank)]
+            for _ in range(2):
+                losses = torch.stack([loss(own, row) for row in range(end - n, end)])
+                for p, g in zip(trained, torch.autograd.grad(losses.mean(), trained), strict=True):
+                    p.data -= LR * g
+            a, b = (p.detach() for p in trained)
+            w = n * (torch.linalg.norm(b @ a) if name == "hetlora" else 1)
+            total[0][:rank] += w * a
+            total[1][:, :rank] += w * b
+            weight[: RANK if name == "hetlora" else rank] += w
+        values = {"lora_A": total[0] / weight[:, None], "lora_B": total[1] / weight}
+        for key, p in net.named_parameters():
+            if p.requires_grad:
+                p.data.copy_(values["lora_A" if "lora_A" in key else "lora_B"])
+    flat = torch.cat([p.detach().ravel() for p in net.parameters() if p.requires_grad])
+    np.testing.assert_allclose(result.weights(), flat, rtol=1e-5, atol=1e-7)
+    assert (flat != 0).all()
+    first = sum(int(RANK * c) for c in CAPACITIES) * (A.shape[1] + B.shape[0]) * 8
+    assert result.rounds.bytes_down.iloc[-1] == first

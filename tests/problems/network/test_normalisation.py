@@ -389,11 +389,39 @@ def test_a_buffer_averages_statistics_by_the_weights_of_its_replies(rows, scenar
     np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
 
 
+def test_a_tier_s_statistics_are_the_mean_of_its_clients_and_mixed_as_its_model(
+    rows, scenario, tmp_path
+):
+    given = scenario("fedat") | {"rounds": 12}
+    given["algorithms"][0] |= {"tiers": [0, 0, 1], "concurrency": 4, "weights": "size"}
+    given["clients"]["delay"] = {"name": "lognormal", "mean_s": 1.0, "sigma": 1.0}
+    del given["participation"]
+    found = rayfed.run(given, out=tmp_path, page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net, whole = training.problem.module(training.x0), torch.from_numpy(training.x0)
+    versions, losses, tiers, updates = [whole], [], [whole, whole], np.zeros(2)
+    events = found.events[found.events["status"] == "used"]
+    for row in [None, *events.groupby("round")]:
+        if row is not None:
+            ids, (start,) = row[1]["client"].tolist(), set(row[1]["version"])
+            tier, x = int(2 in ids), versions[start]
+            ends = [torch.cat(local_steps(rows, net, x[:-8], x[-8:], i)) for i in ids]
+            tiers[tier] = average(ends, ids)
+            updates[tier] += 1
+            shares = updates[::-1] / updates.sum()
+            versions.append(shares[0] * tiers[0] + shares[1] * tiers[1])
+        losses.append(evaluated(rows, net, versions[-1][:-8], versions[-1][-8:]))
+    assert (updates > 1).all()
+    assert (events["staleness"] > 0).any()
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
+    np.testing.assert_allclose(found.weights(), versions[-1], rtol=1e-9, atol=1e-12)
+
+
 KEEPING = {"fedbn", "local-only"}
 AVERAGING = {
-    "ca2fl", "centralised", "clusterfedvarp", "fedadagrad", "fedadam", "fedasync", "fedavg",
-    "fedavg-finetuned", "fedavgm", "fedbn", "fedbuff", "fedexp", "fednova", "fedper", "fedprox",
-    "fedvarp", "fedyogi", "local-only", "mifa", "scaffold",
+    "ca2fl", "centralised", "clusterfedvarp", "fedadagrad", "fedadam", "fedasync", "fedat",
+    "fedavg", "fedavg-finetuned", "fedavgm", "fedbn", "fedbuff", "fedexp", "fednova", "fedper",
+    "fedprox", "fedvarp", "fedyogi", "local-only", "mifa", "scaffold",
 }  # fmt: skip
 PARTIAL = {"federated-dropout", "fedrolex", "heterofl"}
 """Methods that train parts of chains of linear and convolutional layers."""
@@ -447,6 +475,9 @@ def test_a_method_has_batch_norm_if_it_has_the_module_without(name):
         ),
         ({"name": "scaffold", "option": 1}, "gradients of the objective, but BatchNorm"),
         ({"name": "fedasync", "uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they"),
+        ({"name": "fedat", "uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they"),
+        ({"name": "feddyn"}, "plain local steps .* but 'feddyn' takes no such steps"),
+        ({"name": "moon"}, "plain local steps .* but 'moon' takes no such steps"),
     ],
 )
 def test_what_averages_no_statistics_is_refused(scenario, keys, reason):
