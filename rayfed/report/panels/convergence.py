@@ -279,9 +279,7 @@ def _label_place(
         if not 0 <= bottom <= 1 - _LABEL[1]:
             return np.inf
         left = 0.0 if position == "start" else 1 - _LABEL[0]
-        return sum(
-            _overlap(c.x / end, share(c.low), share(c.high), (left, bottom)) for c in curves
-        )
+        return sum(_overlap(c.x / end, share(c.low), share(c.high), (left, bottom)) for c in curves)
 
     places = [("start", better), ("end", worse), ("start", worse), ("end", better)]
     position, anchor = min(places, key=lambda place: covered(*place))
