@@ -333,8 +333,9 @@ def _targets(study: StudyLine, column: str) -> dict[str, float]:
     """Return `StudyLine.targets`."""
 
     def ends(path: Path, info: dict[str, Any], name: str) -> RunRecord:
-        bests = study.by_folder[path.name].bests.get(column)
-        values = [] if bests is None else [bests.values[0], bests.end]
+        line = study.by_folder[path.name]
+        bests, begun = line.bests.get(column), bool(line.last and line.last["round"] > 0)
+        values = [] if bests is None else [bests.values[0], bests.end][: 1 + begun]
         rows = np.column_stack([range(len(values)), np.asarray(values)])
         rounds = pd.DataFrame(rows, columns=["round", column])
         return RunRecord.of_rounds(path, info, name, rounds)
