@@ -259,7 +259,7 @@ class Catalogue:
         self.roots = _named(folders)
         self.studies: dict[str, StudyLine] = {}
         self._stamps: dict[str, Stamp] = {}
-        self._stills: dict[str, float] = {}
+        self._changes: dict[str, float] = {}
 
     def look(self) -> frozenset[str]:
         """Read changed files; return the keys of changed studies."""
@@ -303,7 +303,9 @@ class Catalogue:
         place = f"{study}/{path.name}"
         stamp = stamp_of(path)
         if before is None or self._stamps.get(place) != stamp:
-            self._stamps[place], self._stills[place] = stamp, time.monotonic()
+            self._stamps[place] = stamp
+            if before is not None and before.stamp != stamp:
+                self._changes[place] = time.monotonic()
             info = _info(path)
             if before is None:
                 before = RunLine(study, path.name, info["status"], info, path=path)
@@ -321,7 +323,8 @@ class Catalogue:
 
     def _status(self, place: str, run: RunLine, path: Path) -> str:
         """Return the state of a run; one that has just changed goes on."""
-        if time.monotonic() - self._stills.get(place, 0.0) < STILL_S and run.status == "running":
+        changed = self._changes.get(place, -math.inf)
+        if time.monotonic() - changed < STILL_S and run.status == "running":
             return "running"
         return state(path, run.info["status"])
 
@@ -330,8 +333,9 @@ def _targets(study: StudyLine, column: str) -> dict[str, float]:
     """Return `StudyLine.targets`."""
 
     def ends(path: Path, info: dict[str, Any], name: str) -> RunRecord:
-        bests = study.by_folder[path.name].bests.get(column)
-        values = [] if bests is None else [bests.values[0], bests.end]
+        line = study.by_folder[path.name]
+        bests, begun = line.bests.get(column), bool(line.last and line.last["round"] > 0)
+        values = [] if bests is None else [bests.values[0], bests.end][: 1 + begun]
         rows = np.column_stack([range(len(values)), np.asarray(values)])
         rounds = pd.DataFrame(rows, columns=["round", column])
         return RunRecord.of_rounds(path, info, name, rounds)

@@ -184,7 +184,7 @@ def _compared(
     word = "better with every seed" if (d > 0).all() else "undecided"
     if not d.any() or (low <= 0 and max(-low, high) <= MARGIN * scale):
         word = "equivalent"
-    return Comparison(name, word, mean, low, high, p, n, _needed(mean, deviation))
+    return Comparison(name, word, mean, low, high, p, n)
 
 
 def _interval(mean: float, deviation: float, n: int) -> tuple[float, float]:
@@ -213,19 +213,22 @@ def _rank_test(d: Floats) -> float:
     return float(stats.wilcoxon(ranked[ranked != 0], method="exact").pvalue)
 
 
-def _needed(mean: float, deviation: float) -> int | None:
-    """Return the fewest seeds with which the interval of such differences would exclude zero."""
+def _needed(one: Comparison, pairs: int) -> int | None:
+    """Return the fewest seeds with which such differences would be better in one of some pairs."""
+    if not 2 <= one.seeds <= MOST_SEEDS or not math.isfinite(one.difference):
+        return None
+    deviation = (one.high - one.low) / 2 / _quantiles()[one.seeds - 2] * math.sqrt(one.seeds)
     counts = np.arange(2, MOST_SEEDS + 1)
-    enough = _quantiles()[counts - 2] * deviation / np.sqrt(counts) < abs(mean)
+    enough = _quantiles(pairs)[counts - 2] * deviation / np.sqrt(counts) < abs(one.difference)
     return int(counts[enough.argmax()]) if enough.any() else None
 
 
 @cache
-def _quantiles() -> Floats:
-    """Return the t-quantiles of 95 % intervals for 2, 3, ..., `MOST_SEEDS` seeds."""
+def _quantiles(pairs: int = 1) -> Floats:
+    """Return the t-quantiles of corrected 95 % intervals for 2, 3, ..., `MOST_SEEDS` seeds."""
     from scipy.special import stdtrit
 
-    return np.asarray(stdtrit(np.arange(1, MOST_SEEDS), 1 - LEVEL / 2))
+    return np.asarray(stdtrit(np.arange(1, MOST_SEEDS), 1 - LEVEL / pairs / 2))
 
 
 def _corrected(found: list[Comparison], count: int) -> list[Comparison]:
@@ -236,6 +239,6 @@ def _corrected(found: list[Comparison], count: int) -> list[Comparison]:
         worst = max(worst, min(1.0, one.p * (pairs - rank)))
         ahead = one.difference > 0 or (math.isnan(one.difference) and one.word != "undecided")
         word = "better" if worst <= LEVEL and ahead and one.word != "equivalent" else one.word
-        needed = None if word in ("better", "equivalent") else one.needed
+        needed = None if word in ("better", "equivalent") else _needed(one, pairs - rank)
         out[k] = replace(one, word=word, p=worst, needed=needed)
     return out

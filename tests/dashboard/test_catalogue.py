@@ -92,7 +92,10 @@ def test_a_run_that_nobody_writes_is_interrupted_or_stopped(folder, monkeypatch,
     catalogue = Catalogue([folder / "first"])
     catalogue.look()
     states = {run.folder: run.status for run in catalogue.runs}
-    assert states == {"fedavg-seed3": "running", "fedavg-seed4": "finished"}  # it has just changed
+    assert states == {"fedavg-seed3": state, "fedavg-seed4": "finished"}
+    rewritten(folder / "first" / "fedavg-seed3", reason="none")
+    catalogue.look()
+    assert {run.status for run in catalogue.runs} == {"running", "finished"}  # it has just changed
     monkeypatch.setattr("rayfed.dashboard.catalogue.STILL_S", 0.0)
     assert catalogue.look() == {"first"}
     assert {run.status for run in catalogue.runs} == {state, "finished"}

@@ -119,6 +119,21 @@ def test_runs_are_filtered_sorted_ticked_and_compared(page):
     )
 
 
+def test_of_many_runs_the_first_fifty_are_listed_until_all_are_asked_for(page):
+    page.execute_script(
+        "const body = document.querySelector('#runs tbody');"
+        "for (let k = 0; k < 55; k++) body.append(body.lastElementChild.cloneNode(true));"
+    )
+    heads = page.find_elements(By.CSS_SELECTOR, "#runs thead button")
+    next(head for head in heads if head.text == "seed").click()
+    assert page.execute_script(f"return {SHOWN}.length") == 50
+    every = page.find_element(By.ID, "all")
+    assert every.text == "List all 60 runs"
+    every.click()
+    assert page.execute_script(f"return {SHOWN}.length") == 60
+    assert not every.is_displayed()
+
+
 def test_a_target_is_moved_and_its_column_sorts_by_it(page, served):
     heads = page.find_elements(By.CSS_SELECTOR, "#runs thead button")
     place = [head.text for head in heads].index("time to target") + 1

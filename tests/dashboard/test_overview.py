@@ -55,6 +55,16 @@ def test_a_study_without_a_target_has_what_its_worst_run_ends_with():
     assert all(math.isnan(goal) for goal in Goal("accuracy").in_study(study).values())
 
 
+def test_runs_of_a_stopped_study_that_never_began_set_no_target():
+    runs = (
+        run([3.0, 0.111], "a0", label="a"),
+        run([3.0, 0.234], "b0", label="b"),
+        *(run([3.0], f"{name}{k}", label=name, seed=k) for name in "ab" for k in (1, 2)),
+    )
+    found = Goal().in_study(StudyLine("study", Path("study"), runs))
+    assert set(found.values()) == {0.24}
+
+
 def test_who_made_less_than_half_of_the_best_progress_sets_no_target():
     runs = (run([3.0, 0.111]), run([3.0, 2.0], "b"), run([3.0, 0.9], "c", baseline=True))
     assert Goal().in_study(StudyLine("study", Path("study"), runs))["a"] == 0.12
@@ -63,7 +73,7 @@ def test_who_made_less_than_half_of_the_best_progress_sets_no_target():
 def test_of_accuracies_the_least_last_one_is_the_target_rounded_down():
     times = np.array([0.0, 10.0, 20.0])
     runs = (
-        replace(run([], folder), bests={"accuracy": Bests.of(times, values, True)})
+        replace(run([3.0, 2.0, 1.0], folder), bests={"accuracy": Bests.of(times, values, True)})
         for folder, values in (
             ("a", np.array([0.1, 0.95, 0.876])),
             ("b", np.array([0.2, 0.912, np.nan])),

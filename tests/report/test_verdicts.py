@@ -45,6 +45,23 @@ def test_too_few_seeds_for_the_interval_are_told_from_no_difference():
     assert words(verdict(of(a=[1.0], b=[9.0]))) == {"b": "undecided"}
 
 
+def test_among_many_algorithms_more_seeds_are_suggested():
+    """The number holds for the corrected p-value, so it is more than the seeds that are too few."""
+    a, b, c = [0.10, 0.12, 0.11], [0.20, 0.221, 0.21], [0.14, 0.22, 0.18]
+    found = {one.other: one for one in verdict(of(a=a, b=b, c=c)).comparisons}
+    for rank, name in enumerate(sorted(found, key=lambda n: found[n].p)):
+        d = np.subtract({"b": b, "c": c}[name], a)
+        enough = [
+            n
+            for n in range(2, 50)
+            if stats.t.ppf(1 - 0.025 / (3 - rank), n - 1) * d.std(ddof=1) / n**0.5 < d.mean()
+        ]
+        one = found[name]
+        assert one.needed == (None if one.word == "better" else enough[0])
+        assert one.word == "better" or one.needed > 3
+    assert {one.word for one in found.values()} == {"better", "better with every seed"}
+
+
 def test_equal_runs_are_equivalent_and_rounding_is_no_difference():
     same = [0.5, 0.7, 0.6]
     near = [value * (1 + 1e-12) for value in same]

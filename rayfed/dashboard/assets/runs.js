@@ -1,5 +1,6 @@
 // The overview: filter, order, groups, columns, target and ticks, all in its address.
 const overview = (() => {
+  const MOST = 50; // runs that are listed at once
   const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
   const given = new URLSearchParams(location.hash.slice(1));
   let filter = given.get("show") ?? "";
@@ -7,6 +8,7 @@ const overview = (() => {
   let typed = null; // a target that is not sent yet
   const ticked = new Set(given.getAll("run"));
   const folded = new Set(); // titles of groups
+  let every = false; // whether more than MOST runs are listed
   const answers = new Map(); // what became of the last request about each study
 
   const table = () => document.getElementById("runs");
@@ -42,6 +44,7 @@ const overview = (() => {
   function show(renewed) {
     const words = filter.toLowerCase().split(/\s+/).filter((word) => word);
     const found = new Set();
+    let listed = 0;
     for (const body of table().tBodies) {
       const title = body.dataset.group;
       let here = 0;
@@ -50,11 +53,14 @@ const overview = (() => {
         const fits = words.every((word) => text.includes(word));
         if (fits) found.add(row.dataset.run);
         here += fits;
-        row.hidden = !fits || folded.has(title);
+        row.hidden = !fits || folded.has(title) || ((listed += 1) > MOST && !every);
       }
       body.hidden = !here;
       body.querySelector(".group button")?.setAttribute("aria-expanded", String(!folded.has(title)));
     }
+    const all = document.getElementById("all");
+    all.hidden = every || listed <= MOST;
+    all.textContent = `List all ${listed} runs`;
     const studies = new Set([...found].map((run) => run.slice(0, run.lastIndexOf("/"))));
     for (const row of $$(".studies [data-key]")) row.hidden = words.length > 0 && !studies.has(row.dataset.key);
     document.getElementById("shown").textContent = words.length ? `${found.size} of ${rows().length} runs` : "";
@@ -118,8 +124,10 @@ const overview = (() => {
     listen("#runs thead button", "click", ({ textContent }) => {
       order = order === textContent ? `-${order}` : textContent;
       sort();
+      show();
       tick();
     });
+    listen("#all", "click", () => ((every = true), show()));
     listen("#runs input", "change", (box) => toggle(box.closest("tr").dataset.run));
     answers.forEach((text, study) => answer(study, text));
     sort();

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
-from rayfed.report.figures.style import canvas, line, spans_decades
+from rayfed.report.figures.style import canvas, fitted, line, spans_decades
 from rayfed.report.read import units
 from rayfed.report.read.results import RunRecord
 
@@ -158,7 +158,6 @@ def over_levels(
     height : int
         Pixels.
     """
-    logs = spans_decades([points["level"].to_numpy()])
     figure = canvas(height, hovermode="x unified")
     for series, style in styles.items():
         rows = points[points["series"] == series].sort_values("level")
@@ -170,11 +169,12 @@ def over_levels(
             marker={"size": 7, "color": style.light},
             error_y=bars if np.isfinite(spread).any() else None,
         )  # fmt: skip
-    figure.update_xaxes(title_text=x, type="log" if logs else "linear")
-    figure.update_xaxes(unifiedhovertitle_text=f"{x} %{{x:.3~g}}")
     levels = np.unique(points["level"])
-    if len(levels) <= MOST_TICKS:
-        figure.update_xaxes(tickvals=levels, ticktext=powered(levels.tolist()))
+    figure.update_xaxes(unifiedhovertitle_text=f"{x} %{{x:.3~g}}")
+    if len(levels) > MOST_TICKS:
+        return figure.update_xaxes(fitted(x, [levels])).update_yaxes(y)
+    figure.update_xaxes(title_text=x, type="log" if spans_decades([levels]) else "linear")
+    figure.update_xaxes(tickvals=levels, ticktext=powered(levels.tolist()))
     return figure.update_yaxes(y)
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import plotly.graph_objects as go
 
+from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import label_ends
@@ -59,7 +60,7 @@ OTHERS = {"color": LIGHT["strip"], "dash": "solid", "width": 1}
 """The line of a swept setting that does not lead."""
 FOLD = "cases"
 """The fold of the cases that are not drawn at once."""
-_LABEL = 0.1  # of the height of the axes, for the name of the target
+_LABEL = (0.3, 0.1)  # of the width and the height of the axes, for the name of the target
 MOST_NUMBERS = 400_000  # of all runs and columns together
 
 
@@ -145,7 +146,7 @@ def convergence(
     _set_x(figure, x, scale, end)
     spread = [part for c in scaled for part in (c.low, c.high)]
     figure.update_yaxes(fitted(results.column(y).label, spread, log))
-    _add_target(figure, target, results.column(y))
+    _add_target(figure, target, results.column(y), [_level(c, end) for c in scaled])
     if swept:  # the page draws other lines so where another column has other leaders
         figure.update_layout(meta=figure.layout.meta | {"others": OTHERS})
     label_ends(figure, {n: float(c.mean[-1]) for n, c in drawn.items() if n in leading}, styles)
@@ -253,26 +254,52 @@ def _level(values: Curve, end: float) -> Curve:
     return Curve(np.array([0.0, end]), *(np.repeat(part, 2) for part in parts))
 
 
-def _label_anchor(figure: go.Figure, target: float | None, column: Column) -> str:
-    """Return the anchor of the target's name at the start of its line.
+def _label_place(
+    figure: go.Figure, target: float | None, column: Column, curves: Sequence[Curve]
+) -> dict[str, str]:
+    """Return the end and the side of the target's line where its name lies on the fewest curves.
 
-    Curves start worse than the target, so it stands on the better side if that has room.
+    Curves start worse than the target and end better, so these quarters come last.
     """
     axis, higher = figure.layout.yaxis, column.better == "higher"
     low, high = axis.range or (0.0, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at = np.float64(np.nan if target is None else target)
-        at = np.log10(at) if axis.type == "log" else at
-    room = (high - at if higher else at - low) / (high - low)
-    return "bottom" if higher == bool(room > _LABEL) else "top"
+    log, end = axis.type == "log", figure.layout.xaxis.range[1]
+
+    def share(values: Any) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = np.asarray(values, np.float64)
+            places: Floats = ((np.log10(at) if log else at) - low) / (high - low)
+            return places
+
+    at = float(share(np.nan if target is None else target))
+    better, worse = ("bottom", "top") if higher else ("top", "bottom")
+
+    def covered(position: str, anchor: str) -> float:
+        bottom = at if anchor == "bottom" else at - _LABEL[1]
+        if not 0 <= bottom <= 1 - _LABEL[1]:
+            return np.inf
+        left = 0.0 if position == "start" else 1 - _LABEL[0]
+        return sum(_overlap(c.x / end, share(c.low), share(c.high), (left, bottom)) for c in curves)
+
+    places = [("start", better), ("end", worse), ("start", worse), ("end", better)]
+    position, anchor = min(places, key=lambda place: covered(*place))
+    return {"textposition": position, "yanchor": anchor}
 
 
-def _add_target(figure: go.Figure, target: float | None, column: Column) -> None:
-    label: dict[str, Any] = {
-        "texttemplate": "target %{y0:.6~g}",
-        "textposition": "start",
-        "yanchor": _label_anchor(figure, target, column),
-    }
+def _overlap(x: Floats, low: Floats, high: Floats, corner: tuple[float, float]) -> float:
+    """Return the width over which a band lies on the name of the target, in shares of the axes."""
+    left, bottom = corner
+    wide = np.minimum(x[1:], left + _LABEL[0]) - np.maximum(x[:-1], left)
+    under = np.fmin(low[:-1], low[1:]) < bottom + _LABEL[1]
+    over = np.fmax(high[:-1], high[1:]) > bottom
+    return float(np.sum(wide, where=(wide > 0) & under & over))
+
+
+def _add_target(
+    figure: go.Figure, target: float | None, column: Column, curves: Sequence[Curve]
+) -> None:
+    label: dict[str, Any] = {"texttemplate": "target %{y0:.6~g}"}
+    label |= _label_place(figure, target, column, curves)
     label |= {"font": {"size": FONT_SIZE - 1, "color": LIGHT["muted"]}}
     dashed = {"color": LIGHT["muted"], "width": 1.5, "dash": "2px,2px"}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": dashed, "label": label}

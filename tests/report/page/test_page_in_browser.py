@@ -741,6 +741,18 @@ def test_an_algorithm_is_hidden_in_every_case(in_cases):
         wait(in_cases, f"!document.getElementById(arguments[0]).data.some({mine})", place)
 
 
+def test_a_phone_lists_the_first_case_until_all_rows_are_asked_for(in_cases):
+    seen = "[...document.querySelectorAll('#results tbody')].filter((r) => r.offsetParent).length"
+    fold = in_cases.find_element(By.ID, "rows")
+    in_cases.execute_script("arguments[0].open = false", fold)
+    assert (in_cases.execute_script(f"return {seen}"), fold.is_displayed()) == (3, False)
+    look(in_cases, 390, 844)
+    assert (in_cases.execute_script(f"return {seen}"), fold.is_displayed()) == (1, True)
+    press(in_cases, "#rows > summary")
+    assert in_cases.execute_script(f"return {seen}") == 3
+    look(in_cases, 1280, 800)
+
+
 def test_many_rows_are_folded_and_sorting_shows_the_best_by_the_column(
     elsewhere, tmp_path, run_writer, rows
 ):

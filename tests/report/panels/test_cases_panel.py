@@ -108,6 +108,19 @@ def test_its_axes_are_logarithmic_where_means_and_levels_span_a_factor_of_10(tmp
     assert 10**low < 0.155 < 2 < 10**high
 
 
+def test_many_levels_are_ticked_at_1_2_and_5(tmp_path, case_writer):
+    """Not at each digit, where Plotly writes 9, 10⁻¹ and 2 next to each other."""
+    few, many = (
+        levels(Results.read(case_writer(tmp_path / str(n), ends)), "loss").layout.xaxis
+        for n in (12, 15)
+        for ends in [{f"{0.1 * 1.3**k:.3g}": {"a": [1.0], "b": [2.0]} for k in range(n)}]
+    )
+    assert (few.dtick, len(few.tickvals)) == (None, 12)
+    assert (many.type, many.dtick, many.tickvals) == ("log", "D2", None)
+    low, high = many.range
+    assert 10**low < 0.1 < 0.1 * 1.3**14 < 10**high
+
+
 def test_cases_that_are_no_numbers_have_no_such_figure(tmp_path, run_writer, rows):
     text = "cases: {plain: {}, skewed: {partition.alpha: 1}}\nalgorithms: [{name: a}, {name: b}]\n"
     (tmp_path / "scenario.yaml").write_text(text)

@@ -42,12 +42,27 @@ def test_each_run_has_its_crossing_and_baselines_have_none(results):
 
 @pytest.mark.parametrize(
     ("target", "log", "anchor"),
-    [(1.2, False, "bottom"), (4.0, False, "top"), (2.0, True, "top"), (-1.0, True, "bottom")],
+    [(1.2, False, "bottom"), (3.5, False, "top"), (2.0, True, "top")],
 )
 def test_the_target_is_named_where_no_curve_starts(results, target, log, anchor):
     """Losses start at 8 and end at 1: below the line, unless that lies at the lower edge."""
     figure = convergence(results, target=target, log=log)
-    assert figure.layout.shapes[0].label.yanchor == anchor
+    label = figure.layout.shapes[0].label
+    assert (label.textposition, label.yanchor) == ("start", anchor)
+
+
+def test_a_target_reached_early_is_named_at_the_end_above_the_curves(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "fedavg", 0, rows([9, 6, 4, 3, 2.5, 2.2, 2, 2, 2, 2, 2]))
+    label = convergence(Results.read(tmp_path), target=5.0).layout.shapes[0].label
+    assert (label.textposition, label.yanchor) == ("end", "bottom")
+
+
+def test_the_name_of_the_target_avoids_a_curve_that_grows_again(tmp_path, run_writer, rows):
+    """The second line lies on every place but the start, below the line of the target."""
+    run_writer(tmp_path, "fedavg", 0, rows([9, 8, 7, 6, 5, 4, 3, 2, 1, 1, 1]))
+    run_writer(tmp_path, "fedexp", 0, rows([9, 8, 7, 6, 5, 4, 5, 5.5, 5.3, 4.8, 5.5]))
+    label = convergence(Results.read(tmp_path), target=5.0).layout.shapes[0].label
+    assert (label.textposition, label.yanchor) == ("start", "top")
 
 
 def test_the_target_of_an_accuracy_is_named_above_it_where_there_is_room(

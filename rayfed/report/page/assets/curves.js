@@ -5,7 +5,7 @@ const curves = (() => {
   const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
   const MOST_NAMED = 4; // algorithms that the reading names
   const SPAN = 10; // ratio of the largest to the smallest value from which a log axis helps
-  const LABEL = 0.1; // of the height of the axes, for the name of the target
+  const LABEL = [0.3, 0.1]; // of the width and the height of the axes, for the name of the target
   const FEW_ROUNDS = 7; // no ticks between rounds where there are so few
   const [SIZE, POWER_SIZE] = [13, 10.5]; // powers are written a quarter larger than asked for
   const MARGINS = 64; // pixels above and below the plot
@@ -257,6 +257,9 @@ const curves = (() => {
       trace.x = places.map((place) => place / clock.worth);
       trace.y = places.map(() => view.target);
     }
+    const singles = alone(data, view).map(({ line }) => ({ ...line, low: line.mean, high: line.mean }));
+    const means = visible.filter((about) => !about.failed).map(({ name }) => lines.get(name));
+    const drawn = (singles.length ? singles : means).map((c) => level({ ...c, x: c.x.map((v) => v / clock.worth) }, end));
     const { xaxis, yaxis } = made.layout;
     Object.assign(xaxis, { range: [0, end], title: { ...xaxis.title, text: clock.title } });
     xaxis.dtick = view.x === "round" && end <= FEW_ROUNDS ? 1 : undefined;
@@ -266,18 +269,36 @@ const curves = (() => {
     Object.assign(yaxis, { type: log ? "log" : "linear", range }, marks);
     yaxis.tickfont = { ...yaxis.tickfont, size };
     made.layout.annotations = known ? labels(visible.filter(({ name }) => leading.has(name)), lines, range, log, made.layout.height) : [];
-    made.layout.shapes = view.target === null ? [] : [targetLine(figure, data, view, range, log)];
+    made.layout.shapes = view.target === null ? [] : [targetLine(figure, data, view, drawn, { range, log, end })];
     return made;
   }
 
-  // Curves start worse than the target: there its name is on the better side, if that has room.
-  function targetLine(figure, data, { y, target }, [low, high], log) {
+  // The target with its name at the end and on the side where it lies on the fewest curves.
+  // Curves start worse than the target and end better, so these quarters come last.
+  function targetLine(figure, data, { y, target }, lines, { range: [low, high], log, end }) {
     const shape = figure.layout.meta.target;
-    const higher = data.columns[y].better === "higher";
-    const at = log ? Math.log10(target) : target;
-    const room = (higher ? high - at : at - low) / (high - low);
-    const yanchor = higher === room > LABEL ? "bottom" : "top";
-    return { ...shape, label: { ...shape.label, yanchor }, y0: target, y1: target };
+    const share = (value) => ((log ? Math.log10(value) : value) - low) / (high - low);
+    const [better, worse] = data.columns[y].better === "higher" ? ["bottom", "top"] : ["top", "bottom"];
+    const covered = ([position, anchor]) => {
+      const left = position === "start" ? 0 : 1 - LABEL[0];
+      const bottom = share(target) - (anchor === "bottom" ? 0 : LABEL[1]);
+      if (bottom < 0 || bottom > 1 - LABEL[1]) return Infinity;
+      return lines.reduce((sum, c) => sum + overlap(c, left, bottom, share, end), 0);
+    };
+    const places = [["start", better], ["end", worse], ["start", worse], ["end", better]];
+    const least = Math.min(...places.map(covered));
+    const [textposition, yanchor] = places.find((place) => covered(place) === least);
+    return { ...shape, label: { ...shape.label, textposition, yanchor }, y0: target, y1: target };
+  }
+
+  // The width over which a band lies on the name of the target, in shares of the axes.
+  function overlap({ x, low, high }, left, bottom, share, end) {
+    return x.slice(1).reduce((sum, right, i) => {
+      const wide = Math.min(right / end, left + LABEL[0]) - Math.max(x[i] / end, left);
+      const under = Math.min(share(low[i]), share(low[i + 1])) < bottom + LABEL[1];
+      const over = Math.max(share(high[i]), share(high[i + 1])) > bottom;
+      return wide > 0 && under && over ? sum + wide : sum;
+    }, 0);
   }
 
   return { build, common, reading, scale, spread };
