@@ -84,7 +84,8 @@ class Batteries:
         ].T
         watts = self.meter.population.watts(ids)
         between_s = np.minimum(tail_s, compute_s)
-        left_j, now_s, empty_s = levels, times.start_s, np.full(len(ids), np.inf)
+        left_j = np.maximum(levels, 0.0)  # of a later Ask of a round, after a tail
+        now_s, empty_s = times.start_s, np.full(len(ids), np.inf)
         for joules, seconds in (
             (1e-6 * down_j * traffic.down + active_w * down_s, down_s),
             ((watts + tail_w) * between_s, between_s),

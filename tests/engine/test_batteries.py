@@ -224,6 +224,28 @@ def test_no_battery_gives_more_than_it_has(tmp_path, method, rule):
     assert rows["participants"].iloc[-1] == 0
 
 
+def test_a_tail_of_a_poll_may_leave_nothing_for_the_task_after_it(tmp_path):
+    """The poll of the fast client is over long before the others: its tail takes 204 J of 36 J."""
+    battery = {"capacity_wh": 0.01}
+    fast = {
+        "ids": [0], "delay": {"name": "constant", "mean_s": 1.0}, "network": {"latency_s": 1.0},
+        "energy": {"compute_w": 1, "tail_w": 5, "tail_s": 100, "battery": battery},
+    }  # fmt: skip
+    slow = {
+        "ids": [1, 2],
+        "delay": {"name": "constant", "mean_s": 10.0},
+        "network": {"latency_s": 20.0},
+    }
+    made = scenario(
+        devices(0), {"name": "fedavg"}, 1, cohort=3, select={"name": "power-of-d", "d": 4}
+    )
+    made["clients"] = {"count": 4, "groups": [fast, slow]}
+    events = rayfed.run(made, out=tmp_path / "out", page=False).events
+    last = events[events["client"] == 0].iloc[-1]
+    assert (last["ask"], last["status"]) == (1, "dropped")
+    assert last["end_s"] >= last["start_s"] > 40
+
+
 @pytest.mark.parametrize(
     ("battery", "more", "text"),
     [
@@ -237,6 +259,16 @@ def test_no_battery_gives_more_than_it_has(tmp_path, method, rule):
         ({"capacity_wh": 1, "from_h": 7, "to_h": 7}, {}, "battery.to_h: found 7, as from_h"),
         ({"capacity_wh": 1}, {"topology": "ring", "algorithms": ["d-psgd"]}, "needs a server"),
         ({"capacity_wh": 1}, {"algorithms": ["proxskip"]}, "needs all clients"),
+        (
+            {"capacity_wh": 1},
+            {
+                "privacy": {"noise": 1, "delta": 1e-5},
+                "participation": {"select": "poisson", "cohort": 2},
+                "uplink": [{"name": "clip", "norm": 1}],
+                "algorithms": [{"name": "fedavg", "weights": "uniform"}],
+            },
+            "needs clients without memory, but a battery keeps state between rounds; leave it out",
+        ),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(battery, more, text):

@@ -344,8 +344,10 @@ def _energy(run: Run) -> Iterator[Part]:
         name = "energy with a radio's power" if timed else "energy"
         yield Part("clients.energy", name, needs, NOTHING, "leave energy out")
     if run.batteries:
-        needs, removes = frozenset({SERVER}), frozenset({CHANCES})
-        yield Part("clients.energy.battery", "a battery", needs, removes)
+        privacy = run.channel.privacy  # a coin of a round has an effect on later ones
+        removes = where({CHANCES: True, MEMORYLESS: privacy is not None and privacy.sampled})
+        needs = frozenset({SERVER})
+        yield Part("clients.energy.battery", "a battery", needs, removes, "leave it out")
 
 
 def _channel(run: Run) -> Iterator[Part]:

@@ -210,7 +210,7 @@ def replayed(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
 
 def _replayed(study: Study, run: Run) -> Run:
     names = {key: name for name, key in CHANGEABLE.items()}
-    made, later = run, []
+    made, later, count = run, [], 0
     for after, entries in changed_meanwhile(run.record).items():
         values = {names.get(each["key"], str(each["key"])): each["to"] for each in entries}
         try:
@@ -218,6 +218,8 @@ def _replayed(study: Study, run: Run) -> Run:
         except ScenarioError as error:
             text = f"changed after round {after}: {error}; run the study anew"
             raise ScenarioError(run.folder, text) from error
+        count += len(entries)  # a setting may have changed several times after one round
+        made = replace(made, changes=count)
         later.append((after, made))
     return replace(run, later=tuple(later))
 

@@ -221,7 +221,8 @@ def test_a_loop_and_rules_change_one_run(tmp_path, assert_same):
     for place, leave in (("whole", None), ("left", 7)):
         for row in rayfed.iterate(given, out=tmp_path / place, page=False):
             if row["round"] in (2, 7):
-                row.change(deadline_s=float(row["round"]))
+                row.change(cohort=5)
+                row.change(cohort=3, deadline_s=float(row["round"]))
             if row["round"] == leave:
                 break
     rayfed.resume(tmp_path / "left", page=False)
