@@ -193,7 +193,7 @@ def check_there(ended: Ended) -> None:
                 there = population.available(one, now, begun)[0]
                 require(there, f"client {event.client} works at {now} s, but is away: {event}")
         silent = any(faulty.fault.silent for faulty in ended.run.faults)
-        sure = not (population.lossy or population.crashing or silent)
+        sure = not (population.lossy or population.crashing or silent or ended.run.batteries)
         if event.status == "dropped" and length > 0 and sure:
             before = population.available(one, event.start_s, begun)[0]
             after = population.available(one, event.end_s, begun)[0]
@@ -281,6 +281,24 @@ def check_flight(ended: Ended) -> None:
             require(at_once <= 2, f"client {client} has three works at a time")
             ends = np.minimum(ends, starts + tasks["compute_s"].to_numpy())
         require(starts[1:] >= ends[:-1], f"client {client} has two works at a time")
+
+
+def check_energy(ended: Ended) -> None:
+    """Check that used tasks cost all of their computing, and others no more than all of theirs."""
+    if not ended.run.metered or not ended.finished:
+        return
+    rows, events = ended.rounds.iloc[1:], ended.events
+    total, radio, wasted = (
+        rows[f"energy_{part}j"].to_numpy() for part in ("", "radio_", "wasted_")
+    )
+    slack = _SLACK * (1 + total.sum())
+    require(np.minimum(radio, wasted) >= -slack, f"negative energies: {radio}, {wasted}")
+    require(np.maximum(radio, wasted) <= total + slack, f"parts beyond {total}: {radio}, {wasted}")
+    watts = ended.run.federation.population.watts(events["client"].to_numpy())
+    joules, spent = watts * events["compute_s"].to_numpy(), (total - radio).sum()
+    least = joules[(events["status"] == "used").to_numpy()].sum()
+    require(least - slack <= spent, f"computing took {spent} J, used tasks alone {least} J")
+    require(spent <= joules.sum() + slack, f"computing took {spent} J of {joules.sum()} J")
 
 
 def check_clients(ended: Ended) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rayfed.channel import Codec
 from rayfed.core import plugins
 from rayfed.core.needs import ALL_STEPS, COHORT, EVERYONE, FRESH, GRAPHS, MEAN, SOLVER
 from rayfed.engine.settings import Participation
-from rayfed.population import Connection, Crash, Server
+from rayfed.population import Connection, Crash, Energy, Server
 from rayfed.selection import All, Selection
 from rayfed.study.scenario.fields import model_of
 from rayfed.study.scenario.parts import Evaluate
@@ -54,6 +54,8 @@ _ROBUST = 0.25  # of those whose algorithms take what a rule makes of vectors
 _NODE_FAULTS = ("scale", "bit-flip", "noise", "not-a-number", "silent")
 _MEMBERS = ("ids", "count", "fraction", "group")
 _TABLES = 0.15  # of the problems that take any table
+_CONTROLLED = 0.15  # of the algorithms whose settings rules change
+_WATCHED = {"round": (0, 5), "time_s": (0.5, 300.0), "loss": (0.1, 2.0), "participants": (0, 5)}
 
 
 def draw(dice: Dice, folder: Path, algorithms: Collection[str] = ()) -> Scenario:
@@ -166,7 +168,14 @@ class _Drawing:
         in_steps = not any(cls.asynchronous for cls in classes)
         if not (in_steps and self.absence(classes)):
             scenario["participation"].pop("patience_s", None)
+        self.without_radios((clients, *clients.get("groups", ())))
         self.node_faults(clients.get("faults", ()), silent=in_steps and self.absence(classes))
+
+    def without_radios(self, parts: Iterable[dict[str, Any]]) -> None:
+        """Leave out batteries and what is spent by the time of transfers."""
+        for given in parts:
+            if "energy" in given:
+                given["energy"] = {"compute_w": given["energy"]["compute_w"], "up_j_per_mb": 1e4}
 
     def node_faults(self, faults: list[dict[str, Any]], *, silent: bool) -> None:
         """Replace faults that follow what a server receives, and silent ones where they are."""
@@ -336,7 +345,25 @@ class _Drawing:
             if key in cls.__dataclass_fields__ and self.dice.chance(0.8):
                 solver = self.name("solvers", lambda solver: fits(**parts, solver=solver))
                 given[key] = self.plugin("solvers", solver)
+        if self.dice.chance(_UNFIT if cls.asynchronous else _CONTROLLED):
+            given["control"] = [self.rule(cls) for _ in range(self.dice.whole(1, 2))]
         return given, walking
+
+    def rule(self, cls: type[Algorithm]) -> dict[str, Any]:
+        """Return a rule that changes a setting, most of the time one that the method has."""
+        dice = self.dice
+        column = dice.one_of(_WATCHED)
+        values: dict[str, Any] = {"lr": dice.number(0.003, 0.2)}
+        if not (cls.gossip or cls.centralised):
+            values |= {"cohort": dice.whole(1, self.count), "deadline_s": dice.number(1.0, 300.0)}
+            values["uplink"] = [{**self.codec(["ef21"]), "memory": None}]
+            if MEAN not in cls.needs:
+                values["aggregate"] = self.plugin("aggregators")
+        name = dice.one_of(values)
+        return {
+            "column": column, dice.one_of(["above", "below"]): dice.number(*_WATCHED[column]),
+            "set": {name: values[name]}, **({"start": 2} if dice.chance(0.3) else {}),
+        }  # fmt: skip
 
     def drift(self, names: dict[str, str], methods: list[str]) -> str | None:
         """Return how rows change over rounds; None if they do not."""
@@ -377,6 +404,8 @@ class _Drawing:
             given["crash"] = self.settings.of(Crash)
         if dice.chance(delay / 4):
             given["capacity"] = dice.number(0.05, 1.0)
+        if dice.chance(delay / 4):
+            given["energy"] = {"compute_w": dice.number(0.1, 10.0), **self.settings.of(Energy)}
         return given
 
     def group(self) -> dict[str, Any]:

@@ -14,13 +14,22 @@ from tests.chaos.dice import Dice
 SOLVERS = ("local", "tune", "head")
 """Settings of algorithms that are local solvers; those that an algorithm can use are drawn."""
 
-SKIPPED = frozenset({"label", "grid", "init", "rows", *SOLVERS})
+SKIPPED = frozenset({"label", "grid", "init", "rows", "control", *SOLVERS})
 """Settings that the scenario as a whole decides, or that fit no other draw."""
 
 ALWAYS = frozenset({"samples", "features", "clients", "limit", "hidden"})
 """Settings that decide how large a case is: never left at their defaults."""
 
-EXCLUSIVE = (STEP_SETTINGS, ("rounds", "period_s"), ("every", "every_s"), ("noise", "epsilon"))
+EXCLUSIVE = (
+    STEP_SETTINGS,
+    ("rounds", "period_s"),
+    ("every", "every_s"),
+    ("noise", "epsilon"),
+    ("end", "recurs"),
+    ("every", "recurs"),
+    ("start", "period_s"),
+    ("end", "period_s"),
+)
 """Settings of which a plug-in takes one at most."""
 
 FETCHED = ("boston", "cifar10", "cifar100", "fashion-mnist", "fedhybrid-boston", "mnist")
@@ -124,6 +133,10 @@ _LEARNING: Mapping[str, Any] = {
     "uniform.low": (1, 3),
 }
 _POPULATION = {
+    "Battery.high": (0.5, 1.0),
+    "Battery.low": (0.0, 0.5),
+    "capacity_wh": (1e-4, 1.0),
+    "charge_w": (0.0, 20.0),
     "cyclic.rounds": (1, 3),
     "cloud_down_mbps": (1e-4, 1.0),
     "cloud_latency_s": (0.0, 3.0),
@@ -142,8 +155,10 @@ _POPULATION = {
     "restart_s": (0.0, 30.0),
     "range_m": (200.0, 1500.0),
     "small-world.neighbours": [2, 4],
+    "start_h": [0.0],
     "speed_m_s": (0.1, 50.0),
     "step_s": (0.5, 50.0),
+    "tail_s": (0.0, 20.0),
     "up_mbps": (1e-4, 1.0),
     "uploads_mbps": (1e-4, 1.0),
 }

@@ -161,7 +161,8 @@ def controlled(study: Study, run: Run) -> Run:
     Raises
     ------
     ScenarioError
-        If rules read a column that rows have not, or a combination of their settings is refused.
+        If rules read a column that rows have not, or without noise in a private run, or a
+        combination of their settings is refused.
     """
     index = study.labels.index(run.label)
     rules, place = study.algorithms[index].control, f"algorithms.{index}.control"
@@ -172,6 +173,9 @@ def controlled(study: Study, run: Run) -> Run:
     for k, rule in enumerate(rules):
         if rule.column not in columns:
             raise ScenarioError(f"{place}.{k}.column", unknown("column", rule.column, columns))
+        if run.channel.privacy is not None and rule.column != "round":
+            text = f"found '{rule.column}', which has no noise: epsilon would be larger"
+            raise ScenarioError(f"{place}.{k}.column", f"{text}; use round")
         for name, value in rule.set.items():
             known = choices.setdefault(name, [_UNCHANGED])
             known += [] if value in known else [value]

@@ -252,6 +252,20 @@ def test_rules_that_cannot_be_are_refused_before_the_run(rules, message):
     assert "\n" not in str(refused.value)
 
 
+def test_rules_of_a_private_run_follow_no_data_of_clients():
+    private = {
+        "uplink": [{"name": "clip", "norm": 1.0}], "privacy": {"noise": 1.0, "delta": 1e-5},
+        "participation": {"cohort": 2, "select": "poisson"},
+    }  # fmt: skip
+    rule = {"column": "round", "above": 3, "set": {"lr": 0.01}}
+    _, (run,) = planned(**private, algorithms=[EQUAL | {"control": [rule]}])
+    assert run.control is not None
+    with pytest.raises(
+        ScenarioError, match=r"control\.0\.column: found 'loss', which has no noise"
+    ):
+        planned(**private, algorithms=[EQUAL | {"control": [rule | {"column": "loss"}]}])
+
+
 def test_a_sweep_has_no_rules():
     search = {"search": {"algorithms.0.local.lr": {"log": [0.01, 1.0]}}}
     with pytest.raises(ScenarioError, match=r"algorithms\.0\.control: found a search as well"):
