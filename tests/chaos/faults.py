@@ -27,7 +27,9 @@ from rayfed.executors.base import Executor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.runs.backend import ProgressDisplay, RunProgress
 from rayfed.runs.files.afterwards import complete
+from rayfed.runs.resume import adopt
 from rayfed.runs.serial import SerialStudy
+from rayfed.study.plan.controller import replayed
 from rayfed.study.plan.plan import Plan
 from rayfed.testing.checks.common import require
 from tests.chaos.dice import Dice
@@ -86,6 +88,7 @@ class Attempt:
         """Go on with the runs that have not ended, and return the outcome of all."""
         runs = self.plan.runs if runs is None else runs
         outcome = api.settled(self.plan, self.folder)
+        runs = replayed(self.plan.study, adopt(self.folder, runs))  # changes by rules, too
         waiting = [run for run in runs if run.folder not in outcome]
         study = SerialStudy(self.folder, executor)
         outcome |= study.execute(
