@@ -412,8 +412,11 @@ class Run:
         """Return the state after an update of an asynchronous algorithm, and its diagnostics."""
         algorithm = self.training.algorithm
         assert isinstance(algorithm, Asynchronous)
-        after, diagnostics = algorithm.arrival(state, reply)
-        return (arrived(algorithm, after, reply) if self.apart else after), diagnostics
+        returned = algorithm.arrival(state, reply)
+        if not self.apart:
+            return returned
+        after, diagnostics = returned
+        return arrived(algorithm, after, reply), diagnostics
 
     def first_ask(self) -> Ask | None:
         """Return the first Ask of the algorithm.

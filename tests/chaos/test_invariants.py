@@ -91,6 +91,16 @@ def resting(tmp_path_factory):
     return run(made, tmp_path_factory.mktemp("resting") / "out")
 
 
+@pytest.fixture(scope="module")
+def metered(tmp_path_factory):
+    """Some replies are late, and cost energy in vain."""
+    energy = {"compute_w": 2.0, "up_j_per_mb": 1e4}
+    delay = {"name": "exponential", "mean_s": 1.0}
+    clients = {"count": 6, "delay": delay, "network": {"up_mbps": 5}, "energy": energy}
+    made = mixed(rounds=5, clients=clients, participation={"cohort": 4, "deadline_s": 3})
+    return run(made, tmp_path_factory.mktemp("metered") / "out")
+
+
 def table(name, change):
     """Return what changes a table of a run's folder."""
 
@@ -131,6 +141,7 @@ BROKEN = {
     "clock": table("rounds", put("time_s", 3, 0.0)),
     "cohort": table("rounds", put("participants", 1, 99)),
     "ends": table("events", lambda frame: frame.iloc[:-1]),
+    "energy": table("rounds", put("energy_j", 2, lambda joules: joules / 2)),
     "flight": table("events", lambda frame: frame.assign(start_s=0.0)),
     "counts": table("rounds", put("late", 1, lambda count: count + 1)),
     "minimum": table("events", lambda frame: frame.assign(start_s=frame["start_s"] + 9)),
@@ -146,15 +157,18 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def runs(ended, asynchronous, stale, enough, again, resting):
+def runs(ended, asynchronous, stale, enough, again, resting, metered):
     """The run that a broken record is made of, by invariant; `ended` if there is no other."""
     mine = {"flight": asynchronous, "versions": asynchronous, "places": asynchronous}
     mine |= {"ends": stale, "minimum": enough, "attempts": again, "separation": resting}
+    mine |= {"energy": metered}
     return defaultdict(lambda: ended, mine)
 
 
-def test_a_sound_run_keeps_them_all(ended, asynchronous, stale, ahead, enough, again, resting):
-    for sound in (ended, asynchronous, stale, ahead, enough, again, resting):
+def test_a_sound_run_keeps_them_all(
+    ended, asynchronous, stale, ahead, enough, again, resting, metered
+):
+    for sound in (ended, asynchronous, stale, ahead, enough, again, resting, metered):
         assert list(broken(sound)) == []
     before = ahead.rounds.set_index("round")["time_s"][ahead.events["round"] - 1].to_numpy()
     assert (ahead.events["start_s"] < before).any()
@@ -162,6 +176,7 @@ def test_a_sound_run_keeps_them_all(ended, asynchronous, stale, ahead, enough, a
     assert (ended.events["status"] == "used").sum() > 5
     assert (again.events["ask"] > 0).any()
     assert asynchronous.events["client"].value_counts().max() > 1
+    assert (metered.rounds["energy_wasted_j"] > 0).any()
 
 
 def test_work_that_takes_no_time_may_come_before_other_work(asynchronous, tmp_path):

@@ -41,7 +41,8 @@ REAL = (
 TRUTH = (
     "evaluate.gap", "evaluate.left_out", "problem.intercept",
 )  # fmt: skip
-TEXT = ("name", "description", "problem.target", "algorithms.0.label")
+TEXT = ("name", "description", "algorithms.0.label")
+TEXTS = ("problem.target",)
 CHOICE = (
     "dtype", "clock.name", "executor.name", "algorithms.0.local.sampling", "algorithms.0.weights",
     "problem.weighting", "problem.divide_by", "problem.l2_per",
@@ -58,6 +59,7 @@ VALUES = {
     REAL: ("x", "[1]", "{a: 1}", "true", ".nan", "-.inf", "-1"),
     TRUTH: ("maybe", "3", "[true]", "{}"),
     TEXT: ("3", "[a]", "{a: b}", '"a\\0b"', "x" * 5000),
+    TEXTS: ("3", "[]", "[3]", "{a: b}", '"a\\0b"', "x" * 5000),
     CHOICE: ("other", "3", "[x]", ":b:"),
     PLUGIN: ("nothing-like-it", "3", "[x]", "{name: 3}", "..:x", "nowhere:Thing", "x" * 3000),
     MAPPING: ("3", "text", "[1]", "{nothing-like-it: 1}"),
