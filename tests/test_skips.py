@@ -30,6 +30,7 @@ ELSEWHERE = {
     "libraries start one thread here: with one CPU, or a BLAS that is not known": "two CPUs",
     "one memory for two clients that differ is FedAvg": CASE,
     "the other run has no such file": CASE,
+    "str(refused)": CASE,  # changes of settings that a method does not take
     "str(reason)": CASE,  # contracts that do not concern a plug-in
     "done.stdout.strip()": "on the processor on which scripts/golden.json was written",
 }

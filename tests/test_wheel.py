@@ -112,7 +112,9 @@ def test_it_holds_the_package_its_data_and_the_scenarios(wheel):
     package = [
         p for p in (ROOT / "rayfed").rglob("*") if p.is_file() and "__pycache__" not in p.parts
     ]
-    scenarios = [path for end in ("yaml", "csv") for path in (ROOT / "scenarios").glob(f"*.{end}")]
+    scenarios = [
+        path for end in ("yaml", "csv", "npz") for path in (ROOT / "scenarios").glob(f"*.{end}")
+    ]
     assert held == {
         *(path.relative_to(ROOT).as_posix() for path in package),
         *(f"rayfed/scenarios/{path.name}" for path in scenarios),
