@@ -17,6 +17,8 @@ from rayfed.core import parquet
 from rayfed.core.errors import RayfedError
 from rayfed.engine.run import Run
 from rayfed.engine.state import COUNTS
+from rayfed.runs.resume import changed_meanwhile
+from rayfed.study.plan.controller import CHANGEABLE
 from tests.chaos.hosts import Traffic
 
 _ROUNDS = ("round", "time_s", "loss", "accuracy", *COUNTS)
@@ -100,6 +102,17 @@ class Ended:
         if not any(parts.iterdir()):  # it failed before its first row
             return pd.DataFrame({name: pd.Series(dtype=np.float64) for name in _ROUNDS})
         return pd.read_parquet(parts)
+
+    @cached_property
+    def cohorts(self) -> Any:
+        """The clients to select in each round, with the changes of a controller."""
+        last = int(max(0, *self.rounds["round"], *self.events["round"]))
+        made = pd.Series(self.run.participation.cohort, index=range(last + 1), dtype=np.float64)
+        for after, entries in changed_meanwhile(self.record).items():
+            for each in entries:
+                if each["key"] == CHANGEABLE["cohort"]:
+                    made.loc[after + 1 :] = each["to"]
+        return made
 
     @cached_property
     def events(self) -> Any:

@@ -168,15 +168,16 @@ def check_cohort(ended: Ended) -> None:
         return
     if not ended.apart or part.select.may_be_empty:  # then the cohort is an expected one
         return
-    most = min(
-        math.ceil(part.cohort * part.over_select - _SLACK), ended.run.federation.clients.count
-    )
-    replies = most if edges_of(ended) else part.cohort  # edge servers round their shares up
-    require(ended.rounds["participants"] <= replies, "more participants than the cohort")
+    cohorts, count = ended.cohorts, ended.run.federation.clients.count
+    most = np.ceil(cohorts * part.over_select - _SLACK).clip(upper=count)
+    replies = most if edges_of(ended) else cohorts  # edge servers round their shares up
+    there = ended.rounds.set_index("round")["participants"]
+    require(there <= replies[there.index], "more participants than the cohort")
     if part.select.listens or hasattr(part.select, "d"):  # it asks its candidates
         return
     sizes = ended.events.groupby(["round", "ask"]).size()
-    require(sizes <= most, f"an Ask goes to {sizes.max()} clients, of {most}")
+    limits = most[sizes.index.get_level_values("round")].to_numpy()
+    require(sizes <= limits, f"an Ask goes to {sizes.max()} clients, of {most.max()}")
 
 
 def check_there(ended: Ended) -> None:

@@ -101,6 +101,15 @@ def metered(tmp_path_factory):
     return run(made, tmp_path_factory.mktemp("metered") / "out")
 
 
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory):
+    """A rule selects more clients from round 3 on."""
+    rule = {"column": "round", "above": 1.5, "set": {"cohort": 5}, "start": 2}
+    methods = [{"name": "fedavg", "local": {"steps": 2, "batch": 4}, "control": [rule]}]
+    made = mixed(rounds=5, algorithms=methods, participation={"cohort": 3})
+    return run(made, tmp_path_factory.mktemp("changing") / "out")
+
+
 def table(name, change):
     """Return what changes a table of a run's folder."""
 
@@ -177,6 +186,17 @@ def test_a_sound_run_keeps_them_all(
     assert (again.events["ask"] > 0).any()
     assert asynchronous.events["client"].value_counts().max() > 1
     assert (metered.rounds["energy_wasted_j"] > 0).any()
+
+
+def test_the_cohort_may_change_between_rounds(changing, tmp_path):
+    counts = changing.rounds["participants"].tolist()
+    assert max(counts[:3]) == 3
+    assert max(counts[3:]) == 5
+    assert list(broken(changing)) == []
+    folder = tmp_path / "run"
+    shutil.copytree(changing.folder, folder)
+    table("rounds", put("participants", 2, 4))(folder)
+    assert "cohort" in dict(broken(Ended(changing.run, folder, changing.traffic)))
 
 
 def test_work_that_takes_no_time_may_come_before_other_work(asynchronous, tmp_path):
