@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="needs torch")
+
 from benchmarks import own_code
 
 

@@ -13,6 +13,8 @@ import psutil
 import pytest
 import yaml
 
+pytest.importorskip("starlette", reason="starlette is not installed")
+
 import rayfed
 from rayfed.core.entries import sealed
 from rayfed.core.leases import is_stop_requested

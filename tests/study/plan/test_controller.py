@@ -77,6 +77,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("more", "values", "message"), REFUSED)
 def test_refusals(more, values, message):
+    if "privacy" in more:
+        pytest.importorskip("dp_accounting", reason="needs dp-accounting")
     study, (run, *_) = planned(**{**COHORT, **more})
     with pytest.raises(ScenarioError, match=message) as refused:
         changed(study, run, 3, values)
