@@ -85,7 +85,7 @@ def found():
 def test_what_tests_are_skipped_without_is_installed(found):
     wanted = {library.partition(".")[0] for *_, library in found if library}
     wanted |= set(LIBRARIES.values())
-    called = {"mlflow": "mlflow-skinny", "sklearn": "scikit-learn"}
+    called = {"mlflow": "mlflow-skinny", "sklearn": "scikit-learn", "PIL": "pillow"}
     names = {name(called.get(module, module)) for module in wanted}
     assert names - installed() == set()
 

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("PIL", reason="needs pillow")
+
 from PIL import Image
 
 from rayfed.core.errors import ScenarioError

@@ -5,6 +5,9 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+
+pytest.importorskip("PIL", reason="needs pillow")
+
 from PIL import Image
 
 from rayfed import api

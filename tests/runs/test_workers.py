@@ -96,7 +96,9 @@ def test_workers_start_while_tables_are_written_with_one_thread(plan, tmp_path, 
     def written(file, tables):
         write_tables(file, tables)
         for worker in study.workers:
-            environment = Path(f"/proc/{worker.process.pid}/environ").read_bytes()
+            file = Path(f"/proc/{worker.process.pid}/environ")
+            while not (environment := file.read_bytes()):
+                pass  # empty while the process begins its program
             begun.append(b"OPENBLAS_NUM_THREADS=1" in environment.split(b"\0"))
         raise OSError("no space left")
 

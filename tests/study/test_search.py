@@ -266,6 +266,8 @@ def test_tpe_depends_on_the_order_of_what_it_is_told():
     ],
 )
 def test_what_is_not_installed_is_one_line(monkeypatch, name, package, message):
+    if package == "torch":
+        pytest.importorskip("optuna", reason="needs optuna")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ScenarioError, match="^sweep.sampler: " + message):
         made(name)
