@@ -52,7 +52,14 @@ class Row(dict[str, Any]):
         return self._moment.last.model
 
     def stop(self) -> None:
-        """End the run with this row; its ``run.json`` has ``"stopped_by": "loop"``."""
+        """End the run with this row; its ``run.json`` has ``"stopped_by": "loop"``.
+
+        Raises
+        ------
+        ScenarioError
+            If the run is private; see `change`.
+        """
+        self._refuse_private("stop", "rounds")
         self._driver.end()
 
     def change(self, **settings: Any) -> None:
@@ -77,7 +84,8 @@ class Row(dict[str, Any]):
         ------
         ScenarioError
             If the row is not the newest of its run, the setting cannot change during this run, or
-            a scenario with this value would be refused.
+            a scenario with this value would be refused. If the run is private: its epsilon does not
+            count decisions by columns without noise.
 
         Examples
         --------
@@ -85,6 +93,7 @@ class Row(dict[str, Any]):
         ...     if row["round"] == 10:
         ...         row.change(cohort=5, lr=0.05)
         """
+        self._refuse_private("change", "control by round")
         driver, after = self._driver, self["round"]
         if after != driver.progress.round:
             text = f"found the row of round {after}; change settings at the newest row"
@@ -92,6 +101,11 @@ class Row(dict[str, Any]):
         run, noted = changed(self._study, driver.latest, after, settings)
         if noted:
             driver.change(run, noted)
+
+    def _refuse_private(self, call: str, instead: str) -> None:
+        if self._driver.run.channel.privacy is not None:
+            text = f"'{self['label']}' is private, and rows have no noise: epsilon would be larger"
+            raise ScenarioError(call, f"{text}; give {instead}")
 
 
 class Iteration(Iterator[Row]):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+import rayfed
 from rayfed import api, testing
 from rayfed.algorithms import Algorithm, FedAvg
 from rayfed.channel import Draws
@@ -621,6 +622,15 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "one client decides whether"),
         (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "faults": [
             {"name": "silent", "ids": [3]}]}}, "one client decides whether"),
+        (FEDAVG, {"stop": {"loss": 0.0}},
+         "stop.loss: 'fedavg' is private, and 'loss' has no noise: epsilon would be larger; give"),
+        (FEDAVG, {"stop": {"time_s": 9.0}}, "stop.time_s: 'fedavg' is private"),
+        (FEDAVG, {"stop": {"client_updates": 9}}, "stop.client_updates: 'fedavg' is private"),
+        (FEDAVG, {"stop": {"loss_change": 0.1}, "privacy": TREE, "participation": {}},
+         "stop.loss_change: 'fedavg' is private"),
+        (FEDAVG, {"stop": {"metrics": {"objective_gradient_norm": 0.1}}, "privacy": TREE,
+                  "participation": {}, "evaluate": {"measures": ["gradient"]}},
+         "stop.metrics: 'fedavg' is private"),
     ],
 )  # fmt: skip
 def test_what_would_make_epsilon_untrue_is_one_line(algorithm, changes, message):
@@ -645,6 +655,32 @@ def test_secure_sums_that_no_single_client_loses_are_private(threshold, changes)
     settings = {"uplink": [CLIP, masked], "privacy": PRIVACY, "participation": POISSON, **changes}
     (run,) = api.prepare(api.read(toy_scenario(FEDAVG, **settings))).runs
     assert run.private is not None
+
+
+@pytest.mark.parametrize(
+    ("stop", "changes"),
+    [
+        ({"model_change": 0.1}, {}),
+        ({"model_change": 0.1, "time_s": 9.0, "client_updates": 9},
+         {"privacy": TREE, "participation": {}}),
+    ],
+)  # fmt: skip
+def test_rules_with_noise_or_without_data_may_end_private_runs(stop, changes):
+    settings = {"uplink": [CLIP], "privacy": PRIVACY, "participation": POISSON, **changes}
+    (run,) = api.prepare(api.read(toy_scenario(FEDAVG, stop=stop, **settings))).runs
+    assert run.private is not None
+
+
+def test_a_loop_decides_nothing_in_private_runs(tmp_path):
+    settings = {"uplink": [CLIP], "privacy": PRIVACY, "participation": POISSON}
+    scenario = toy_scenario(FEDAVG, **settings, executor="serial")
+    rows = rayfed.iterate(scenario, out=tmp_path / "out", page=False)
+    row = next(rows)
+    with pytest.raises(ScenarioError, match=r"stop: 'fedavg' is private.*; give rounds"):
+        row.stop()
+    with pytest.raises(ScenarioError, match=r"change: 'fedavg' is private.*; give control"):
+        row.change(lr=0.01)
+    rows.close()
 
 
 def test_availability_that_depends_on_data_is_refused():

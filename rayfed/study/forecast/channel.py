@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 
 from rayfed.algorithms.base import Coded
@@ -19,6 +19,7 @@ from rayfed.channel.uplink import coded_vectors
 from rayfed.core.errors import ScenarioError, under
 from rayfed.core.needs import EXACT_UPLOADS, VECTORS, Refusals
 from rayfed.engine.run import ENDLESS, Run
+from rayfed.engine.settings import Stop
 from rayfed.messages import Ask
 from rayfed.study.forecast.parts import may_fail
 
@@ -165,6 +166,9 @@ def with_noise(run: Run) -> Run:
         return run
     if text := missing() or _untrue(run, privacy) or _uncounted(run, run.first_ask()):
         raise ScenarioError("privacy", text)
+    if rule := _rule_without_noise(run.ending.stop, sampled=privacy.sampled):
+        text = f"'{run.label}' is private, and '{rule}' has no noise: epsilon would be larger"
+        raise ScenarioError(f"stop.{rule}", f"{text}; give rounds, or model_change")
     q = (run.participation.cohort or 0) / run.federation.clients.count
     with under("privacy"):
         noise = privacy.multiplier(q, run.ending.rounds)
@@ -178,6 +182,17 @@ def with_noise(run: Run) -> Run:
     text = f"the count alone spends more with noise {run.private.counted_noise:g}; with noise"
     least = (0.5 + run.private.rounding[1]) * noise
     raise ScenarioError("uplink", f"{text} {noise:.4g} on all, give norm.noise above {least:.4g}")
+
+
+def _rule_without_noise(stop: Stop, *, sampled: bool) -> str:
+    """Return a stopping rule that depends on data or coins of clients; empty if none does.
+
+    The number of rounds is published with the model. Models have noise, and so have changes of
+    them. Times and counts of replies depend on the coins of a sampled cohort.
+    """
+    allowed = {"model_change"} if sampled else {"model_change", "time_s", "client_updates"}
+    given = (f.name for f in fields(stop) if getattr(stop, f.name) not in (None, {}))
+    return next((name for name in given if name not in allowed), "")
 
 
 def _untrue(run: Run, privacy: Privacy) -> str:
