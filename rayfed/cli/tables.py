@@ -58,7 +58,7 @@ def claims(outcome: Any) -> Table:
         if verdict.remark:
             words += f": {verdict.remark}"
         runs = "; ".join(filter(None, (verdict.seeds, *verdict.rests_on)))
-        cells = (verdict.claim.says, verdict.claim.where, runs, verdict.measured)
+        cells = (verdict.claim.says, verdict.claim.where, runs, verdict.result)
         holds = Text(words, style=_STYLES[verdict.status])
         table.add_row(*map(escape, cells), holds)
     return table

@@ -89,20 +89,57 @@ class Verdict:
         None if all are certain, or the claim orders no different runs. The claim needs every pair,
         so that p-values are not corrected for their number.
         """
+        found = [paired({"low": low, "high": high}, best="low") for low, high in self._pairs]
+        unclear = [one for one in found if one is not None and not one.clear]
+        return max(unclear, key=lambda one: one.comparisons[0].p, default=None)
+
+    @cached_property
+    def _pairs(self) -> list[tuple[dict[int, float], dict[int, float]]]:
+        """The two numbers of each seed for each pair of an order of different runs.
+
+        The first is claimed to be less than the second.
+        """
         check, places = self.claim.check, [where for _, where in runs_of(self.claim.check)]
         if len({(where.part, where.of, where.setting) for where in places}) < 2:
-            return None
+            return []
         each = {s: own for s, (_, own) in self.each.items() if len(own) == len(self.values)}
         if any(where.seed is not None for where in places):  # then all seeds have one number
             each = dict([*each.items()][:1])
         pairs = {seed: ordered(check, own) for seed, own in each.items()}
-        found = []
-        for k in range(len(ordered(check, self.values))):
-            low = {seed: of_seed[k][0] for seed, of_seed in pairs.items()}
-            high = {seed: of_seed[k][1] for seed, of_seed in pairs.items()}
-            found.append(paired({"low": low, "high": high}, best="low"))
-        unclear = [one for one in found if one is not None and not one.clear]
-        return max(unclear, key=lambda one: one.comparisons[0].p, default=None)
+        return [
+            (
+                {seed: of_seed[k][0] for seed, of_seed in pairs.items()},
+                {seed: of_seed[k][1] for seed, of_seed in pairs.items()},
+            )
+            for k in range(len(ordered(check, self.values)))
+        ]
+
+    @property
+    def result(self) -> str:
+        """The measured numbers, with 95 % intervals of the pairs of an order.
+
+        They are t-intervals of paired differences over the seeds; under `by` of differences of
+        logarithms, whose mean is the geometric mean of the ratios.
+        """
+        ratio, found = self.claim.check.by is not None, list[str]()
+        for pair in self._pairs if self.claim.check.value is None else ():
+            if ratio and not all(value > 0 for of in pair for value in of.values()):
+                continue
+            low, high = (
+                {seed: math.log(value) if ratio else value for seed, value in of.items()}
+                for of in pair
+            )
+            one = paired({"low": low, "high": high}, best="low")
+            gap = None if one is None else one.comparisons[0]
+            if gap is None or not math.isfinite(gap.low):
+                continue
+            ends = [math.exp(x) if ratio else x for x in (gap.difference, gap.low, gap.high)]
+            mean, least, most = (f"{end:.3g}" for end in ends)
+            found.append(f"{mean} ({least} to {most})")
+        kind = "ratio" if ratio else "difference"
+        plural = "s" if len(found) > 1 else ""
+        text = f"; {kind}{plural} and 95 % interval{plural}: " if found else ""
+        return self.measured + text + ", ".join(found)
 
     @property
     def remark(self) -> str:
@@ -132,7 +169,7 @@ class Verdict:
         """Return the verdict as plain values; "never", infinite numbers and NaN are texts."""
         return {
             "says": self.claim.says, "where": self.claim.where, "part": self.claim.part,
-            "status": self.status, "holds": self.holds, "measured": self.measured,
+            "status": self.status, "holds": self.holds, "measured": self.result,
             "seeds": len(self.each), "over": self.seeds, "rests_on": list(self.rests_on),
             "values": _plain(self.values),
             "each": {str(seed): _plain(values) for seed, (_, values) in self.each.items()},

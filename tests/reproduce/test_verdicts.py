@@ -194,6 +194,50 @@ def test_what_is_undecided_says_about_how_many_seeds_would_do():
     assert (found.status, found.remark) == ("undecided", text)
 
 
+def ordered(check, **ends):
+    """Return the result of a check of runs with these losses at the end, by seed."""
+    runs = [run(name, s, rows([8.0, end])) for name, of in ends.items() for s, end in enumerate(of)]
+    raw = {"says": "x", "where": "y", "check": check}
+    claims = Claims.model_validate(
+        {"source": "s", "parts": {"main": {"about": "z"}}, "claims": [raw]}
+    )
+    found = judge(claims, claims.claims[0], {"main": runs})
+    assert found.as_plain()["measured"] == found.result
+    return found.result
+
+
+def interval(high, low):
+    """Return the mean of paired differences and its interval, by scipy."""
+    low_end, high_end = stats.ttest_rel(high, low).confidence_interval(0.95)
+    return np.array([np.mean(np.subtract(high, low)), low_end, high_end])
+
+
+def test_orders_of_runs_have_intervals_of_paired_differences_or_ratios():
+    a, b, c = [3.0, 2.5, 3.3], [2.2, 1.9, 1.7], [0.9, 1.8, 1.1]
+    of_ab, of_bc = ("{:.3g} ({:.3g} to {:.3g})".format(*interval(*of)) for of in ((a, b), (b, c)))
+    text = ordered({"descending": [A, B], "apart": 0.1}, a=a, b=b)
+    assert text.endswith(f"(claimed: 0.1 apart); difference and 95 % interval: {of_ab}")
+    text = ordered({"ascending": [C, B, A]}, a=a, b=b, c=c)
+    assert text.endswith(f"; differences and 95 % intervals: {of_bc}, {of_ab}")
+    ratio = "{:.3g} ({:.3g} to {:.3g})".format(*np.exp(interval(np.log(a), np.log(b))))
+    text = ordered({"descending": [A, B], "by": 1.1}, a=a, b=b)
+    assert text.endswith(f"(claimed: 1.1 times); ratio and 95 % interval: {ratio}")
+
+
+@pytest.mark.parametrize(
+    ("check", "ends"),
+    [
+        ({"descending": [A, B]}, {"a": [3.0], "b": [2.0]}),  # one seed
+        ({"descending": [A, B], "by": 2}, {"a": [3.0, 2.0], "b": [0.0, 1.0]}),
+        ({"descending": [to(1.0, "a"), to(1.0, "b")]}, {"a": [1.0, 3.0], "b": [1.0, 1.0]}),
+        ({"descending": [A | {"at": 0}, A]}, {"a": [3.0, 2.0]}),  # the same runs
+        ({"value": {"ratio": [A, B]}, "above": 1}, {"a": [3.0, 2.0], "b": [1.0, 1.5]}),
+    ],
+)
+def test_no_interval_without_two_finite_differences_of_runs(check, ends):
+    assert "interval" not in ordered(check, **ends)
+
+
 def test_orders_of_rounds_and_of_single_draws():
     assert verdict({"descending": [value(at=[0, 1, 2])]}).status == "holds"  # of the same runs
     drawn = [value(of="slow", seed=0), value(seed=1)]
