@@ -3,18 +3,31 @@
 ``python -m scripts.dialects`` writes ``dialects.npz``, 24 clients' texts in three dialects, and
 ``dialects.base.npz``, a model trained on another text in the common language. Nothing is
 downloaded. The weights have half precision; another processor may round them differently.
+
+``python -m scripts.dialects --figure results/reproduce/dialects`` draws the figure of
+``docs/headlines/adapters.md`` from the results of ``rayfed reproduce dialects``.
 """
 
 from __future__ import annotations
 
+import argparse
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from rayfed.problems.network.models.chartransformer import CharTransformer
+from rayfed.report.paper.write import write
+from rayfed.report.read.results import Results
 
-SCENARIOS = Path(__file__).parents[1] / "scenarios"
+ROOT = Path(__file__).parents[1]
+SCENARIOS = ROOT / "scenarios"
+FIGURE = ROOT / "docs" / "_static" / "adapters.svg"
+DRAWN = "convergence:x={},y=perplexity,target=4.5"
 ALPHABET = " abcdefghijklmnopqrstuvwxyz."
 CLIENTS, TRAIN, TEST, LENGTH = 24, 40, 10, 32
 """Number of clients, and of each one's training and test rows; characters of a row."""
@@ -56,7 +69,21 @@ def rows(written: str) -> tuple[np.ndarray, np.ndarray]:
     return pieces[:, :-1], pieces[:, 1:]
 
 
-def main() -> None:
+def figure(folder: Path, to: Path = FIGURE) -> None:
+    """Draw adapters and all parameters, of a result folder of the study."""
+    runs = [
+        replace(run, name=name)
+        for part, name in (("main", "adapters of rank 4"), ("full", "all parameters"))
+        for run in Results.read(folder / part).runs_found
+    ]
+    what = " + ".join(DRAWN.format(x) for x in ("bytes_up", "time_s"))
+    with tempfile.TemporaryDirectory() as place:
+        files = write(Results(folder, tuple(runs)), Path(place), [what])
+        (drawn,) = (file for file in files if file.name.endswith("-full.svg"))
+        shutil.copy(drawn, to)
+
+
+def generate() -> None:
     """Write both files."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -92,6 +119,14 @@ def main() -> None:
     print(f"loss {loss.item():.3f}")
     weights = {name: value.half().numpy() for name, value in model.state_dict().items()}
     np.savez_compressed(SCENARIOS / "dialects.base.npz", **weights)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Write both files, or the figure."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.dialects", description=__doc__)
+    parser.add_argument("--figure", type=Path, metavar="DIR", help="draw the results there")
+    folder = parser.parse_args(given).figure
+    generate() if folder is None else figure(folder)
 
 
 if __name__ == "__main__":
