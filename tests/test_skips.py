@@ -25,6 +25,7 @@ ELSEWHERE = {
     "no IPv6 on this machine": "where the loopback has an IPv6 address",
     "no network namespaces here: {error}": "as root on Linux",
     "no GPU: kernels on one were not run": "by hand, on a machine with one",
+    "this pyarrow writes no such column": "with pyarrow 21 or newer",
     "kernels for x86-64": "x86-64",
     "argpartition takes others of equal coordinates on this processor": "with AVX-512",
     "libraries start one thread here: with one CPU, or a BLAS that is not known": "two CPUs",

@@ -150,7 +150,10 @@ COLUMNS = {
 def test_what_identities_of_other_types_are_called(tmp_path, name):
     column, expected = COLUMNS[name]
     path = tmp_path / "it.parquet"
-    pq.write_table(pa.table({name: column}), path)
+    try:
+        pq.write_table(pa.table({name: column}), path)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this pyarrow writes no such column")
     assert held(read_frame(path, {name})) == {name: expected}
 
 
