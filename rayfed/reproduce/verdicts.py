@@ -121,25 +121,15 @@ class Verdict:
         They are t-intervals of paired differences over the seeds; under `by` of differences of
         logarithms, whose mean is the geometric mean of the ratios.
         """
-        ratio, found = self.claim.check.by is not None, list[str]()
-        for pair in self._pairs if self.claim.check.value is None else ():
-            if ratio and not all(value > 0 for of in pair for value in of.values()):
-                continue
-            low, high = (
-                {seed: math.log(value) if ratio else value for seed, value in of.items()}
-                for of in pair
-            )
-            one = paired({"low": low, "high": high}, best="low")
-            gap = None if one is None else one.comparisons[0]
-            if gap is None or not math.isfinite(gap.low):
-                continue
-            ends = [math.exp(x) if ratio else x for x in (gap.difference, gap.low, gap.high)]
-            mean, least, most = (f"{end:.3g}" for end in ends)
-            found.append(f"{mean} ({least} to {most})")
-        kind = "ratio" if ratio else "difference"
+        check = self.claim.check
+        pairs = [] if check.value is not None else self._pairs
+        found = [_interval(*pair, ratio=check.by is not None) for pair in pairs]
+        if not found or not all(found):
+            return self.measured
+        kind = "difference" if check.by is None else "ratio"
         plural = "s" if len(found) > 1 else ""
-        text = f"; {kind}{plural} and 95 % interval{plural}: " if found else ""
-        return self.measured + text + ", ".join(found)
+        listed = ", ".join(found if check.ascending else found[::-1])  # as the values are
+        return f"{self.measured}; {kind}{plural} and 95 % interval{plural}: {listed}"
 
     @property
     def remark(self) -> str:
@@ -176,6 +166,20 @@ class Verdict:
             "because": self.claim.reason(self.values), "remark": self.remark,
             "check": given(self.claim.check.model_dump()),
         }  # fmt: skip
+
+
+def _interval(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool) -> str:
+    """Return the mean of paired differences or ratios, with its interval; empty without one."""
+    if ratio:
+        if min([*low.values(), *high.values()], default=0) <= 0:
+            return ""
+        low, high = ({seed: math.log(v) for seed, v in of.items()} for of in (low, high))
+    one = paired({"low": low, "high": high}, best="low")
+    if one is None or not math.isfinite(one.comparisons[0].low):
+        return ""
+    gap = one.comparisons[0]
+    ends = [math.exp(x) if ratio else x for x in (gap.difference, gap.low, gap.high)]
+    return "{:.3g} ({:.3g} to {:.3g})".format(*ends)
 
 
 def _plain(values: Sequence[float]) -> list[float | str]:

@@ -219,6 +219,8 @@ def test_orders_of_runs_have_intervals_of_paired_differences_or_ratios():
     assert text.endswith(f"(claimed: 0.1 apart); difference and 95 % interval: {of_ab}")
     text = ordered({"ascending": [C, B, A]}, a=a, b=b, c=c)
     assert text.endswith(f"; differences and 95 % intervals: {of_bc}, {of_ab}")
+    text = ordered({"descending": [A, B, C]}, a=a, b=b, c=c)
+    assert text.endswith(f"; differences and 95 % intervals: {of_ab}, {of_bc}")
     ratio = "{:.3g} ({:.3g} to {:.3g})".format(*np.exp(interval(np.log(a), np.log(b))))
     text = ordered({"descending": [A, B], "by": 1.1}, a=a, b=b)
     assert text.endswith(f"(claimed: 1.1 times); ratio and 95 % interval: {ratio}")
