@@ -138,6 +138,7 @@ def test_a_pytorch_loop_with_adamw_clipping_and_macro_f1(folder):
 
 def test_the_same_as_a_flower_app(folder, monkeypatch):
     pytest.importorskip("flwr", reason="flwr is not installed (make flower)")
+    pytest.importorskip("torch")
     monkeypatch.syspath_prepend(folder / "flower_adamw")
     code, clients = importlib.import_module("adamw"), range(4)
 
