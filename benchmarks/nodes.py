@@ -2,7 +2,7 @@
 
 Each node is a network namespace of this machine with a TUN device. One process routes the packets
 between the devices: 100 Mbit/s up and down for each node, 5 ms one way between two nodes. The
-network is measured before the rounds. Root and iproute2 are needed; elsewhere one line says so.
+network is measured before the rounds. Without root and iproute2 one line gives the reason.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Links:
 
     @property
     def next_s(self) -> float | None:
-        """When something happens next; None without packets under way."""
+        """Time of the next event; None without packets under way."""
         return self._going[0][0] if self._going else None
 
     def send(self, now: float, source: int, target: int, packet: bytes) -> None:
@@ -90,7 +90,7 @@ class Links:
                 self._push(ends, True, target, packet)
 
     def _passed(self, link: tuple[str, int], now: float, packet: bytes) -> float | None:
-        """Return when a link has passed a packet; None if it drops it."""
+        """Return the time at which a link has passed a packet; None if it drops it."""
         begins = max(now, self._free.get(link, 0.0))
         if begins - now > self.queue_s:
             return None
@@ -222,7 +222,7 @@ def probe(address: str, messages: int, size: int) -> tuple[float, float]:
 
 
 def measured(source: Machine, target: Machine) -> tuple[float, float]:
-    """Return what the network gives between two nodes; see `probe`."""
+    """Measure the network between two nodes; see `probe`."""
     code = f"import benchmarks.nodes as b; b.answer({target.address!r}, 50)"
     with target.started(sys.executable, "-c", code, **VARIABLES) as server:
         assert server.stdout is not None
@@ -276,7 +276,7 @@ def forecast(nodes: int, megabytes: float, combined: bool) -> float:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Measure the network and the rounds, and print them beside the forecast."""
+    """Measure the network and the rounds, and print them next to the forecast."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nodes", description=__doc__)
     parser.add_argument("--rounds", type=int, default=4, help="of 40 MB (4); of 1 MB 5 times")
     asked = parser.parse_args(given)
