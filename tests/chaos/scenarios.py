@@ -252,6 +252,8 @@ class _Drawing:
             scenario["clients"].pop("faults", None)
         if not dice.chance(_UNFIT):
             scenario.pop("aggregate", None)
+        if "model_change" not in scenario.get("stop", {}):  # other rules have no noise
+            scenario.pop("stop", None)
         scenario["privacy"] = private
         scenario["uplink"] = [{"name": "clip", "norm": norm}, *tail]
         kept = {"deadline_s", "interrupted"} & set(scenario["participation"])
