@@ -40,9 +40,15 @@ class HetLoRA(HeteroFL):
     0 in A and B and is no longer trained. ``heterofl`` on the same adapters takes means over the
     clients that have a rank. Bytes are those of `HeteroFL`, and of the norms in proportion.
 
-    Deviations from the paper: its rank self-pruning is not included, and the factor w_i of the
-    weights, which is by size unless ``weights: uniform``; the paper weighs by norms alone. A factor
-    alpha / r of the module is that of the full rank for all clients.
+    Of the paper these are the truncation, the zero-padding and the sparsity-weighted aggregation,
+    whose weight is ||S_i|| / Z with S_i the singular values of B A and Z the sum over the clients;
+    ||S_i|| is the Frobenius norm of B A, taken for each pair. Its rank self-pruning is not
+    included, a penalty on the norms of the last ranks in local training after which a client may
+    go on with fewer: ranks are those of the capacities in all rounds.
+
+    Deviations from the paper: the factor w_i of the weights, which is by size unless
+    ``weights: uniform``; the paper weighs by norms alone. A factor alpha / r of the module is that
+    of the full rank for all clients.
 
     Examples
     --------

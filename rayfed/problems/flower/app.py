@@ -17,18 +17,17 @@ from rayfed.core.errors import ScenarioError, clipped, listed
 from rayfed.core.needs import ALL_STEPS, Terms
 from rayfed.core.plugins import raised
 from rayfed.problems.flower.messages import (
-    ROUND,
     Answer,
     FlowerError,
     Opening,
     call,
     in_process,
     is_legacy,
-    opened,
     pack,
     send,
     unpack,
 )
+from rayfed.problems.flower.strategies import opened
 from rayfed.problems.own_code.functions import (
     ARGUMENTS,
     EXAMPLES,
@@ -130,20 +129,20 @@ class FlowerApp:
         ScenarioError
             If there is none.
         """
-        given, place = self.settings, "problem.model"
+        given, place, opening = self.settings, "problem.model", None
         with preserved(), in_process():
             seed_all(seed)
             try:
-                if given.model is not None:
-                    opening = Opening(_arrays(found(given.model)()))
-                elif is_legacy(found(given.app)):
-                    opening = Opening(self._parameters())
-                elif given.server is not None:
-                    place = "problem.server"
-                    config = dict(given.run_config)
-                    opening = opened(found(given.server), self.clients, config, self.rounds)
-                else:
-                    raise FlowerError("is missing; give it as module:name")
+                if given.server is not None:
+                    place, config = "problem.server", dict(given.run_config)
+                    server = found(given.server)
+                    opening = opened(server, self.clients, config, self.rounds, self._parameters)
+                    _fitting(opening, is_legacy(found(given.app)))
+                if opening is None or given.model is not None:
+                    place = "problem.model"
+                    opening = replace(opening or Opening({}), arrays=self._parameters())
+            except ScenarioError:
+                raise
             except (Exception, SystemExit) as error:  # the app may raise anything
                 raise ScenarioError(place, raised(error)) from error
         if not any(array.dtype.kind == "f" and array.size for array in opening.arrays.values()):
@@ -151,16 +150,21 @@ class FlowerApp:
         return replace(self, opening=opening)
 
     def _parameters(self) -> dict[str, Array]:
-        """Return the parameters of the first client, as Flower asks an older app for them."""
+        """Return the arrays of `model`, or those that Flower asks the first older client for."""
         from flwr.common import Code, GetParametersIns, parameters_to_ndarrays
         from flwr.compat.common import recorddict_compat as compat
 
-        ask = compat.getparametersins_to_recorddict(GetParametersIns({}))
-        reply = send(found(self.settings.app), "get_parameters", ask, self._context(0))
-        answer = compat.recorddict_to_getparametersres(reply, keep_input=True)
-        if answer.status.code != Code.OK:
-            raise FlowerError("is missing, and the client has no get_parameters; give module:name")
-        return _arrays(parameters_to_ndarrays(answer.parameters))
+        if self.settings.model is not None:
+            return _arrays(found(self.settings.model)())
+        text = "is missing"
+        if is_legacy(app := found(self.settings.app)):
+            ask = compat.getparametersins_to_recorddict(GetParametersIns({}))
+            reply = send(app, "get_parameters", ask, self._context(0))
+            answer = compat.recorddict_to_getparametersres(reply, keep_input=True)
+            if answer.status.code == Code.OK:
+                return _arrays(parameters_to_ndarrays(answer.parameters))
+            text += ", and the client has no get_parameters"
+        raise ScenarioError("problem.model", f"{text}; give it as module:name")
 
     def _context(self, client: int, state: Any = None) -> Any:
         from flwr.app import Context as FlowerContext
@@ -201,7 +205,7 @@ class FlowerApp:
     def train(self, model: dict[str, Array], data: int, context: Context) -> dict[str, float]:
         """Train a client; see `ClientCode.train`."""
         flower = self._context(data, unpack(context.state[STATE]))
-        config = {**self._first.config(context.round), **context.config, ROUND: context.round}
+        config = {**self._first.config(context.round), **context.config}
         answer = self._call("train", flower, model, config)
         fixed = self._first.arrays.keys() - model.keys()  # integers, say, which are not learned
         model.clear()
@@ -221,7 +225,7 @@ class FlowerApp:
         if last.get("of") != of or not _same(last["model"], model):
             state = unpack(context.state[STATE]) if context.state else None
             flower = self._context(data, state)
-            config = {**self._first.config(round, "evaluate"), ROUND: round}
+            config = self._first.config(round, "evaluate")
             answer = self._call("evaluate", flower, model, config)
             last.update(of=of, model=dict(model), found=self._numbers(answer, "test"))
         found: dict[str, float] = dict(last["found"])
@@ -253,6 +257,15 @@ class FlowerApp:
             raise FlowerError(f"{clipped(text, 100)}; name the loss in problem.loss")
         found = {columns[name]: value for name, value in answer.metrics.items()}
         return {"loss": np.nan, **found, EXAMPLES: answer.examples}
+
+
+def _fitting(opening: Opening, legacy: bool) -> None:
+    """Refuse a strategy whose messages the ClientApp does not take in Flower."""
+    if opening.legacy != legacy:
+        here, there = ("flwr.server", "flwr.serverapp")[:: 1 if opening.legacy else -1]
+        wants = "lacks" if opening.legacy else "has"
+        text = f"the strategy is one of {here}, but the ClientApp {wants} a client_fn"
+        raise FlowerError(f"{text}; use one of {there}, or name problem.model")
 
 
 def _same(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

@@ -6,9 +6,9 @@ Flower's record types: https://flower.ai/docs/framework/ref-api/flwr.app.RecordD
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -20,7 +20,6 @@ NUM_EXAMPLES = "num-examples"
 """Metric that Flower's strategies weigh replies by."""
 ROUND = "server-round"
 """Setting with the round, as Flower's strategies send it."""
-_PATIENCE = 5  # questions for clients, a second apart where a strategy waits for more
 _LENGTH = 8  # bytes of the length of a packed state
 
 
@@ -37,7 +36,7 @@ class Opening:
     arrays : mapping of str to array
         Arrays of the model, in the order in which they are sent.
     train, evaluate : tuple of mapping
-        Settings of round 1, 2, ... without the round; the last ones hold in later rounds.
+        Settings of round 1, 2, ...; the last ones hold in later rounds.
     keys : (str, str)
         Names of the two records in the message.
     """
@@ -47,10 +46,19 @@ class Opening:
     evaluate: tuple[Mapping[str, Any], ...] = ()
     keys: tuple[str, str] = ("arrays", "config")
 
-    def config(self, round: int, kind: Literal["train", "evaluate"] = "train") -> Mapping[str, Any]:
-        """Return the settings of a round, from 1; before it those of the first."""
+    @property
+    def legacy(self) -> bool:
+        """Whether it is for a ``client_fn``, from a strategy of ``flwr.server``."""
+        return self.keys[0].startswith("fitins.")
+
+    def config(self, round: int, kind: Literal["train", "evaluate"] = "train") -> dict[str, Any]:
+        """Return the settings of a round, from 1; before it those of the first.
+
+        Strategies of ``flwr.server`` do not add the round.
+        """
         sent = self.train if kind == "train" else self.evaluate
-        return sent[min(max(round, 1), len(sent)) - 1] if sent else {}
+        settings = sent[min(max(round, 1), len(sent)) - 1] if sent else {}
+        return dict(settings) if self.legacy else {**settings, ROUND: round}
 
 
 @dataclass(frozen=True)
@@ -233,160 +241,3 @@ def unpack(packed: Array) -> Any:
     data = packed.tobytes()
     size = int.from_bytes(data[:_LENGTH], "little")
     return recorddict_from_proto(RecordDict.FromString(data[_LENGTH : _LENGTH + size]))
-
-
-class _Opened(BaseException):
-    """Ends a ServerApp at its first messages; no handler of an app catches it."""
-
-
-def opened(server: Any, clients: int, run_config: Mapping[str, Any], rounds: int) -> Opening:
-    """Return the first arrays and the settings of a ServerApp, which is run up to its strategy.
-
-    The strategy configures one round after another with the first arrays. A ServerApp without
-    Flower's ``Strategy.start`` is run up to its first message, whose settings hold in all rounds.
-
-    Parameters
-    ----------
-    server : flwr.serverapp.ServerApp
-    clients : int
-        Number of nodes that it finds, each of them available.
-    run_config : mapping
-    rounds : int
-        Number of rounds to configure; those of the ServerApp if 0.
-
-    Raises
-    ------
-    FlowerError
-        If it sends another message before, or none, or one of another form, or other settings to
-        some clients than to others.
-    """
-    from flwr.app import Context, RecordDict
-
-    sent: list[Any] = []
-    configured: list[Opening] = []
-    with suppress(_Opened), _configuring(configured, clients, rounds):
-        server(_grid(clients, sent), Context(1, 0, {}, RecordDict(), dict(run_config)))
-    if configured:
-        return configured[0]
-    if not sent:
-        raise FlowerError("the ServerApp sends no message; name the model in problem.model")
-    kind = sent[0].metadata.message_type
-    if kind != "train":
-        text = f"the ServerApp sends a message '{kind}' before it trains"
-        raise FlowerError(f"{text}; name the model in problem.model")
-    first, config = _parts_of(sent[0].content)
-    return replace(first, train=(config,), evaluate=(config,))
-
-
-@contextmanager
-def _configuring(found: list[Opening], clients: int, rounds: int) -> Iterator[None]:
-    """Let Flower's strategies configure rounds, collect their messages, and end the app."""
-    from flwr.app import ConfigRecord
-    from flwr.serverapp.strategy import Strategy
-
-    start = Strategy.start
-
-    def configure(
-        self: Any, grid: Any, initial_arrays: Any, num_rounds: int = 3, timeout: float = 3600,
-        train_config: Any = None, evaluate_config: Any = None, evaluate_fn: Any = None,
-    ) -> NoReturn:  # fmt: skip
-        train = ConfigRecord() if train_config is None else train_config
-        evaluate = ConfigRecord() if evaluate_config is None else evaluate_config
-        trains: list[Mapping[str, Any]] = []
-        evaluates: list[Mapping[str, Any]] = []
-        opening = None
-        for now in range(1, (rounds or num_rounds) + 1):
-            grid = _grid(clients, [])  # asked anew
-            sent = list(self.configure_train(now, initial_arrays, train, grid))
-            first = _alike(sent, now)
-            if opening is None and first is None:  # a strategy that trains no clients
-                raise _Opened
-            opening = opening or (None if first is None else first[0])
-            trains.append(trains[-1] if first is None else first[1])
-            sent = list(self.configure_evaluate(now, initial_arrays, evaluate, grid))
-            first = _alike(sent, now)
-            held = evaluates[-1] if evaluates else {}
-            evaluates.append(held if first is None else first[1])
-        assert opening is not None
-        found.append(replace(opening, train=tuple(trains), evaluate=tuple(evaluates)))
-        raise _Opened
-
-    Strategy.start = configure
-    try:
-        yield
-    finally:
-        Strategy.start = start
-
-
-def _alike(sent: Iterable[Any], round: int) -> tuple[Opening, Mapping[str, Any]] | None:
-    """Return the arrays and settings of the messages of a round; None without messages.
-
-    Raises
-    ------
-    FlowerError
-        If clients get different settings.
-    """
-    found = None
-    for message in sent:
-        opening, config = _parts_of(message.content)
-        if found is not None and config != found[1]:
-            text = f"the strategy sends clients different settings in round {round}"
-            raise FlowerError(f"{text}; give them by groups in config of the local solver")
-        found = found or (opening, config)
-    return found
-
-
-def _grid(clients: int, sent: list[Any]) -> Any:
-    """Return a grid of N clients that adds the first messages to a list and ends the app."""
-    from flwr.serverapp import Grid
-
-    asked = iter(range(_PATIENCE))
-
-    class Listening(Grid):  # type: ignore[misc,unused-ignore]  # flwr may be missing
-        """A grid that notes the first messages and ends the app."""
-
-        def set_run(self, run: Any) -> None:
-            """Take no run."""
-
-        @property
-        def run(self) -> Any:
-            """No run."""
-            return None
-
-        def create_message(self, *args: Any, **keys: Any) -> NoReturn:
-            """Refuse an older way of making messages."""
-            raise FlowerError("the ServerApp calls grid.create_message; make a Message")
-
-        def get_node_ids(self) -> Iterable[int]:
-            """Return all clients, to a strategy that does not wait for more."""
-            if next(asked, None) is None:
-                text = f"the ServerApp waits for more clients than the {clients} here"
-                raise FlowerError(f"{text}; raise clients.count")
-            return range(clients)
-
-        def push_messages(self, messages: Iterable[Any]) -> NoReturn:
-            """Note messages and end the app."""
-            sent.extend(messages)
-            raise _Opened
-
-        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Any]:
-            """Return no reply."""
-            return []
-
-        def send_and_receive(self, messages: Iterable[Any], *, timeout: Any = None) -> NoReturn:
-            """Note messages and end the app."""
-            self.push_messages(messages)
-
-    return Listening()
-
-
-def _parts_of(content: Any) -> tuple[Opening, Mapping[str, Any]]:
-    """Return the arrays and the settings of a message."""
-    arrays, settings = list(content.array_records.items()), list(content.config_records.items())
-    if len(arrays) != 1 or len(settings) > 1 or content.metric_records:
-        found = (len(arrays), len(settings), len(content.metric_records))
-        text = "the ServerApp sends {} ArrayRecord, {} ConfigRecord and {} MetricRecord"
-        raise FlowerError(f"{text.format(*found)}; send one ArrayRecord and one ConfigRecord")
-    (name, record), (key, config) = arrays[0], (settings or [("config", {})])[0]
-    config = {name: value for name, value in config.items() if name != ROUND}
-    return Opening({n: a.numpy() for n, a in record.items()}, keys=(name, key)), config

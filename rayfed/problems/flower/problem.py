@@ -33,11 +33,11 @@ class Flower(OwnCode):
     app : str
         ClientApp, as ``module:name``; with a ``client_fn`` or functions for train and evaluate.
     server : str, optional
-        ServerApp, as ``module:name``, that is run up to its first training message, which has the
-        initial model and the settings for training; that of pyproject.toml if not given.
+        ServerApp, as ``module:name``, that is run up to its strategy, which has the initial model
+        and configures each round; that of pyproject.toml if neither it nor `model` is given.
     model : str, optional
-        Function of the initial model in place of the ServerApp, as ``module:name``: it returns a
-        ``torch.nn.Module``, or arrays in a dict or a list.
+        Function of the initial model in place of that of the ServerApp, as ``module:name``: it
+        returns a ``torch.nn.Module``, or arrays in a dict or a list.
     config : mapping of str to object
         Settings of the app (``context.run_config``) in place of those in pyproject.toml, next to
         the package of the app.
@@ -53,7 +53,8 @@ class Flower(OwnCode):
 
     Notes
     -----
-    Evaluations have an empty ``context.state`` and the ``server-round`` 0.
+    Evaluations have the state of their client, and the settings of the last round; before the first
+    round those of round 1, with the ``server-round`` 0.
     """
 
     name: ClassVar[str] = "flower"

@@ -152,7 +152,7 @@ def client_fn(context: Context):
 
 app = ClientApp(client_fn)
 """
-SIMULATION = """
+SETTINGS = """
 import importlib
 import json
 import os
@@ -161,7 +161,11 @@ import time
 
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # Ray listens at the loopback alone
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
-
+config = {"init_args": {"address": "local", "num_cpus": 2}}  # no Ray that runs already
+"""
+SIMULATION = (
+    SETTINGS
+    + """
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import ServerApp
@@ -202,11 +206,118 @@ def main(grid, context):
 
 sys.path.insert(0, ".")
 client = importlib.import_module(f"{package}.client_app").app
-config = {"init_args": {"address": "local", "num_cpus": 2}}  # no Ray that runs already
 run_simulation(app, client, clients, backend_config=config)
 print(json.dumps(found))
 """
+)
 """Flower's own simulation of an app with given cohorts, whose metrics it prints as JSON."""
+
+
+LEGACY_SERVER = """
+import numpy as np
+from flwr.common import ndarrays_to_parameters
+from flwr.server import LegacyContext, ServerApp, ServerAppComponents, ServerConfig
+from flwr.server.strategy import FedAvg
+from flwr.server.workflow import DefaultWorkflow
+
+
+def fit_config(server_round):
+    lr, first = 0.1 * 0.5 ** (server_round - 1), server_round == 1
+    return {"round": server_round, "lr": lr, "first": first, "to": "all", "key": b"k"}
+
+
+def evaluate_config(server_round):
+    return {"at": server_round}
+
+
+def mean(metrics):
+    total = sum(n for n, _ in metrics)
+    return {name: sum(n * m[name] for n, m in metrics) / total for name in metrics[0][1]}
+
+
+def parts(context):
+    strategy = FedAvg(
+        fraction_fit=0.5, on_fit_config_fn=fit_config, on_evaluate_config_fn=evaluate_config,
+        initial_parameters=ndarrays_to_parameters([np.zeros(3), np.zeros(1)]),
+        fit_metrics_aggregation_fn=mean, evaluate_metrics_aggregation_fn=mean,
+    )
+    rounds = context.run_config["num-server-rounds"]
+    return {"strategy": strategy, "config": ServerConfig(num_rounds=rounds)}
+
+
+def server_fn(context):
+    return ServerAppComponents(**parts(context))
+
+
+app = ServerApp(server_fn=server_fn)
+"""
+LEGACY_MAIN = (
+    LEGACY_SERVER.replace("ServerApp(server_fn=server_fn)", "ServerApp()")
+    + """
+
+@app.main()
+def main(grid, context):
+    DefaultWorkflow()(grid, LegacyContext(context, **parts(context)))
+"""
+)
+"""The same by a main function."""
+CONFIGURED = (
+    LEGACY.replace(
+        """config["server-round"]]
+""",
+        """config["round"]]
+        assert [type(each) for each in config.values()] == [int, float, bool, str, bytes], config
+        assert list(config) == ["round", "lr", "first", "to", "key"]
+""",
+    )
+    .replace('self.context.run_config["learning-rate"]', 'config["lr"]')
+    .replace(
+        '{"loss": loss}', '{"loss": loss, "rate": config["lr"], "first": int(config["first"])}'
+    )
+    .replace('{"mae":', '{"at": config["at"], "mae":')
+)
+"""A client of `LEGACY_SERVER`, which refuses other settings."""
+LEGACY_SIMULATION = (
+    SETTINGS
+    + """
+from flwr.serverapp import ServerApp
+from flwr.simulation import run_simulation
+
+package, clients = sys.argv[1], int(sys.argv[2])
+sys.path.insert(0, ".")
+server = importlib.import_module(f"{package}.server_app")
+found = {"train": [], "evaluate": [], "loss": []}
+
+
+def server_fn(context):
+    context.run_config["num-server-rounds"] = int(sys.argv[3])
+    components = server.server_fn(context)
+    strategy = components.strategy
+    fit, evaluate, strategy.fraction_fit = strategy.aggregate_fit, strategy.aggregate_evaluate, 1.0
+
+    def aggregate_fit(*args):
+        parameters, metrics = fit(*args)
+        found["train"].append(metrics)
+        return parameters, metrics
+
+    def aggregate_evaluate(*args):
+        loss, metrics = evaluate(*args)
+        found["loss"].append(loss)
+        found["evaluate"].append(metrics)
+        return loss, metrics
+
+    strategy.aggregate_fit, strategy.aggregate_evaluate = aggregate_fit, aggregate_evaluate
+    for least in ("fit", "evaluate", "available"):  # they register one after the other
+        setattr(strategy, f"min_{least}_clients", clients)
+    return components
+
+
+client = importlib.import_module(f"{package}.client_app").app
+run_simulation(ServerApp(server_fn=server_fn), client, clients, backend_config=config)
+print(json.dumps(found))
+"""
+)
+"""Flower's own simulation of `LEGACY_SERVER` with all clients."""
 
 
 @pytest.fixture

@@ -14,15 +14,22 @@ from rayfed import api
 from rayfed.core.errors import ScenarioError
 from tests.problems.flower.conftest import (
     CLIENT,
+    CONFIGURED,
     DATA,
     DECAYING,
     LEGACY,
+    LEGACY_MAIN,
+    LEGACY_SERVER,
+    LEGACY_SIMULATION,
     PROJECT,
     SERVER,
     SIMULATION,
 )
 
 pytest.importorskip("flwr")
+
+
+NO_SERVER = PROJECT.replace("serverapp =", "other =")
 
 
 def reference(rounds, cohorts=None, lr=0.1, decay=1.0):
@@ -60,9 +67,12 @@ def result(flower, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("client", [CLIENT, LEGACY], ids=["messages", "client_fn"])
-def test_losses_are_those_of_the_app_with_its_model_settings_and_weights(result, client):
-    found = result(client)
+@pytest.mark.parametrize(
+    ("client", "keys"),
+    [(CLIENT, {}), (LEGACY, {"project": NO_SERVER})], ids=["messages", "client_fn"],
+)  # fmt: skip
+def test_losses_are_those_of_the_app_with_its_model_settings_and_weights(result, client, keys):
+    found = result(client, **keys)
     losses = reference(3)
     np.testing.assert_allclose(found.rounds["loss"], losses[:, 0], rtol=1e-12)
     np.testing.assert_allclose(found.rounds["test_loss"], losses[:, 1], rtol=1e-12)
@@ -72,7 +82,9 @@ def test_losses_are_those_of_the_app_with_its_model_settings_and_weights(result,
 
 
 def test_a_fit_without_loss_and_an_app_without_state(result):
-    found = result(LEGACY.replace('{"loss": loss}', "{}"), problem={"state_bytes": 0})
+    found = result(
+        LEGACY.replace('{"loss": loss}', "{}"), project=NO_SERVER, problem={"state_bytes": 0}
+    )
     np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-12)
     assert found.events["loss"].isna().all()
 
@@ -106,6 +118,43 @@ def test_a_strategy_configures_each_round(result, flower):
     np.testing.assert_allclose(found.rounds["loss"], reference(5, decay=0.5)[:, 0], rtol=1e-12)
     assert found.rounds["seen"].tolist() == [0, 1, 2, 3, 4, 5]
     assert found.rounds["at"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        LEGACY_SERVER,
+        LEGACY_SERVER.replace("server_fn=server_fn", "**parts(Settings)").replace(
+            "\napp =", '\nclass Settings:\n    run_config = {"num-server-rounds": 3}\n\n\napp ='
+        ),
+        LEGACY_MAIN,
+    ],
+    ids=["server_fn", "strategy", "workflow"],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_older_strategy_configures_each_round(result, server):
+    client = CONFIGURED.replace("def get_parameters", "def other")
+    found = result(client, server=server, rounds=5)
+    losses = reference(5, decay=0.5)
+    np.testing.assert_allclose(found.rounds["loss"], losses[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(found.rounds["test_loss"], losses[:, 1], rtol=1e-12)
+    assert found.rounds["at"].tolist() == [1, 1, 2, 3, 4, 5]
+    rates = [0.1 * 0.5**k for k in range(5)]
+    np.testing.assert_allclose(found.rounds["train_rate"].iloc[1:], rates, rtol=1e-12)
+
+
+def test_an_older_strategy_without_parameters_has_those_of_a_client(result):
+    given = "initial_parameters=ndarrays_to_parameters([np.zeros(3), np.zeros(1)]),"
+    found = result(CONFIGURED, server=LEGACY_SERVER.replace(given, ""))
+    np.testing.assert_allclose(found.rounds["loss"], reference(3, decay=0.5)[:, 0], rtol=1e-12)
+
+
+def test_a_model_with_a_server_replaces_its_arrays_alone(result, package):
+    server = LEGACY_SERVER.replace("np.zeros(3)", "np.ones(3)")
+    task = DATA + "\n\ndef zeros():\n    return [np.zeros(3), np.zeros(1)]\n"
+    problem = {"server": f"{package}.server_app:app", "model": f"{package}.task:zeros"}
+    found = result(CONFIGURED, server=server, task=task, problem=problem)
+    np.testing.assert_allclose(found.rounds["loss"], reference(3, decay=0.5)[:, 0], rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -262,6 +311,31 @@ class Unlike(FedAvg):
 """
 
 
+OLD_UNLIKE = """
+class Unlike(FedAvg):
+    def configure_fit(self, server_round, parameters, client_manager):
+        from flwr.common import FitIns
+
+        chosen = super().configure_fit(server_round, parameters, client_manager)
+        return [
+            (client, FitIns(parameters, {**fit.config, "lr": 0.1 * server_round**k}))
+            for k, (client, fit) in enumerate(chosen)
+        ]
+
+
+"""
+OLD_ASKING = """
+class Asking(FedAvg):
+    def configure_fit(self, server_round, parameters, client_manager):
+        from flwr.common import GetPropertiesIns
+
+        for client in client_manager.all().values():
+            client.get_properties(GetPropertiesIns({}), timeout=None, group_id=server_round)
+
+
+"""
+
+
 @pytest.mark.parametrize(
     ("changes", "keys", "message"),
     [
@@ -274,8 +348,23 @@ class Unlike(FedAvg):
         ({"client": CLIENT.replace('"eval_loss"', '"odd"')}, {}, "odd.*; name the loss in prob"),
         ({"client": CLIENT.replace('{"arrays": A', '{"x": ArrayRecord([w]), "arrays": A')}, {},
          "returns 2 ArrayRecord and 1 MetricRecord; return one of each"),
-        ({"client": LEGACY.replace("def get_parameters", "def other")}, {}, "model: is missing"),
-        ({"client": LEGACY.replace("def evaluate", "def other")}, {}, "evaluate of the Flower app"),
+        ({"client": LEGACY.replace("def get_parameters", "def other"), "project": NO_SERVER}, {},
+         "model: is missing"),
+        ({"client": LEGACY.replace("def evaluate", "def other"), "project": NO_SERVER}, {},
+         "evaluate of the Flower app"),
+        ({"client": LEGACY}, {}, "one of flwr.serverapp, but the ClientApp has a client_fn; use"),
+        ({"server": LEGACY_SERVER}, {}, "one of flwr.server, but the ClientApp lacks a client_fn"),
+        ({"client": CONFIGURED, "server": LEGACY_SERVER.replace('"all"', "[1, None]")}, {},
+         "problem.server: .*TypeError"),
+        ({"client": CONFIGURED, "server": LEGACY_SERVER.replace(
+            '"all"', "str(1 // (server_round - 2)) and 'all'")}, {}, "server: .*ZeroDivisionError"),
+        ({"client": CONFIGURED, "server": LEGACY_SERVER.replace("fraction_fit", "min_fit_clients=9,"
+          "min_available_clients=9, fraction_fit")}, {},
+         "waits for more clients than the 4 here; raise clients.count"),
+        ({"client": CONFIGURED, "server": LEGACY_SERVER.replace("app =", OLD_UNLIKE + "app =")
+          .replace("FedAvg(\n", "Unlike(\n")}, {}, "different settings in round 2; give them by"),
+        ({"client": CONFIGURED, "server": LEGACY_SERVER.replace("app =", OLD_ASKING + "app =")
+          .replace("FedAvg(\n", "Asking(\n")}, {}, "sends a message 'get_properties' before it"),
         ({"server": SERVER.replace("FedAvg()", "FedAvg(min_available_nodes=9)")}, {},
          "waits for more clients than the 4 here; raise clients.count"),
         ({"server": SERVER.replace("FedAvg().start", "Unlike().start") + UNLIKE}, {},
@@ -371,3 +460,28 @@ def test_losses_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
     losses = found.events.assign(n=10 + 5 * found.events["client"]).groupby("round")
     means = losses.apply(lambda e: np.average(e["loss"], weights=e["n"]))
     np.testing.assert_allclose(means, [each["train_loss"] for each in theirs["train"]], rtol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_losses_of_an_older_app_are_those_of_flower_s_own_simulation(flower, tmp_path, package):
+    pytest.importorskip("flwr.simulation")
+    path = flower(CONFIGURED, server=LEGACY_SERVER, rounds=4)
+    found = rayfed.run(path, out=tmp_path / "out", page=False)
+    (tmp_path / "simulation.py").write_text(LEGACY_SIMULATION)
+    done = subprocess.run(
+        [sys.executable, "simulation.py", package, "4", "4"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    theirs = json.loads(done.stdout.splitlines()[-1])
+    rounds = found.rounds.iloc[1:]
+    np.testing.assert_allclose(rounds["test_loss"], theirs["loss"], rtol=1e-12)
+    for kind, names in {"evaluate": ("mae", "at"), "train": ("rate", "first")}.items():
+        for name in names:
+            same = [each[name] for each in theirs[kind]]
+            column = rounds[f"train_{name}" if kind == "train" else name]
+            np.testing.assert_allclose(column, same, rtol=1e-12)
+    losses = found.events.assign(n=10 + 5 * found.events["client"]).groupby("round")
+    means = losses.apply(lambda e: np.average(e["loss"], weights=e["n"]))
+    np.testing.assert_allclose(means, [each["loss"] for each in theirs["train"]], rtol=1e-12)
