@@ -125,8 +125,8 @@ def load_file(
     ------
     ScenarioError
         If there is no such file, it cannot be read or has no rows, the target or a feature is
-        missing, a cell is text, empty or infinite, a column has too many categories, or the target
-        does not fit the task.
+        missing, a cell is text, empty or infinite, a column has too many categories, the target
+        names the clients or does not fit the task.
     """
     given = [LABEL] if target is None else [target] if isinstance(target, str) else target
     columns = tuple(name.strip() for name in given)
@@ -138,6 +138,8 @@ def load_file(
     texts = _texts(columns, task, rules, known)
     gathered = _gathered(path, texts, rules, tuple(name for name, _ in known or ()))
     reader = _Reader(path, gathered, rules)
+    if reader.client in columns and reader.client in reader.columns:
+        raise reader.error(f"names clients in column '{reader.client}'; choose another target")
     images = like.images if isinstance(like, FileTable) else ""
     if known is None:
         used = reader.features(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
@@ -103,8 +104,8 @@ class Battery:
         if not self.charge_w:
             return np.inf
         wanted = float(self.charging_until(np.array(now_s))) + joules / self.charge_w
-        days, rest = divmod(wanted, self._daily_s)
-        return self.from_h * _HOUR + days * 24 * _HOUR + rest
+        days = math.ceil(wanted / self._daily_s) - 1  # a whole day's charging ends on that day
+        return self.from_h * _HOUR + days * 24 * _HOUR + wanted - days * self._daily_s
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,8 @@ def test_rows_without_one_of_several_targets_are_dropped(csv):
         ("a,b,y\n1,2,x\n", ["b", "y"], "own", "'y', row 1 holds 'x', and several targets are numb"),
         ("a,b,y\n1,2,0.5\n", ["b", "y"], "binary", "'y', row 1 holds 0.5, not a class; number"),
         ("a,b,y\n1,2,-1\n", ["b", "y"], "own", "classes of targets go down to -1; number them"),
+        ("a,client\n1,2\n", "client", "regression", "names clients in column 'client'; choose"),
+        ("a,client,y\n1,2,3\n", ["y", "client"], "regression", "names clients in column 'client'"),
         ("b,y\n1,2\n", ["b", "y"], "own", "no feature columns other than 'b', 'y'"),
         ("a,b,y\n1,2,\n", ["b", "y"], "regression", "column 'y', row 1 is empty"),
         ("a,y\n1,0.5\n1,1.5\n", None, "binary", "holds numbers such as 0.5, not classes"),

@@ -184,6 +184,15 @@ def test_arrivals_are_those_of_devices_played_one_by_one(tmp_path, seed):
             now = end
 
 
+@pytest.mark.parametrize("name", ["fedavg", "fedbuff"])
+def test_a_level_that_is_reached_as_charging_stops_is_enough(tmp_path, name):
+    them = devices(0)[:1]
+    them[0].battery = {"capacity_wh": 8, "low": 0, "high": 0, "least": 1, "charge_w": 1, "to_h": 8}
+    made = scenario(them, {"name": name}, 1)
+    events = rayfed.run(made, out=tmp_path / "out", page=False).events
+    assert events["start_s"].iloc[0] == 8 * HOUR
+
+
 @pytest.mark.guard
 @pytest.mark.parametrize("name", ["fedavg", "fedbuff"])
 def test_stopped_and_resumed_it_is_the_same(tmp_path, name):
