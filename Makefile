@@ -29,7 +29,7 @@ help:
 	@echo "make demo   run the quickstart in one process, then on 20 client actors, in an environment"
 	@echo "make quick  tests without Ray and browser that take less than 0.03 s of a processor each"
 	@echo "make test   every test but the slow ones"
-	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.2 s; PART=1/3 for a third"
+	@echo "make slow   the slow ones: wheels, whole studies, what takes over 0.1 s; PART=1/3 for a third"
 	@echo "make flower  the tests of Flower apps, in an environment of their own"
 	@echo "make jax    the tests of JAX, which is installed in a folder of its own"
 	@echo "make durations  measure which tests are long; TESTS=tests/numerics: those alone"

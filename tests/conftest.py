@@ -38,7 +38,7 @@ LONG = Path(__file__).parent / "long.json"
 """Tests and shared fixtures of more than `QUICK_S` seconds, as ``make durations`` measured them."""
 QUICK_S = 0.03
 """Seconds of a processor up to which a test is one of ``make quick``."""
-SHORT_S = 0.2
+SHORT_S = 0.1
 """Seconds of a processor beyond which a test is slow, unless it is a guard."""
 _measured: dict[str, float] = {}
 _shared: dict[str, float] = {}
