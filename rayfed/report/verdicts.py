@@ -40,7 +40,8 @@ class Comparison:
     word : Word
         The verdict: the best is "better" if the 95 % interval of the mean difference, corrected for
         the number of algorithms, excludes zero; "better with every seed" if all signs agree but the
-        interval does not exclude zero; "equivalent" if the interval lies within `MARGIN`.
+        interval does not exclude zero; "equivalent" if the interval lies within `MARGIN`. A
+        difference within the resolution of the values has no sign.
     difference : float
         Mean of the other's values less the best's, positive where the best is ahead; NaN where a
         run has no value.
@@ -178,10 +179,11 @@ def _compared(
     mean = float(d.mean()) if n else nan
     if n < 2:
         return Comparison(name, "undecided", mean, -math.inf, math.inf, 1.0, n)
-    mean, deviation = float(d.mean()), max(float(d.std(ddof=1)), resolution / math.sqrt(6))
+    least = resolution / math.sqrt(6)
+    mean, deviation = float(d.mean()), max(float(d.std(ddof=1)), least)
     half, p = _interval(mean, deviation, n)
     low, high = mean - half, mean + half
-    word = "better with every seed" if (d > 0).all() else "undecided"
+    word = "better with every seed" if (d > least).all() else "undecided"
     if not d.any() or (low <= 0 and max(-low, high) <= MARGIN * scale):
         word = "equivalent"
     return Comparison(name, word, mean, low, high, p, n)

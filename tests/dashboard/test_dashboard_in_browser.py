@@ -457,14 +457,54 @@ RARE = {
         "clients": SIX | {"groups": [{"name": "small", "ids": [0, 2], "capacity": 0.5}]},
         "algorithms": [{"name": "fedavg", "local": STEPS}, {"name": "heterofl", "local": STEPS}],
     }),
+    "energy": ({"energy"}, {
+        "clients": SIX | {
+            "network": {"down_mbps": 20, "up_mbps": 5},
+            "energy": {"compute_w": 4, "radio": "lte", "g_per_kwh": 300},
+        },
+        "algorithms": [{"name": "fedavg", "local": STEPS}, {"name": "fedexp", "local": STEPS}],
+        "participation": {"cohort": 4},
+    }),
+    "control": ({"warnings"}, {
+        "algorithms": [
+            {"name": "fedavg", "local": STEPS},
+            {"name": "fedavg", "label": "controlled", "local": STEPS, "control": [
+                {"column": "loss", "below": 10, "set": {"cohort": 2, "deadline_s": 20}},
+            ]},
+        ],
+    }),
+    "own": ({"convergence"}, {
+        "problem": {"name": "own-code", "code": "rare_code", "metrics": {"mae": "lower"}},
+        "clients": SIX, "participation": {"cohort": 4},
+        "algorithms": [{"name": "fedavg", "local": {
+            "name": "own-train", "steps": 4, "state": {"tasks": 1},
+            "metrics": {"tasks": None, "gain": "higher"},
+        }}],
+    }),
 }  # fmt: skip
 """Studies with the panels that they alone have."""
+RARE_CODE = """
+import numpy as np
+from rayfed.testing.own_code import client, model, size
+from rayfed.testing import own_code
+
+def train(model, data, context):
+    found = own_code.train(model, data, context)
+    return {**found, "tasks": context.state["tasks"][0], "gain": context.round / 10}
+
+def evaluate(model, data, part):
+    return {**own_code.evaluate(model, data, part), "mae": np.abs(data - model["mean"]).mean()}
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RARE)
-def test_rare_panels_are_drawn_and_read_well_with_axe(page, served, folder, name):
+def test_rare_panels_are_drawn_and_read_well_with_axe(
+    page, served, folder, name, tmp_path, monkeypatch
+):
     expected, changes = RARE[name]
+    (tmp_path / "rare_code.py").write_text(RARE_CODE)
+    monkeypatch.syspath_prepend(tmp_path)
     rayfed.run(mixed(name=name, rounds=4, **changes), out=folder / name)
     seen = set()
     views = [at(served, f"/{view}?study=results/{name}") for view in VIEWS]

@@ -86,6 +86,12 @@ def test_targets_that_were_never_reached_go_by_rank():
     assert verdict({}) is None
 
 
+def test_a_difference_within_the_resolution_has_no_sign():
+    values = of(a=[100.0, 101.0, 102.0], b=[101.0, 103.0, 102.4])
+    assert words(verdict(values)) == {"b": "better with every seed"}
+    assert words(verdict(values, resolution=10.0)) == {"b": "undecided"}  # of 10 / sqrt(6) = 4.1
+
+
 def test_seeds_that_only_one_has_are_left_out():
     found = verdict({"a": {0: 1.0, 1: 1.1, 2: math.nan, 3: 1.2}, "b": {1: 2.1, 3: 2.2, 7: 0.0}})
     (c,) = found.comparisons

@@ -268,7 +268,7 @@ def _label_place(
     def share(values: Any) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             at = np.asarray(values, np.float64)
-            places: Floats = ((np.log10(at) if log else at) - low) / (high - low)
+            places: Floats = ((np.log10(np.maximum(at, 0)) if log else at) - low) / (high - low)
             return places
 
     at = float(share(np.nan if target is None else target))

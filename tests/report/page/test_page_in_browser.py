@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 
+from rayfed.core.columns import Column
 from rayfed.problems.picture import Picture
 from rayfed.report.figures.palette import DARK, LIGHT
 from rayfed.report.figures.style import canvas
@@ -19,13 +20,14 @@ from rayfed.report.page import report
 from rayfed.report.panels.against import against
 from rayfed.report.panels.answers import headline
 from rayfed.report.panels.base import RunPanel, Section
-from rayfed.report.panels.convergence import convergence
+from rayfed.report.panels.convergence import _label_place, convergence
 from rayfed.report.panels.ends import finals
 from rayfed.report.panels.mixing import mixing
 from rayfed.report.panels.walk import walk
 from rayfed.report.paper.write import tabular
 from rayfed.report.pivot import pivot
 from rayfed.report.read import units
+from rayfed.report.read.curves import Curve
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
 from tests.fakes.chromium import CHROMIUM, DRIVER, look, opened, wait
@@ -260,6 +262,49 @@ def test_the_answer_is_of_the_column_and_the_clock_with_numbers_of_the_table(pag
     assert answer(page, "answer-target").startswith(f"Target: {y} ")
     press(page, "[data-y=server_lr]")  # nothing is won by it
     assert answer(page) == headline(results, frame, x)
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+def test_after_every_button_the_numbers_of_the_answer_stand_in_the_table(
+    elsewhere, tmp_path, run_writer, rows
+):
+    """One seed of "c" diverges."""
+    ends = {"a": (0.2, 0.25, 0.22), "b": (0.4, 0.38, 0.41), "c": (0.3, 0.28, 40)}
+    falls = {"a": 0.5, "b": 0.8, "c": 0.35}
+    for name, lasts in ends.items():
+        for seed, last in enumerate(lasts):
+            loss = last + (0.7 - last) * (falls[name] + seed / 40) ** np.arange(20)
+            run = rows(loss, name, seed, accuracy=1 / (1 + loss), test_loss=loss * 1.1)
+            run_writer(tmp_path, name, seed, run.assign(server_lr=1 + loss))
+    page = elsewhere(tmp_path)
+    kinds = "return [...document.querySelectorAll(`[data-${arguments[0]}]`)].map((b) => b.dataset"
+    xs, ys = (page.execute_script(f"{kinds}[arguments[0]])", kind) for kind in "xy")
+    assert {"round", "time_s", "bytes_up", "updates"} <= set(xs)
+    assert {"loss", "test_loss", "accuracy", "server_lr"} <= set(ys)
+    # The worst end of the runs that count: 0.41 + 0.29 0.85^19 = 0.423, rounded up.
+    assert answer(page, "answer-target") == "Target: loss 0.43, reached by 8 of 9 runs."
+    cells = (
+        "const head = document.querySelector(`#results [data-clock=${arguments[0]}]`);"
+        "return [head.parentElement.querySelector('[data-clock=round]').textContent,"
+        " ...[...document.querySelectorAll('#results td:nth-child(' + (head.cellIndex + 1) + ')')]"
+        ".map((cell) => cell.textContent)]"
+    )
+    for y in ys:
+        press(page, f"[data-y={y}]")
+        default = page.execute_script("return page.view.target")
+        for share in (1, 0.9, 1.1, 0.5) if default else ():
+            page.execute_script(
+                "page.panel('convergence').setTarget(arguments[0])", default * share
+            )
+            for x in xs:
+                press(page, f"[data-x={x}]")
+                shown = page.execute_script(cells, x)
+                reached = [text.partition(" ±")[0] for text in shown if not text.startswith("-")]
+                first, *_ = answer(page).partition(";")
+                numbers = {number for text in reached for number in NUMBER.findall(text)}
+                assert set(NUMBER.findall(first)) == numbers, (y, x, share, first, shown)
 
 
 def test_the_answer_to_a_target_of_the_readers_is_when_it_was_reached(page):
@@ -1057,3 +1102,39 @@ def test_the_script_says_numbers_as_python_does(page):
     for value, texts in zip(values, said, strict=True):
         own = (units.number, units.count, units.duration, units.size)
         assert texts == [function(value) for function in own]
+
+
+LABELS = """
+return arguments[0].map(({ better, range, log, end, target, lines }) => {
+  const data = { columns: { y: { better } } };
+  const figure = { layout: { meta: { target: { label: {} } } } };
+  const shape = curves.targetLine(figure, data, { y: "y", target }, lines, { range, log, end });
+  return [shape.label.textposition, shape.label.yanchor];
+});
+"""
+
+
+def test_the_script_names_the_target_where_the_figure_function_does(page):
+    """On random bands, some of them below zero, where a log axis has no place for them."""
+    rng = np.random.default_rng(0)
+    cases, expected = [], []
+    for _ in range(400):
+        log, higher = rng.random(2) < 0.5
+        lines, end, bottom, size = [], *rng.uniform((1, -2, 0.5), (50, 2, 3)).tolist()
+        for _ in range(rng.integers(0, 4)):
+            x = np.sort(rng.uniform(0, end, rng.integers(1, 12)))
+            ends = bottom + size * np.sort(rng.uniform(-0.1, 1.1, (2, len(x))), axis=0)
+            low, high = np.where(rng.random(ends.shape) < 0.03, -1, 10**ends) if log else ends
+            lines.append(Curve(x, (low + high) / 2, low, high))
+        at = bottom + size * float(rng.uniform(-0.1, 1.1))
+        target, axis = 10**at if log else at, [bottom, bottom + size]
+        better, figure = "higher" if higher else "lower", canvas(300)
+        figure.update_xaxes(range=[0, end])
+        figure.update_yaxes(range=axis, type="log" if log else "linear")
+        place = _label_place(figure, target, Column("y", better=better), lines)
+        expected.append([*place.values()])
+        drawn = [{k: getattr(c, k).tolist() for k in ("x", "low", "high")} for c in lines]
+        view = {"range": axis, "log": bool(log), "end": end, "target": target}
+        cases.append(view | {"better": better, "lines": drawn})
+    assert len({tuple(place) for place in expected}) == 4
+    assert page.execute_script(LABELS, cases) == expected

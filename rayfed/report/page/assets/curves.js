@@ -277,7 +277,7 @@ const curves = (() => {
   // Curves start worse than the target and end better, so these quarters come last.
   function targetLine(figure, data, { y, target }, lines, { range: [low, high], log, end }) {
     const shape = figure.layout.meta.target;
-    const share = (value) => ((log ? Math.log10(value) : value) - low) / (high - low);
+    const share = (value) => ((log ? Math.log10(Math.max(value, 0)) : value) - low) / (high - low);
     const [better, worse] = data.columns[y].better === "higher" ? ["bottom", "top"] : ["top", "bottom"];
     const covered = ([position, anchor]) => {
       const left = position === "start" ? 0 : 1 - LABEL[0];
@@ -301,5 +301,5 @@ const curves = (() => {
     }, 0);
   }
 
-  return { build, common, reading, scale, spread };
+  return { build, common, reading, scale, spread, targetLine };
 })();
