@@ -41,7 +41,7 @@ class Comparison:
         The verdict: the best is "better" if the 95 % interval of the mean difference, corrected for
         the number of algorithms, excludes zero; "better with every seed" if all signs agree but the
         interval does not exclude zero; "equivalent" if the interval lies within `MARGIN`. A
-        difference within the resolution of the values has no sign.
+        difference of at most 1 / sqrt(6) of the resolution has no sign.
     difference : float
         Mean of the other's values less the best's, positive where the best is ahead; NaN where a
         run has no value.
