@@ -105,6 +105,21 @@ def test_a_declared_cost_is_the_time_and_the_budget(result):
     np.testing.assert_allclose(found.weights()[1], 2 * mean, rtol=1e-6)
 
 
+def test_a_step_reads_a_batch_and_a_pass_all_examples(result, tmp_path):
+    """Devices of FedScale have the milliseconds of one example; training takes three times that."""
+    (tmp_path / "devices.csv").write_text("computation,communication\n10,1000\n")
+    clients = {"count": 3, "delay": {"name": "trace", "file": "devices.csv"}}
+    code = MOVED.replace('"train": i + 1', '"train": 8 * i + 8')
+    local = {"steps": None, "epochs": 1, "batch": 4}
+    select = {"cohort": 1, "select": {"name": "power-of-d", "d": 3}}
+    found = result(code, local, clients=clients, participation=select, rounds=1)
+    task = found.events.iloc[-1]  # after three polls
+    assert (task["client"], task["steps"]) == (2, 6)  # it has the largest loss, and 24 examples
+    assert task["compute_s"] == pytest.approx(6 * 4 * 0.03)
+    assert found.rounds["time_s"].iloc[-1] > 2 * 24 * 0.03  # the poll takes as long
+    assert found.rounds["time_s"].iloc[-1] == pytest.approx(2 * 24 * 0.03, abs=0.02)  # transfers
+
+
 def test_partial_tasks_have_fewer_steps(result):
     clients = {"count": 3, "delay": {"name": "constant", "mean_s": 1.0}}
     participation = {"deadline_s": 2.5, "late": "partial"}
@@ -282,6 +297,11 @@ def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result, exec
         ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
         ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
         ("    model[", "    raise SystemExit\n    model[", "client 0, .* calls sys.exit; raise an"),
+        (
+            "10.0 * data",
+            "float('nan')",
+            r"'train' .* \(own_.* returns the loss nan, which is not fin",
+        ),
         (
             "+= [data, context.steps]",
             "= model['w'] + 1j",

@@ -16,7 +16,7 @@ from rayfed.core.arrays import Array, Bools, Floats, Ints, under
 from rayfed.core.rng import Draw
 from rayfed.engine.run import Run
 from rayfed.messages import Ask, Reply, State
-from rayfed.solvers import Descent
+from rayfed.solvers.stepped import Stepped
 
 MOST_BREAKS = 1000
 """Times that a client comes back to a task; then it gives it up."""
@@ -44,7 +44,7 @@ class StepCounter:
         self.rules = [solver.varying for solver in self.solvers]
         self.listens = any(rule is not None and rule.listens for rule in self.rules)
         batches = [
-            solver.batch if isinstance(solver, Descent) else "full" for solver in self.solvers
+            solver.batch if isinstance(solver, Stepped) else "full" for solver in self.solvers
         ]
         self.full = np.array([batch == "full" for batch in batches])
         self.batch = np.array([1 if batch == "full" else batch for batch in batches])

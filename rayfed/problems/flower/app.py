@@ -299,18 +299,25 @@ class FlowerCode(ClientCode):
     app : FlowerApp
     training_metrics : tuple of str
         Metrics of training.
+    training_loss : bool
+        Whether training returns a loss.
     """
 
     needs: ClassVar[Terms] = frozenset({ALL_STEPS})
 
     app: FlowerApp
     training_metrics: tuple[str, ...] = ()
+    training_loss: bool = False
 
     @classmethod
-    def of_app(cls, app: FlowerApp, training_metrics: tuple[str, ...] = ()) -> FlowerCode:
+    def of_app(
+        cls, app: FlowerApp, training_metrics: tuple[str, ...] = (), training_loss: bool = False
+    ) -> FlowerCode:
         """Return the functions of an app."""
         functions = {name: getattr(app, name) for name in ARGUMENTS if name not in OPTIONAL}
-        return cls(app=app, training_metrics=training_metrics, **functions)
+        return cls(
+            app=app, training_metrics=training_metrics, training_loss=training_loss, **functions
+        )
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -334,7 +341,7 @@ class FlowerCode(ClientCode):
 
     def seeded(self, seed: int) -> FlowerCode:
         """Return the code with the initial model of a seed."""
-        return self.of_app(self.app.opened(seed), self.training_metrics)
+        return self.of_app(self.app.opened(seed), self.training_metrics, self.training_loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,10 +354,13 @@ class Survey:
         Examples of each client in "train" and "test".
     metrics : mapping of str to tuple of str
         Columns of the metrics of training and evaluation, without loss and accuracy.
+    training_loss : bool
+        Whether training returns a loss.
     """
 
     counts: Mapping[str, Ints]
     metrics: Mapping[str, tuple[str, ...]]
+    training_loss: bool
 
 
 @lru_cache(maxsize=8)
@@ -383,7 +393,7 @@ def survey(settings: Settings, clients: int, config: str) -> Survey:
     usual = {"loss", "accuracy", EXAMPLES}
     metrics = {part: tuple(sorted(answers[0][part].keys() - usual)) for part in PARTS}
     counts = {part: np.array([int(each[part][EXAMPLES]) for each in answers]) for part in PARTS}
-    return Survey(counts, metrics)
+    return Survey(counts, metrics, not np.isnan(answers[0]["train"]["loss"]))
 
 
 def _asked(app: FlowerApp, client: int, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:

@@ -101,7 +101,7 @@ class Flower(OwnCode):
         app = FlowerApp(self.code.app.settings, clients, rounds, counts=found.counts)
         held = {f.name: getattr(self, f.name) for f in fields(OwnCode)}
         metrics = {**dict.fromkeys(found.metrics["test"]), **self.metrics}
-        code = FlowerCode.of_app(app, found.metrics["train"])
+        code = FlowerCode.of_app(app, found.metrics["train"], found.training_loss)
         return OwnCode(**held | {"code": code, "metrics": metrics})
 
 

@@ -169,6 +169,11 @@ class ClientCode:
         return ()
 
     @property
+    def training_loss(self) -> bool:
+        """Whether ``train`` returns a loss; if not, it is NaN."""
+        return True
+
+    @property
     def first_state(self) -> Mapping[str, Array]:
         """First values of client state beyond that of the solver, by name."""
         return {}
@@ -291,6 +296,18 @@ def numbers(
     if examples != size:
         refuse(function, f"saw {examples:g} examples, but size returns {size}; correct size")
     return values
+
+
+def check_loss(function: Callable[..., Any], loss: float, *models: Array) -> None:
+    """Refuse a loss that is not finite, if the models (p,) it comes from are.
+
+    Raises
+    ------
+    OwnCodeError
+    """
+    if not math.isfinite(loss) and all(np.isfinite(x).all() for x in models):
+        text = f"returns the loss {loss:g}, which is not finite, of a finite model"
+        refuse(function, f"{text}; return a number, or take smaller steps")
 
 
 def _number(function: Callable[..., Any], name: str, value: Any) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -27,6 +26,7 @@ from rayfed.problems.own_code.functions import (
     Context,
     OwnCodeError,
     bytes_of,
+    check_loss,
     check_metrics,
     numbers,
     preserved,
@@ -273,7 +273,8 @@ class BoundOwnCode(OwnCode):
         Raises
         ------
         OwnCodeError
-            If the code returns something else than it should.
+            If the code returns something else than it should, or a loss that is not finite of
+            models that are.
         """
         model = self._template.load(x, self.device)
         with preserved():
@@ -281,7 +282,10 @@ class BoundOwnCode(OwnCode):
             seed_all(context.seed)
             returned = self.code.train(model, data, context)
             found = numbers(self.code.train, returned, metrics, "local.metrics", size)
-            return flat(self._template, model, x, self.code.train), found
+            end = flat(self._template, model, x, self.code.train)
+        if self.code.training_loss:
+            check_loss(self.code.train, found["loss"], x, end)
+        return end, found
 
     def _data(self, client: int) -> Any:
         """Return the data of a client, made anew: training may change them."""
@@ -348,9 +352,7 @@ class BoundOwnCode(OwnCode):
                 evaluate, returned, (*self.metrics, *([ACCURACY] if given else [])),
                 "problem.metrics", size,
             )  # fmt: skip
-        if not math.isfinite(found["loss"]) and np.isfinite(x).all():
-            text = f"returns the loss {found['loss']:g}, which is not finite, of a finite model"
-            refuse(evaluate, f"{text}; return a number, or take smaller steps")
+        check_loss(evaluate, found["loss"], x)
         if not 0 <= found.get(ACCURACY, 0.0) <= 1:
             refuse(evaluate, f"returns accuracy {found[ACCURACY]:g}; return a share from 0 to 1")
         last.update(of=of, x=x.copy(), found=found)

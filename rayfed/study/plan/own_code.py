@@ -103,6 +103,24 @@ def _check_groups(local: OwnTrain, groups: Iterable[Solver]) -> None:
                 raise ScenarioError(f"{place}.state", f"{text}; give it another name")
 
 
+def check_losses(run: Run) -> None:
+    """Refuse settings that learn from losses of local steps, if own code returns none.
+
+    Raises
+    ------
+    ScenarioError
+        With the key of the setting.
+    """
+    problem = run.training.problem
+    if not isinstance(problem, OwnCode) or problem.code.training_loss:
+        return
+    parts = [("local", solver.varying) for solver in run.training.solvers]
+    for place, part in [("participation.select", run.participation.select), *parts]:
+        if part is not None and part.listens:
+            text = f"'{part.name}' learns from losses of local steps, but train returns none"
+            raise ScenarioError(place, f"{text}; return a loss, or choose another")
+
+
 def check_columns(run: Run) -> None:
     """Refuse metrics of own code with the name of another column.
 

@@ -50,7 +50,13 @@ from rayfed.study.plan.data import (
 from rayfed.study.plan.firstmodel import first_model
 from rayfed.study.plan.notices import SCALE, check_integers, of_aim, of_module
 from rayfed.study.plan.optimum import Optima
-from rayfed.study.plan.own_code import charged, check_columns, check_solvers, data_of_code
+from rayfed.study.plan.own_code import (
+    charged,
+    check_columns,
+    check_losses,
+    check_solvers,
+    data_of_code,
+)
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
 from rayfed.study.scenario.parts import Executor
@@ -302,6 +308,7 @@ class _Seed:
             record=record,
         )
         check_columns(run)
+        check_losses(run)
         run = replace(run, ending=replace(run.ending, higher=_higher(run)))
         check_run(run)
         run = with_noise(run)

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -87,6 +88,19 @@ def test_a_fit_without_loss_and_an_app_without_state(result):
     )
     np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-12)
     assert found.events["loss"].isna().all()
+
+
+@pytest.mark.parametrize("loss", [True, False])
+def test_what_learns_from_losses_needs_a_fit_with_one(flower, loss):
+    client = LEGACY if loss else LEGACY.replace('{"loss": loss}', "{}")
+    for name, keys in {
+        "participation.select: 'oort'": {"participation": {"cohort": 2, "select": "oort"}},
+        "local: 'adacomm'": {"local": {"steps": {"name": "adacomm", "start": 4}}},
+    }.items():
+        study = api.read(flower(client, project=NO_SERVER, **keys))
+        message = f"{name} learns from losses of local steps, but train returns none; return a"
+        with nullcontext() if loss else pytest.raises(ScenarioError, match=message):
+            api.prepare(study)
 
 
 def test_arrays_have_the_type_of_the_study_and_reach_the_app_in_their_own(result):
