@@ -16,7 +16,7 @@ from annotated_types import Gt
 from rayfed.algorithms import memory
 from rayfed.algorithms.base import Coded, Round
 from rayfed.core.arrays import Array, Ints
-from rayfed.core.needs import GRADIENTS, Terms
+from rayfed.core.needs import CORRECTIONS, GLOBAL_STEPS, Terms
 from rayfed.messages import Ask, State, Upload
 from rayfed.problems.base import Batch
 
@@ -44,7 +44,7 @@ class FedDyn(memory.WithMemory):
     -----
     A model that no longer moves has h_i = grad F_i(x) and h = (1/N) sum_i w_i grad F_i(x) = 0: it
     is stationary for the weighted mean of the F_i, whatever the number and size of the local steps
-    and the participation.
+    and the participation. Running statistics of BatchNorm are no parameters: h_i and h are 0 there.
 
     Deviations from the paper: none with ``weights: uniform``, which it has. By size client i keeps
     c_i = w_i h_i; where rows arrive, h_i is c_i over the weight of the present round. If large
@@ -67,7 +67,8 @@ class FedDyn(memory.WithMemory):
     """
 
     name: ClassVar[str] = "feddyn"
-    needs: ClassVar[Terms] = memory.WithMemory.needs | {GRADIENTS}
+    needs: ClassVar[Terms] = memory.WithMemory.needs | {CORRECTIONS}
+    gives: ClassVar[Terms] = memory.WithMemory.gives | {GLOBAL_STEPS}
     coded: ClassVar[Coded] = {"delta": "any", "moved": "any"}
 
     alpha: Annotated[float, Gt(0)] = 0.1
@@ -83,15 +84,15 @@ class FedDyn(memory.WithMemory):
     def train(self, clients: Clients, x: Array) -> Upload:
         """Client function: local steps on the bent objective; upload Delta (K, p), keep c_i."""
         problem, shares, c = clients.problem, self.shares(clients), clients.state["h"]
-        h = memory.over(shares, c)
+        h, weights = memory.over(shares, c), x.shape[0] - problem.statistics
 
         def bent(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             loss, g = problem.value_and_gradient(y, batches[0])
-            g -= h[index]
-            g += self.alpha * (y - x)
+            g[:, :weights] -= h[index][:, :weights]
+            g[:, :weights] += self.alpha * (y - x)[:, :weights]
             return loss, g
 
-        local = clients.solve(x, gradient=bent)
+        local = clients.solve(x, gradient=bent, moves=True)
         delta = x - local.x
         moved = memory.times(shares, delta)
         new_state = {"h": c + self.alpha * moved}

@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 from rayfed.algorithms.base import Coded
 from rayfed.algorithms.fedavg import FedAvg
 from rayfed.core.arrays import Array, Ints, inner, namespace
-from rayfed.core.needs import AVERAGED, GLOBAL_STEPS, GRADIENTS, LAYERS, REPRESENTATIONS, Terms
+from rayfed.core.needs import CORRECTIONS, LAYERS, REPRESENTATIONS, Terms
 from rayfed.messages import State, Upload
 from rayfed.problems.base import Batch
 
@@ -45,7 +45,8 @@ class Moon(FedAvg):
     The representation is what the last layer of the model is given. The losses in the events have
     the contrastive term in them. z_glob and z_prev are two forward passes more; a gradient is
     charged as three. As in the authors' code all three see the same augmented rows, and the
-    models x and x_prev are in evaluation mode: with dropout only z draws random numbers.
+    models x and x_prev are in evaluation mode: with dropout only z draws random numbers, and with
+    BatchNorm they have running statistics, those of x_prev after its local steps.
 
     Deviations from the paper: no projection head is added; a network may end in one. The server
     learning rate, 1 in the paper.
@@ -58,8 +59,7 @@ class Moon(FedAvg):
 
     name: ClassVar[str] = "moon"
     coded: ClassVar[Coded] = {"delta": "any"}
-    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS, GRADIENTS, REPRESENTATIONS}
-    gives: ClassVar[Terms] = FedAvg.gives - {GLOBAL_STEPS, AVERAGED}
+    needs: ClassVar[Terms] = FedAvg.needs | {LAYERS, CORRECTIONS, REPRESENTATIONS}
 
     mu: Annotated[float, Ge(0)] = 1.0
     temperature: Annotated[float, Gt(0)] = 0.5
@@ -83,8 +83,9 @@ class Moon(FedAvg):
 
             return problem.value_and_gradient_with(y, batch, term)
 
-        local = clients.solve(x, gradient=contrasted)
-        return Upload({"delta": x - local.x}, {"previous": local.x}, loss=local.loss)
+        local = clients.solve(x, gradient=contrasted, moves=True)
+        previous = clients.whole(local.x)
+        return Upload({"delta": x - local.x}, {"previous": previous}, loss=local.loss)
 
     @property
     def gradients_a_step(self) -> float:

@@ -106,6 +106,7 @@ class Clients:
         gradient: GradientFn | None = None,
         streams: int = 1,
         after_step: Callable[[Array, Ints], None] | None = None,
+        moves: bool = False,
     ) -> Local:
         """Take the local steps of these clients from x, (p,) or (K, p).
 
@@ -122,11 +123,16 @@ class Clients:
         after_step : callable, optional
             Called after every step with the new models (k, p) of the clients that took it, which
             it must not write to, and which of the K clients they are (k,).
+        moves : bool
+            Whether `gradient` returns the changes of running statistics as the problem does.
         """
-        if self.apart and gradient is not None:
+        if self.apart and gradient is not None and not moves:
             text = "steps by another gradient move no running statistics"
             raise RayfedError(f"{text}; give problem.normalisation: frozen")
-        local = self._solved(x, correction, gradient, streams, after_step)
+        if self.problem.statistics and moves:
+            local = self._with_statistics(self._starts(x), correction, after_step, gradient)
+        else:
+            local = self._solved(x, correction, gradient, streams, after_step)
         if not self.apart:
             return local
         xp, weights = namespace(x), x.shape[-1] - self.apart
@@ -134,6 +140,20 @@ class Clients:
         start = xp.broadcast_to(x, local.x.shape)[:, weights:]
         start = xp.astype(start, local.x.dtype, copy=False)
         return Local(xp.concat([local.x[:, :weights], start], axis=1), local.loss)
+
+    def whole(self, x: Array) -> Array:
+        """Return models (K, p) after local steps with the running statistics of their clients."""
+        if not self.apart:
+            return x
+        joined: Array = namespace(x).concat([x[:, : -self.apart], self.moved[STATISTICS]], axis=1)
+        return joined
+
+    def _starts(self, x: Array) -> Array:
+        """Return models (K, p) at the start, from x, (p,) or (K, p), in the type of the rows."""
+        xp = namespace(x)
+        shape, dtype = (len(self.ids), x.shape[-1]), getattr(xp, self.shards.dtype.name)
+        starts: Array = xp.astype(xp.broadcast_to(x, shape), dtype, copy=False)
+        return starts
 
     def _solved(
         self,
@@ -144,10 +164,7 @@ class Clients:
         after_step: Callable[[Array, Ints], None] | None = None,
     ) -> Local:
         """Take local steps; see `solve`. Running statistics move with the model."""
-        xp = namespace(x)
-        dtype = getattr(xp, self.shards.dtype.name)
-        shape = (len(self.ids), x.shape[-1])
-        x = xp.astype(xp.broadcast_to(x, shape), dtype, copy=False)
+        x = self._starts(x)
         if isinstance(self.solver, OwnTrain):
             if not (correction is None and gradient is None and after_step is None):
                 text = "own code takes its steps itself, by its own gradients"
@@ -155,7 +172,9 @@ class Clients:
             return self._trained(x)
         if self.problem.statistics and gradient is None:
             return self._with_statistics(x, correction, after_step)
-        added = None if correction is None else xp.astype(correction, dtype, copy=False)
+        added = correction
+        if correction is not None:
+            added = namespace(x).astype(correction, x.dtype, copy=False)
         places, clients = np.arange(len(self.ids)), self
         unequal = bool((self.steps != self.steps[0]).any())
         if unequal:
@@ -187,11 +206,16 @@ class Clients:
         return Local(local.x[back], local.loss[back])
 
     def _with_statistics(
-        self, x: Array, correction: Array | None, after_step: Callable[[Array, Ints], None] | None
+        self,
+        x: Array,
+        correction: Array | None,
+        after_step: Callable[[Array, Ints], None] | None,
+        changed: GradientFn | None = None,
     ) -> Local:
         """Take the local steps from x (K, p) of a model that ends with running statistics (K, s).
 
-        Minibatches move the statistics, the solver and corrections everything else.
+        Minibatches move the statistics; the solver, corrections and a changed gradient everything
+        else.
         """
         if after_step is not None:
             text = "steps that are looked at one by one have no running statistics"
@@ -201,7 +225,10 @@ class Clients:
 
         def gradient(y: Array, batches: Sequence[Batch], index: Ints) -> tuple[Array, Array]:
             joined = xp.concat([y, statistics[index]], axis=1)
-            loss, g = problem.value_and_gradient(joined, batches[0])
+            if changed is None:
+                loss, g = problem.value_and_gradient(joined, batches[0])
+            else:
+                loss, g = changed(joined, batches, index)
             statistics[index] -= g[:, weights:]
             return loss, g[:, :weights]
 

@@ -14,6 +14,7 @@ import rayfed
 from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
+from rayfed.problems.base import Batch, StepKey
 from rayfed.testing import loop
 from rayfed.testing.studies import mixed_for
 
@@ -190,8 +191,11 @@ def test_own_code_is_as_the_built_in_problem(scenario, own, tmp_path, algorithm,
         assert one.rounds[name].tolist() == two.rounds[name].tolist()
 
 
-def local_steps(rows, net, x, statistics, i, c=0.0):
-    """Returns parameters and statistics after the local steps of client i, corrected by c."""
+def local_steps(rows, net, x, statistics, i, c=0.0, alpha=0.0):
+    """Returns parameters and statistics after the local steps of client i, corrected by c.
+
+    They are pulled back to x with the factor alpha.
+    """
     mine = copy.deepcopy(net).train()
     parameters = list(mine.parameters())
     nn.utils.vector_to_parameters(x.clone(), parameters)
@@ -203,7 +207,7 @@ def local_steps(rows, net, x, statistics, i, c=0.0):
         loss = nn.functional.cross_entropy(mine(X), y)
         g = nn.utils.parameters_to_vector(torch.autograd.grad(loss, parameters))
         now = nn.utils.parameters_to_vector(parameters).detach()
-        nn.utils.vector_to_parameters(now - LR * (g + c), parameters)
+        nn.utils.vector_to_parameters(now - LR * (g + c + alpha * (now - x)), parameters)
     return nn.utils.parameters_to_vector(parameters).detach(), torch.cat(moving).clone()
 
 
@@ -235,7 +239,7 @@ class Server:
     """Plain server steps on parameters alone; `deltas` are x minus the clients' models."""
 
     def __init__(self, x):
-        self.m = self.c = torch.zeros_like(x)
+        self.m = self.c = self.h = torch.zeros_like(x)
         self.v = torch.full_like(x, 0.1**2)
         self.own = {i: torch.zeros_like(x) for i in range(3)}
 
@@ -265,19 +269,26 @@ class Server:
         self.c = self.c + sum(s * self.change[i] for s, i in zip(shares, cohort, strict=True))
         return x - average(deltas, cohort)
 
+    def feddyn(self, x, deltas, cohort):
+        for d, i in zip(deltas, cohort, strict=True):
+            self.own[i] = self.own[i] - 0.3 * d  # minus h_i
+            self.h = self.h + 0.3 * d * SIZES[i] / sum(SIZES)
+        return x - average(deltas, cohort) - self.h / 0.3
+
     change: dict = {}  # noqa: RUF012
 
 
 APART = {
     "fedadam": {"server_lr": 0.05, "tau": 0.1}, "fedavgm": {"server_momentum": 0.9},
     "fedexp": {"epsilon": 1e-3}, "fedavg": {"server_lr": 1.5}, "scaffold": {},
+    "feddyn": {"alpha": 0.3},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "code"),
     [(name, "built-in") for name in APART]
-    + [(name, "own") for name in APART if name != "scaffold"],
+    + [(name, "own") for name in APART if name not in ("scaffold", "feddyn")],
 )
 def test_statistics_are_averaged_apart_from_the_update(rows, scenario, own, tmp_path, name, code):
     given = scenario(name) if code == "built-in" else own(name)
@@ -290,18 +301,94 @@ def test_statistics_are_averaged_apart_from_the_update(rows, scenario, own, tmp_
     assert statistics.tolist() == [0.0] * 4 + [1.0] * 4
     server, losses = Server(x), [evaluated(rows, net, x, statistics)]
     for cohort in found.events.groupby("round")["client"].apply(list):
-        corrections = [server.c - server.own[i] for i in cohort]
-        ends = [local_steps(rows, net, x, statistics, i, c)
+        sign, alpha = (1, 0.3) if name == "feddyn" else (-1, 0.0)
+        corrections = [server.c + sign * server.own[i] for i in cohort]
+        ends = [local_steps(rows, net, x, statistics, i, c, alpha)
                 for i, c in zip(cohort, corrections, strict=True)]  # fmt: skip
         x = getattr(server, name)(x, [x - end for end, _ in ends], cohort)
         statistics = average([moved for _, moved in ends], cohort)
         losses.append(evaluated(rows, net, x, statistics))
-    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
-    np.testing.assert_allclose(found.weights()[-8:], statistics, rtol=1e-10)
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-12)
+    np.testing.assert_allclose(found.weights()[-8:], statistics, rtol=1e-12)
     vectors = 2 if name == "scaffold" else 1
     assert set(found.rounds["bytes_up"][1:]) == {
         2 * 8 * (vectors * len(whole) + (name == "fedexp"))
     }
+
+
+def contrasted(rows, net, x, previous, i, mu=2.0, tau=0.5):
+    """Returns a model after MOON's local steps of client i, all of them state dicts."""
+
+    def module(state, training):
+        mine = copy.deepcopy(net).train(training)
+        mine.load_state_dict(state)
+        return mine
+
+    def under(mine):
+        return torch.tanh(mine.norm(mine.hidden(X)))
+
+    (X, y), mine = data_of(rows, i), module(x, True)
+    near, far = (under(module(state, False)).detach() for state in (x, previous))
+    optimiser = torch.optim.SGD(mine.parameters(), LR)
+    for _ in range(STEPS[i]):
+        optimiser.zero_grad()
+        z = under(mine)
+        alike = torch.stack([nn.functional.cosine_similarity(z, to) for to in (near, far)], 1)
+        first = torch.zeros(len(X), dtype=torch.int64)
+        loss = nn.functional.cross_entropy(mine.head(z), y)
+        (loss + mu * nn.functional.cross_entropy(alike / tau, first)).backward()
+        optimiser.step()
+    return mine.state_dict()
+
+
+@pytest.mark.parametrize("server_lr", [1.0, 1.5])
+def test_moon_compares_models_in_evaluation_with_their_own_statistics(
+    rows, scenario, tmp_path, server_lr
+):
+    given = scenario("moon") | {"rounds": 6}
+    given["algorithms"][0] |= {"mu": 2.0, "server_lr": server_lr}
+    found = rayfed.run(given, out=tmp_path, page=False)
+    training = api.prepare(api.read(given)).runs[0].training
+    net = training.problem.module(training.x0)
+    x = {k: v.clone() for k, v in net.state_dict().items() if "tracked" not in k}
+    count = {"norm.num_batches_tracked": torch.tensor(0)}
+    previous, losses = dict.fromkeys(range(3), x), []
+    for cohort in [None, *found.events.groupby("round")["client"].apply(list)]:
+        if cohort is not None:
+            ends = [contrasted(rows, net, x | count, previous[i] | count, i) for i in cohort]
+            previous |= dict(zip(cohort, ends, strict=True))
+            means = {k: average([end[k] for end in ends], cohort) for k in x}
+            factor = {k: 1.0 if "running" in k else server_lr for k in x}
+            x = {k: x[k] + factor[k] * (means[k] - x[k]) for k in x}
+        net.load_state_dict(x | count)
+        parameters = nn.utils.parameters_to_vector(net.parameters()).detach()
+        moving = torch.cat([x["norm.running_mean"], x["norm.running_var"]])
+        losses.append(evaluated(rows, net, parameters, moving))
+    np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-12)
+
+
+def test_padding_is_no_row_of_a_contrasted_batch(scenario):
+    """Neither the term, nor its gradient, nor the statistics see it."""
+    training = api.prepare(api.read(scenario("moon"))).runs[0].training
+    problem, key = training.problem, StepKey(np.arange(1), 1, 1, 0, 0)
+    draws = np.random.default_rng(3)
+    X, y = draws.normal(size=(1, 5, 2)), np.array([[0, 1, 2, 0, 1]])
+    w, x = np.array([[0.25, 0.0, 0.5, 0.25, 0.0]]), problem.arrays({"x": training.x0[None]})["x"]
+    real = w[0] > 0
+    padded = problem.batch(Batch(X, y, w, None, key))
+    alone = problem.batch(Batch(X[:, real], y[:, real], w[:, real], None, key))
+    reference = torch.from_numpy(draws.normal(size=(1, 5, 4)))
+
+    def step(batch, rows):
+        def term(z, which):
+            off, weights = z - reference[:, rows], torch.as_tensor(batch.w)[which]
+            return (weights * (off * off).sum(2)).sum(1), 2 * weights[:, :, None] * off
+
+        return problem.value_and_gradient_with(x, batch, term)
+
+    for found, wanted in zip(step(padded, slice(None)), step(alone, real), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)
+    assert step(alone, real)[1][0, -8:].abs().min() > 0  # statistics that moved
 
 
 @pytest.mark.parametrize("feedback", [False, True])
@@ -420,8 +507,8 @@ def test_a_tier_s_statistics_are_the_mean_of_its_clients_and_mixed_as_its_model(
 KEEPING = {"fedbn", "local-only"}
 AVERAGING = {
     "ca2fl", "centralised", "clusterfedvarp", "fedadagrad", "fedadam", "fedasync", "fedat",
-    "fedavg", "fedavg-finetuned", "fedavgm", "fedbn", "fedbuff", "fedexp", "fednova", "fedper",
-    "fedprox", "fedvarp", "fedyogi", "local-only", "mifa", "scaffold",
+    "fedavg", "fedavg-finetuned", "fedavgm", "fedbn", "fedbuff", "feddyn", "fedexp", "fednova",
+    "fedper", "fedprox", "fedvarp", "fedyogi", "local-only", "mifa", "moon", "scaffold",
 }  # fmt: skip
 PARTIAL = {"federated-dropout", "fedrolex", "heterofl"}
 """Methods that train parts of chains of linear and convolutional layers."""
@@ -476,8 +563,7 @@ def test_a_method_has_batch_norm_if_it_has_the_module_without(name):
         ({"name": "scaffold", "option": 1}, "gradients of the objective, but BatchNorm"),
         ({"name": "fedasync", "uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they"),
         ({"name": "fedat", "uplink": [{"name": "top-k", "share": 0.5}]}, "its uploads as they"),
-        ({"name": "feddyn"}, "plain local steps .* but 'feddyn' takes no such steps"),
-        ({"name": "moon"}, "plain local steps .* but 'moon' takes no such steps"),
+        ({"name": "ditto"}, "plain local steps .* but 'ditto' takes no such steps"),
     ],
 )
 def test_what_averages_no_statistics_is_refused(scenario, keys, reason):

@@ -88,14 +88,14 @@ def refused(given):
     ("algorithm", "needed", "removed"),
     [
         ("gradient-descent", "gradients of the objective", "'opaque' gives no gradients"),
-        ("feddyn", "gradients of the objective", "'opaque' gives no gradients"),
+        ("feddyn", "local steps with corrected gradients", "'train' does not correct local steps"),
         (
             {"name": "scaffold", "option": 1},
             "local steps with corrected gradients",
             "'train' does not correct local steps",
         ),
         ("fedprox", "a proximal term (`mu`) in local steps", "'train' has no proximal term"),
-        ("moon", "gradients of the objective", "'opaque' gives no gradients"),
+        ("moon", "local steps with corrected gradients", "'train' does not correct local steps"),
         ("centralised", "rows of features and targets", "'opaque' gives no rows"),
         (
             {"name": "clusterfedvarp", "clusters": {"by": "labels"}},

@@ -390,9 +390,14 @@ class BoundNetwork(NetworkSettings):
             with flat.tapped(self._head) as seen:
                 parts = torch.stack(list(self._values_of(flat, batch, k))).sum()
             z = torch.cat(seen).to(x.dtype)
+            if len(z) < batch.w.shape[1]:  # without padding
+                real = torch.as_tensor(batch.w[k]) > 0
+                z = z.new_zeros((len(real), z.shape[1])).index_put((real,), z)
             seen_rows: Tensors = z.detach()[None]
             added, slope = term(seen_rows, slice(k, k + 1))
             flat.gradient(parts + (z * slope[0]).sum(), gradient[k])
+            if self.statistics and flat.module.training:
+                flat.add_moved_statistics(x[min(k, len(x) - 1)], gradient[k])
             value[k] = parts.detach() + added[0]
         return value, gradient
 
