@@ -1,6 +1,6 @@
-"""Checks of own training code: its functions depend on their arguments alone.
+"""Checks of own training code: its functions depend on their arguments alone, and train the model.
 
-Each check compares digests of the results for a few clients. As a program, ``python -m
+Most checks compare digests of the results for a few clients. As a program, ``python -m
 rayfed.testing.own_run CODE`` prints those of a fresh process.
 """
 
@@ -19,11 +19,13 @@ from typing import TypeAlias
 import numpy as np
 
 from rayfed import api
+from rayfed.core.arrays import Array
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
 from rayfed.core.threads import one_thread
 from rayfed.engine.run import Run
 from rayfed.problems.own_code.functions import Context, seeds_of
 from rayfed.problems.own_code.problem import NAMES, BoundOwnCode
+from rayfed.solvers.base import Local
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.testing.checks.common import require
 
@@ -63,26 +65,39 @@ def run_of(code: str) -> Run:
     return run
 
 
+def trained(
+    run: Run, problem: BoundOwnCode, client: int, most: int | None = None
+) -> tuple[Local, Mapping[str, Array], Mapping[str, Array]]:
+    """Return the result of one client's training from the first model, and how it is told.
+
+    Parameters
+    ----------
+    most : int, optional
+        Largest number of local steps; the client's own otherwise.
+    """
+    solver, x0, ids = run.training.solvers[0], run.training.x0, np.array([client])
+    assert isinstance(solver, OwnTrain)
+    sizes = run.federation.views.training.shards.sizes(ids)
+    steps = int(solver.step_counts(sizes, np.ones(1), ids=ids)[0])
+    (seed,) = seeds_of(problem.key, ids)
+    state = {name: row[None] for name, row in solver.initial(x0.dtype).items()}
+    context = Context(client, 1, min(steps, most or steps), seed)
+    with one_thread():
+        return solver.train(problem, x0[None], [context], sizes, state)
+
+
 def digests(run: Run, order: Sequence[int]) -> Digests:
     """Return digests of the results of own code for clients, in this order."""
-    solver, found = run.training.solvers[0], {}
     assert isinstance(run.training.problem, BoundOwnCode)
     problem = replace(run.training.problem)  # which makes its model anew
-    assert isinstance(solver, OwnTrain)
-    shards, x0 = run.federation.views.training.shards, run.training.x0
+    shards, found = run.federation.views.training.shards, {}
     with one_thread():
         for i in order:
-            ids = np.array([i])
-            sizes = shards.sizes(ids)
-            steps = int(solver.step_counts(sizes, np.ones(1), ids=ids)[0])
-            (seed,) = seeds_of(problem.key, ids)
-            state = {name: row[None] for name, row in solver.initial(x0.dtype).items()}
-            trained = solver.train(problem, x0[None], [Context(i, 1, steps, seed)], sizes, state)
-            local, after, metrics = trained
+            local, after, metrics = trained(run, problem, i)
             parts = [local.x, local.loss, *after.values(), *metrics.values()]
             found[f"train of client {i}"] = _digest(*parts)
             for part in problem.parts:
-                n = int(shards.sizes(ids, part)[0])
+                n = int(shards.sizes(np.array([i]), part)[0])
                 if n:
                     values = problem.evaluated(local.x[0], i, part, n)
                     found[f"evaluate of client {i}, {NAMES[part]}"] = _digest(
@@ -119,8 +134,23 @@ def checks(code: str) -> Mapping[str, Callable[[], None]]:
         As for `run_of`.
     """
     run = run_of(code)
+    problem, solver = run.training.problem, run.training.solvers[0]
+    assert isinstance(problem, BoundOwnCode)
+    assert isinstance(solver, OwnTrain)
     order = range(min(CLIENTS, run.federation.clients.count))
     first = digests(run, order)
+
+    def check_trained() -> None:
+        """Check that training changes the model that it is given."""
+        ends = [trained(run, problem, i)[0].x for i in order]
+        changed = any(not np.array_equal(end[0], run.training.x0) for end in ends)
+        require(changed, "train leaves the model as it was; change the one that it is given")
+
+    def check_steps() -> None:
+        """Check that training stops earlier if it is given fewer steps."""
+        ends = [[trained(run, problem, i, most)[0].x for i in order] for most in (None, 1)]
+        fewer = any(not np.array_equal(*pair) for pair in zip(*ends, strict=True))
+        require(fewer, "train does the same for 1 step as for all; take context.steps steps")
 
     def check_again() -> None:
         """Check that functions return the same when they are called again."""
@@ -134,7 +164,9 @@ def checks(code: str) -> Mapping[str, Callable[[], None]]:
         """Check that functions return the same in a fresh process."""
         _require_same(first, _fresh(code))
 
-    return {check.__name__: check for check in (check_again, check_order, check_process)}
+    fewer = run.participation.late == "partial" or solver.time_s or solver.varying
+    made = (check_trained, *([check_steps] if fewer else []), check_again, check_order)
+    return {check.__name__: check for check in (*made, check_process)}
 
 
 def _require_same(first: Digests, found: Digests) -> None:

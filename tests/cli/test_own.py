@@ -4,6 +4,8 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import rayfed
 from rayfed import api
 from rayfed.cli.own import flower_scenario
 from rayfed.core.errors import ScenarioError
-from rayfed.testing import answer, reply
+from rayfed.testing import answer, own_code, own_run, reply
 
 HEAD = """
 from dataclasses import dataclass
@@ -198,7 +200,7 @@ class TestInit:
     def test_own_code_passes_its_checks(self, command, tmp_path):
         assert command("init", "--client", "mine")[0] == 0
         status, out, err = command("test", "scenario.yaml")
-        assert (status, out.count("  ok  ")) == (0, 3), out + err
+        assert (status, out.count("  ok  ")) == (0, 4), out + err
         ended = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "test_mine.py"],
             cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -215,6 +217,38 @@ class TestInit:
         assert status == 1
         assert "FAILED    again" in out
         assert "train of client 0 differs; let it depend on its arguments alone" in err
+
+    @pytest.mark.parametrize(
+        ("old", "new", "late", "told"),
+        [
+            ("", "", "drop", None),
+            ("", "", "partial", None),
+            ('model["mean"] +=', 'model = {**model, "mean": 1}; model["mean"] +=', "drop",
+             "train leaves the model as it was; change the one that it is given"),
+            ("context.steps", '2 * context.config["epochs"]', "drop", None),
+            ("context.steps", '2 * context.config["epochs"]', "partial",
+             "train does the same for 1 step as for all; take context.steps steps"),
+        ],
+    )  # fmt: skip
+    def test_code_that_trains_nothing_or_ignores_its_steps_is_found(
+        self, tmp_path, request, old, new, late, told
+    ):
+        name, code = f"own_{abs(hash(request.node.nodeid))}", Path(own_code.__file__).read_text()
+        assert old in code
+        (tmp_path / f"{name}.py").write_text(code.replace(old, new) if old else code)
+        scenario = tmp_path / "scenario.yaml"
+        local = {"name": "own-train", "epochs": 1, "batch": 1}
+        participation = {"late": late, "deadline_s": 9} if late == "partial" else {}
+        scenario.write_text(yaml.safe_dump({
+            "rounds": 1, "problem": {"name": "own-code", "code": name},
+            "clients": {"count": 2}, "participation": participation,
+            "algorithms": [{"name": "fedavg", "local": local}],
+        }))  # fmt: skip
+        made = own_run.checks(str(scenario))
+        assert ("check_steps" in made) == (late == "partial")
+        with nullcontext() if told is None else pytest.raises(AssertionError, match=told):
+            for check in ("check_trained", "check_steps"):
+                made.get(check, lambda: None)()
 
     def test_a_step_of_the_algorithm_is_no_longer_than_fedavgs(self, command, tmp_path):
         """Where all rounds say the same, the average is what each of them says."""
