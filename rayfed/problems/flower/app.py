@@ -107,6 +107,13 @@ class FlowerApp:
         """Leave out the last evaluation."""
         return {name: held for name, held in vars(self).items() if name != "_last"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Import the modules of the app before a function is called, as those of own code are."""
+        vars(self).update(state)
+        for path in (self.settings.app, self.settings.examples):
+            if path is not None:
+                found(path)
+
     @cached_property
     def _last(self) -> dict[str, Any]:
         return {}

@@ -17,7 +17,7 @@ from rayfed.core.announced import read_table
 from rayfed.core.arrays import Array
 from rayfed.core.entries import Entry, described
 from rayfed.core.files import read_arrays
-from rayfed.core.needs import MODEL
+from rayfed.core.needs import MODEL, ROWS
 from rayfed.core.parquet import read, values
 from rayfed.core.rng import Key
 from rayfed.core.run_state import read_record
@@ -72,8 +72,8 @@ def _write(name: str, run: Run, tables: Mapping[str, Any], folder: Path) -> bool
 
 
 def fit(run: Run, tables: Mapping[str, Any], folder: Path) -> Made:
-    """Return the picture of a model that a problem has; a run without a global model has none."""
-    if MODEL not in run.training.algorithm.gives:
+    """Return the picture of a model that a problem has; without a global model or rows, none."""
+    if MODEL not in run.training.algorithm.gives or ROWS not in run.training.problem.gives:
         return None
     x = read_arrays(folder / "model.npz", results=True)["x"]
     rows = some_rows(run, tables, _last_round(folder))

@@ -202,18 +202,14 @@ def test_state_stays_at_the_client_and_late_tasks_leave_none(result):
     assert (tasks < 8).all()
 
 
-@pytest.mark.slow
-def test_bytes_are_the_same_with_workers(flower, tmp_path, assert_same):
-    here = rayfed.run(flower(), out=tmp_path / "here", page=False)
-    there = rayfed.run(flower(executor={"name": "workers"}), out=tmp_path / "there", page=False)
-    assert set(there.outcome.values()) == {"finished"}
-    assert_same(here.folder, there.folder)
-
-
-@pytest.mark.ray
-def test_bytes_are_the_same_on_ray(flower, tmp_path, assert_same):
-    here = rayfed.run(flower(), out=tmp_path / "here", page=False)
-    there = rayfed.run(flower(executor={"name": "ray"}), out=tmp_path / "there", page=False)
+@pytest.mark.parametrize(
+    "executor", [pytest.param("workers", marks=pytest.mark.slow),
+                 pytest.param("ray", marks=pytest.mark.ray)],
+)  # fmt: skip
+def test_bytes_are_the_same_elsewhere(flower, tmp_path, assert_same, executor):
+    client = CLIENT.replace("import numpy as np\n", "import numpy as np\nimport torch\n", 1)
+    here = rayfed.run(flower(client), out=tmp_path / "here", page=False)
+    there = rayfed.run(flower(client, executor=executor), out=tmp_path / "there", page=False)
     assert set(there.outcome.values()) == {"finished"}
     assert_same(here.folder, there.folder)
 
