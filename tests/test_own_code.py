@@ -273,7 +273,14 @@ def test_generators_are_seeded_by_client_and_round(study, tmp_path):
     assert (one.weights() == two.weights()).all()
 
 
-@pytest.mark.parametrize("executor", ["serial", pytest.param("workers", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "executor",
+    [
+        "serial",
+        pytest.param("workers", marks=pytest.mark.slow),
+        pytest.param("ray", marks=pytest.mark.ray),
+    ],
+)
 def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result, executor):
     code = MOVED.replace("    model[", "    deep(data)\n    model[")
     code += "\ndef deep(i):\n    if i == 1:\n        raise KeyError('no such label')\n"
