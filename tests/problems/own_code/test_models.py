@@ -1,11 +1,16 @@
 """Models of own code as flat vectors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rayfed.core.errors import ScenarioError
-from rayfed.problems.own_code.functions import OwnCodeError
+from rayfed.core.rng import Key
+from rayfed.problems import OwnCode
+from rayfed.problems.own_code.functions import ClientCode, Context, OwnCodeError
 from rayfed.problems.own_code.models import flat, template
+from rayfed.solvers import OwnTrain
 
 
 def train(model, data, context):
@@ -95,3 +100,33 @@ def test_statistics_without_momentum_are_one_line():
     assert names == ["0.weight", "0.bias", "1.weight", "1.bias"]
     untracked = nn.Sequential(nn.BatchNorm1d(2, momentum=None, track_running_stats=False))
     assert len(template(untracked).layers) == 2
+
+
+def test_all_of_a_module_is_on_the_device_of_the_run():
+    """The device "meta" is everywhere; it has no numbers, so training leaves others on the CPU."""
+    nn = pytest.importorskip("torch.nn")
+    seen = []
+
+    def made():
+        net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        net[0].bias.requires_grad_(False)
+        return net
+
+    def filled(model, data, context):
+        seen.extend((*model.parameters(), *model.buffers()))
+        seen.append(context)
+        model.to_empty(device="cpu")
+        for value in model.state_dict().values():
+            value.fill_(3)
+        return {"loss": 0.0}
+
+    code = ClientCode(
+        model=made, client=lambda i: i, size=lambda i, part: 1, train=filled,
+        evaluate=lambda model, data, part: {"loss": 0.0},
+    )  # fmt: skip
+    problem = replace(OwnCode(code=code).bound((), 0, Key(0, "test")), device="meta")
+    x = problem.initial("own", 0, 0, Key(0, "test"))[None]
+    local, _, _ = OwnTrain().train(problem, x, [Context(0, 1, 1)], np.ones(1, int), {})
+    assert len(seen) == 4 + 3 + 1
+    assert {str(each.device) for each in seen} == {"meta"}
+    assert local.x.tolist() == [[3.0] * (6 + 3 + 3 + 3 + 3)]  # the frozen bias is not sent
