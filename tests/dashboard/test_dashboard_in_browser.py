@@ -329,8 +329,9 @@ def test_what_came_about_meanwhile_is_said(page, served, folder):
     assert said == "Since you looked away: fedavg seed 3 finished just now"
 
 
-def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
+def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served, folder):
     """A figure that is empty fails, and so does a violation in either colour scheme or width."""
+    (folder / "first/fedavg-seed3/log.txt").write_text(f"failed: {'long ' * 100}\n")
     for view in ("", *VIEWS, "log"):
         page.get(at(served, f"/{view}?study=results/first" if view else "/"))
         wait(page, "document.querySelector('main')")
