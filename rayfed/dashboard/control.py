@@ -142,7 +142,8 @@ class Control:
             time.sleep(_PAUSE_S)
         if process.poll() and key not in self.stopped:
             raise ScenarioError("", _last_line(folder / LOG))
-        return f"{command[0]} of {key} has started; its output is in {LOG}"
+        what = "started" if process.poll() is None else "ended"  # such as one of finished runs
+        return f"{command[0]} of {key} has {what}; its output is in {LOG}"
 
 
 def _runs(study: Path) -> bool:

@@ -222,10 +222,13 @@ class Dashboard:
     ) -> Response:
         """Send a view as text; that of unchanged files is made once, and a browser keeps it."""
         name, query = _named(request, (*VIEWS, LOG)), request.url.query
+        await self.watch.look()
+        chosen, missing = Chosen.of(query).present(self.catalogue)
+        parts = {"query": chosen.query, "missing": dict.fromkeys(missing)}
 
         def make(_: object, found: Found) -> tuple[bytes, float]:
             began = time.thread_time()
-            made = self._shown(name, found, query) | {"query": Chosen.of(query).query}
+            made = self._shown(name, found, query) | parts
             text = text_of(name, made).encode()
             return text, min(REST_S, RESTS * (time.thread_time() - began))
 
@@ -233,7 +236,7 @@ class Dashboard:
             if name == LOG or (name == "machine" and any(study.running for study, _ in found)):
                 return Response(make(None, found)[0], media_type=media)  # logs and processes
             stamps = stamps_of(found)
-            key = (media, name, query)
+            key = (media, name, query, missing)
             tag = hashlib.sha256(repr((self._began, key, stamps)).encode()).hexdigest()
             headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
             if request.headers.get("If-None-Match") == headers["ETag"]:
@@ -241,7 +244,7 @@ class Dashboard:
             text, rest = self._answers.get(key, stamps, partial(make, found=found))
             return Response(text, media_type=media, headers=headers | {REST: f"{rest:.2f}"})
 
-        return await self._of_runs(request, answer)
+        return await run_in_threadpool(answer, chosen.found(self.catalogue))
 
     async def client_json(self, request: Request) -> Response:
         """Send the activity of a client in a run."""

@@ -88,6 +88,16 @@ class Chosen:
         pairs = [("study", key) for key in self.studies] + [("run", key) for key in self.runs]
         return urlencode(pairs)
 
+    def present(self, catalogue: Catalogue) -> tuple[Chosen, tuple[str, ...]]:
+        """Return the existing ones, and a line for each other; if none exists, all and no line."""
+        missing = self._missing(catalogue)
+        studies, runs = (
+            tuple(key for key in keys if key not in missing) for keys in (self.studies, self.runs)
+        )
+        if not studies and not runs:
+            return self, ()
+        return Chosen(studies, runs), tuple(map(str, missing.values()))
+
     def found(self, catalogue: Catalogue) -> Found:
         """Return the chosen items.
 
@@ -96,25 +106,28 @@ class Chosen:
         ScenarioError
             If there is no such study or run, or none is named.
         """
-        meant: dict[str, set[str]] = {}
-        for key in self.studies:
-            meant[key] = set(_study(catalogue, key).by_folder)
+        for error in self._missing(catalogue).values():
+            raise error
+        meant = {key: set(catalogue.studies[key].by_folder) for key in self.studies}
         for key in self.runs:
             study, _, run = key.rpartition("/")
-            if run not in _study(catalogue, study).by_folder:
-                raise ScenarioError(
-                    key, "is no run of this study; it may have been moved or deleted"
-                )
             meant.setdefault(study, set()).add(run)
         if not meant:
             raise ScenarioError("", "no run is chosen; tick some in the overview")
         return [(catalogue.studies[key], runs) for key, runs in meant.items()]
 
-
-def _study(catalogue: Catalogue, key: str) -> StudyLine:
-    if key not in catalogue.studies:
-        raise ScenarioError(key, "is no study here; it may have been moved or deleted")
-    return catalogue.studies[key]
+    def _missing(self, catalogue: Catalogue) -> dict[str, ScenarioError]:
+        """Return what is wrong with each study and run that does not exist."""
+        known = catalogue.studies
+        lines = {key: (key, "is no study here") for key in self.studies if key not in known}
+        for key in self.runs:
+            study, _, run = key.rpartition("/")
+            if study not in known:
+                lines[key] = study, "is no study here"
+            elif run not in known[study].by_folder:
+                lines[key] = key, "is no run of this study"
+        about = "it may have been moved or deleted"
+        return {key: ScenarioError(at, f"{text}; {about}") for key, (at, text) in lines.items()}
 
 
 def results_of(chosen: Found) -> Results:

@@ -126,22 +126,27 @@ class RecordedResult:
         """Warnings for readers, such as rounds without used replies.
 
         Of lines that differ in the label and in numbers alone the first stands for all, with the
-        number of the others.
+        number of runs that have one, or of other lines where that is one run.
 
         Examples
         --------
         >>> result.warnings  # doctest: +SKIP
         ("'cifar10' is a subset here, 1,000 of 50,000 training and 500 of 10,000 test rows",)
         """
-        alike: dict[str, dict[str, None]] = {}
-        for run in self._results.runs_found:
+        runs = self._results.runs_found
+        alike: dict[str, dict[tuple[str, Path], None]] = {}
+        for run in runs:
             for text in map(str, run.info.get("warnings") or ()):
                 kind = _NUMBER.sub("0", text.removeprefix(f"{run.label}: "))
-                alike.setdefault(kind, {})[text] = None
-        return tuple(
-            f"{first} (and {len(others)} more like it)" if others else first
-            for first, *others in alike.values()
-        )
+                alike.setdefault(kind, {})[text, run.folder] = None
+        lines = []
+        for first, *others in alike.values():
+            warned = len({folder for _, folder in (first, *others)})
+            which = f"all {warned}" if warned == len(runs) else f"{warned} of {len(runs)}"
+            count = f" (in {which} runs)" if warned > 1 else ""
+            count = count or (f" (and {len(others)} more like it)" if others else "")
+            lines.append(f"{first[0]}{count}")
+        return tuple(lines)
 
     def summary(
         self,

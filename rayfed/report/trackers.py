@@ -115,21 +115,25 @@ class TensorBoard(Tracker):
         RayfedError
             If its folder exists already: TensorBoard would show the events of both.
         """
+        from tensorboardX.summary import text as text_summary
+
         entry = Entry(run, began, run.folder.name)
         if (self.folder / entry.id).exists():
             text = "already exists; remove it or give another --to"
             raise RayfedError(f"{self.folder / entry.id}: {text}")
         rows = "\n".join(f"| {key} | {value} |" for key, value in settings(run).items())
         table = f"| key | value |\n|---|---|\n{rows}"
-        self._writer(entry).add_text("settings", table, 0, began)
+        self._write(entry, text_summary("settings", table), 0, began)
+        self._writer(entry).flush()
         return entry
 
     def add(self, entry: Entry, points: pd.DataFrame) -> None:
-        """Add points as scalars."""
-        writer = self._writer(entry)
+        """Add points as scalars, which are on the disk when this returns."""
+        from tensorboardX.summary import scalar
+
         for name, number, second, value in _rows(points):
-            writer.add_scalar(name, value, number, second)
-        writer.flush()
+            self._write(entry, scalar(name, value), number, second)
+        self._writer(entry).flush()
 
     def end(self, entry: Entry) -> None:
         """Close the files."""
@@ -141,13 +145,21 @@ class TensorBoard(Tracker):
         while self.writers:
             self.writers.popitem()[1].close()
 
+    def _write(self, entry: Entry, summary: Any, number: int, second: float) -> None:
+        from tensorboardX.proto.event_pb2 import Event
+
+        event = Event(step=number, wall_time=second, summary=summary)
+        self._writer(entry).write_event(event)
+
     def _writer(self, entry: Entry) -> Any:
-        from tensorboardX import SummaryWriter
+        # a SummaryWriter has a queue that its flush() does not wait for: a kill loses points
+        from tensorboardX.event_file_writer import EventsWriter
 
         if entry.id not in self.writers:
             own = f".{uuid4().hex[:8]}"  # names hold seconds, and a file of the same is replaced
-            folder = str(self.folder / entry.run.folder.name)  # an id of a note may lead elsewhere
-            self.writers[entry.id] = SummaryWriter(folder, filename_suffix=own)
+            folder = self.folder / entry.run.folder.name  # an id of a note may lead elsewhere
+            make(folder)
+            self.writers[entry.id] = EventsWriter(str(folder / "events"), own)
         return self.writers[entry.id]
 
 

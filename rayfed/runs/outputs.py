@@ -360,12 +360,12 @@ def write_graphs(run: Run, records: Records) -> None:
         return
     try:
         if isinstance(algorithm, Meeting):
-            publish_npz(records.folder / GRAPH, walked(graphs, None, _steps(records)))
+            publish_npz(records.folder / GRAPH, _of_gossip(graphs, None, records))
         elif isinstance(algorithm, Gossip):
             shards, ids = run.federation.views.training.at(1).shards, np.arange(graphs.count)
             mass = shards.mass(ids) if run.training.weights == "size" else np.ones(graphs.count)
             rule = Mixing(mass, algorithm.mixing)
-            publish_npz(records.folder / GRAPH, walked(graphs, rule, _steps(records)))
+            publish_npz(records.folder / GRAPH, _of_gossip(graphs, rule, records))
         elif (walk := run.participation.select.walk_on(graphs)) is not None:
             publish_npz(records.folder / WALK, walked(graphs, walk, _walk_path(records)))
             log_disconnected(run, records)
@@ -398,6 +398,12 @@ def _walk_path(records: Records) -> WalkPath:
     times = values(rounds, "time_s")[1:].copy()  # of rounds that nobody was asked in
     times[numbers - 1] = values(events, "start_s")[first]
     return WalkPath(positions.astype(np.int64), times, values(events, "client"))
+
+
+def _of_gossip(graphs: Graphs, rule: Matrix | None, records: Records) -> dict[str, Array]:
+    """Return `walked`, and as ``repaired`` (G,) whether links were added to connect each graph."""
+    found = walked(graphs, rule, _steps(records))
+    return found | {"repaired": np.array([graphs.repaired(int(epoch)) for epoch in found["epoch"]])}
 
 
 def _steps(records: Records) -> WalkPath:

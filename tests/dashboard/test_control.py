@@ -51,7 +51,7 @@ def test_the_answer_waits_for_the_first_run_or_a_failure(control, folder, monkey
     begins = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); input()"
     lock = next((folder / "first").glob("*/run.json")).with_name(LOCK)
     lock.touch()
-    codes, real = [fails, fails, begins], subprocess.Popen
+    codes, real = [fails, fails, begins, "pass"], subprocess.Popen
 
     def start(command, stdin, **options):
         command = [sys.executable, "-c", codes.pop(0), str(lock)]
@@ -66,6 +66,7 @@ def test_the_answer_waits_for_the_first_run_or_a_failure(control, folder, monkey
     assert "has started" in control.do("resume", {"study": "results/first"})
     assert time.monotonic() - began < SOON_S / 2
     control.started["results/first"].communicate(b"\n")
+    assert "has ended" in control.do("resume", {"study": "results/first"})  # nothing was to do
 
 
 @pytest.mark.guard

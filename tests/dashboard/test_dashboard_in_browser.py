@@ -223,6 +223,13 @@ def test_views_are_saved_by_name_and_opened_again(page, served):
     assert page.find_elements(By.CSS_SELECTOR, "#views li") == []
 
 
+def test_a_refusal_to_show_anything_reads_well_with_axe(page, served):
+    page.get(at(served, "/compare?study=results/other"))
+    assert page.find_element(By.TAG_NAME, "h1").text == "This cannot be shown"
+    read_well(page, "trouble")
+    page.get_log("browser")  # with the line about the answer 404
+
+
 def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, folder):
     out = shutil.copytree(folder / "second", folder / "third")
     row = "document.querySelector('[data-study=\"results/third\"]')"
@@ -246,10 +253,19 @@ def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, fo
     wait(page, f"{row}?.querySelector('[data-do=restore]')")
     page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
     wait(page, f"{told}.includes(\"type 'third' to delete it\")")
+    below = f"{row}.querySelector('output').previousElementSibling.dataset.do"
+    assert page.execute_script(f"return {below}") == "delete"
+    for kind in ("second", "third"):
+        page.execute_script(
+            f"document.querySelector('[data-run^=\"results/{kind}/\"] input').click()"
+        )
+    assert page.find_element(By.ID, "open").text == "Compare 2 runs"
     page.execute_script(f"{row}.querySelector('[name=name]').value = 'third'")
     page.execute_script(f"{row}.querySelector('[data-do=delete]').click()")
     wait(page, f"!{row}")
     assert not out.exists()
+    assert page.find_element(By.ID, "open").text == "Open 1 run"
+    assert "third" not in page.current_url
     (folder / "second" / FILE).unlink()
     page.get_log("browser")  # with the line about the answer 400
 
@@ -329,8 +345,9 @@ def test_what_came_about_meanwhile_is_said(page, served, folder):
     assert said == "Since you looked away: fedavg seed 3 finished just now"
 
 
-def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served):
+def test_every_view_draws_its_figures_and_reads_well_with_axe(page, served, folder):
     """A figure that is empty fails, and so does a violation in either colour scheme or width."""
+    (folder / "first/fedavg-seed3/log.txt").write_text(f"failed: {'long ' * 100}\n")
     for view in ("", *VIEWS, "log"):
         page.get(at(served, f"/{view}?study=results/first" if view else "/"))
         wait(page, "document.querySelector('main')")

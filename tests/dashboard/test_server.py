@@ -333,6 +333,20 @@ def test_the_log_is_read_each_time(client, folder):
     assert not any("ETag" in answer.headers for answer in answers)
 
 
+def test_a_view_shows_the_runs_that_are_left_and_names_those_that_are_not(client):
+    there = "run=results/first/fedavg-seed3"
+    gone = "study=results/third&run=results/first/fedavg-seed9"
+    lines = ["results/third: is no study here", "fedavg-seed9: is no run of this study"]
+    for view in ("compare", "log"):
+        answers = [client.get(f"/{view}{kind}?{there}&{gone}") for kind in ("", ".json")]
+        for answer, text in zip(answers, (answers[0].text, answers[1].json()["main"]), strict=True):
+            assert answer.status_code == 200
+            assert all(f"{line}; it may have been moved or deleted" in text for line in lines)
+        assert '?run=results%2Ffirst%2Ffedavg-seed3"' in answers[0].text  # links to other views
+    assert client.get(f"/compare?{gone}").status_code == 404
+    assert "may have been moved" not in client.get(f"/compare?{there}").text
+
+
 def test_a_study_that_is_deleted_meanwhile_is_a_line(client, folder):
     assert client.get("/compare?study=results/first").status_code == 200
     shutil.rmtree(folder / "first")

@@ -12,6 +12,7 @@ from rayfed.core.errors import RayfedError, ScenarioError
 from rayfed.report.export import write
 from rayfed.report.live import logged, write_note
 from rayfed.report.read.results import Results
+from rayfed.report.trackers import TRACKERS
 
 BEGAN = 1795190400.0  # 2026-11-20T16:00:00 UTC
 LOSS = [8.0, 4.0, 2.0]
@@ -96,6 +97,19 @@ def test_tensorboard(results, monkeypatch):
         RayfedError, match=r"a-seed3: already exists; remove it or give another --to"
     ):
         write(results, "tensorboard")
+
+
+def test_points_in_tensorboard_survive_a_kill(results, tmp_path):
+    """They are in the file when `add` returns, after which the live log notes them as sent."""
+    pytest.importorskip("tensorboardX", reason="needs tensorboardX")
+    tracker = TRACKERS["tensorboard"]("hand-made", tmp_path / "tensorboard")
+    run, steps = results.run("a", 3), np.arange(500)
+    entry = tracker.begin(run, BEGAN)
+    about = {"name": "loss", "round": steps, "seconds": BEGAN + steps, "value": steps / 4}
+    tracker.add(entry, pd.DataFrame(about))
+    scalars, _ = events(tmp_path / "tensorboard" / "a-seed3")
+    assert [step for step, _, _ in scalars["loss"]] == steps.tolist()
+    tracker.close()
 
 
 def events(folder):

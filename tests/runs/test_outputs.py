@@ -13,7 +13,7 @@ from rayfed.population import Always, Cyclic, Diurnal, Markov, Outages, Populati
 from rayfed.runs import outputs
 from rayfed.runs.driver import Driver
 from rayfed.runs.files.stops import STOPPED
-from rayfed.runs.outputs import MOST_INTERVALS, MOST_STEPS, WALK, WalkPath, away
+from rayfed.runs.outputs import GRAPH, MOST_INTERVALS, MOST_STEPS, WALK, WalkPath, away
 from rayfed.testing.toy import tiny_run, toy_scenario
 from rayfed.topology import (
     Complete,
@@ -248,8 +248,8 @@ def drive(plan, out, index=0):
     return Driver(run, out, SerialExecutor(plan.tables))
 
 
-def arrays(plan, out):
-    with np.load(out / plan.runs[0].folder / WALK, allow_pickle=False) as held:
+def arrays(plan, out, file=WALK):
+    with np.load(out / plan.runs[0].folder / file, allow_pickle=False) as held:
         return {name: held[name] for name in held.files}
 
 
@@ -279,6 +279,21 @@ def test_rounds_on_graphs_that_were_repaired_are_counted_in_the_log(plan, tmp_pa
     (line,) = (folder / "log.txt").read_text().splitlines()
     text = f"the graph was not connected in {sum(apart)} of {len(rounds)} rounds; links were added"
     assert line.endswith(f"{text} to connect it in {sum(apart)}")
+
+
+def test_graphs_of_gossip_that_were_repaired_are_marked(mixed, tmp_path):
+    moving = {"name": "geometric", "range_m": 400, "every_s": 20}
+    clients = {"count": 13, "delay": {"name": "constant", "mean_s": 5.0}}
+    local = {"steps": 2, "batch": 4, "lr": 0.1}
+    gossip = [{"name": "d-psgd", "local": local}]
+    scenario = mixed(topology=moving, clients=clients, participation={}, algorithms=gossip)
+    plan = api.prepare(api.read(scenario))
+    drive(plan, tmp_path).execute()
+    found = arrays(plan, tmp_path, GRAPH)
+    graphs = Graphs(Geometric(range_m=400, every_s=20, disconnected="allow"), 13, plan.runs[0].seed)
+    apart = [components_of(graphs.of(int(epoch))).count > 1 for epoch in found["epoch"]]
+    assert 0 < sum(apart) < len(apart)
+    assert found["repaired"].tolist() == apart
 
 
 @pytest.mark.guard

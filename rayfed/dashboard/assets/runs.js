@@ -68,6 +68,8 @@ const overview = (() => {
   }
 
   function tick() {
+    const listed = new Set(rows().map((row) => row.dataset.run));
+    for (const run of ticked) if (!listed.has(run)) ticked.delete(run); // of a study that was deleted or archived
     for (const row of rows()) row.querySelector("input").checked = ticked.has(row.dataset.run);
     const open = document.getElementById("open");
     const query = new URLSearchParams([...ticked].map((run) => ["run", run]));
@@ -129,16 +131,20 @@ const overview = (() => {
     });
     listen("#all", "click", () => ((every = true), show()));
     listen("#runs input", "change", (box) => toggle(box.closest("tr").dataset.run));
-    answers.forEach((text, study) => answer(study, text));
+    answers.forEach((told, study) => answer(study, ...told));
     sort();
     show(renewed);
     tick();
   }
 
-  function answer(study, text) {
-    answers.set(study, text);
-    const place = document.querySelector(`[data-study="${CSS.escape(study)}"] output`);
-    if (place) place.textContent = text;
+  // Tells the result of an action below its button, or where that is gone at the end of the cell.
+  function answer(study, what, text) {
+    answers.set(study, [what, text]);
+    const cell = document.querySelector(`[data-study="${CSS.escape(study)}"]`);
+    const place = cell?.querySelector("output");
+    if (!place) return;
+    place.textContent = text;
+    $$("[data-do]", cell).find((button) => button.dataset.do === what)?.after(place);
   }
 
   // Asks the server to change a study; rows that change come by themselves.
@@ -154,7 +160,7 @@ const overview = (() => {
     const { done, error } = (await reply?.json().catch(() => null)) ?? { error: "the server refused it" };
     button.disabled = false;
     if (done && form) for (const one of $$("[name]", form)) one.defaultValue = one.value; // it is sent
-    answer(study, done ?? error);
+    answer(study, button.dataset.do, done ?? error);
     live.say(done ?? error);
     live.refresh();
   }

@@ -14,10 +14,10 @@ from rayfed.report.figures.style import canvas
 ACROSS = 3
 """Most axes in a row."""
 _ROW, _HEAD, _FOOT = 270, 26, 60  # pixels: of a row, of the case above its axes, of their ticks
-_SIDE, _GAP = 64, 22  # at the left of the first axes, and between two
+_SIDE, _GAP = 64, 44  # at the left of the first axes, and between two, in 1/1000 of the width
 _BARS = ("barmode", "bargap", "uniformtext")
 _LETTERS = 96  # of the titles below a row of axes
-_OWN_GAP = 90  # between two where each has tick labels of its own
+_OWN_GAP = 112  # between two with tick labels of their own, in 1/1000 of the width
 
 
 def side_by_side(figures: Mapping[str, go.Figure]) -> go.Figure:
@@ -92,11 +92,11 @@ def arrange(figure: go.Figure, across: int) -> go.Figure:
     gap = (_OWN_GAP if own else _GAP) / 1000
     across = min(across, count)
     rows = -(-count // across)
-    height = rows * _ROW
+    height, wide = rows * _ROW, (1 - (across - 1) * gap) / across
     for place in range(count):
         row, column = divmod(place, across)
-        left = column / across + (gap if column else 0.0)
-        x = [left, (column + 1) / across - (_GAP / 1000 if column + 1 < across else 0.0)]
+        left = column * (wide + gap)
+        x = [left, min(1.0, left + wide)]
         top = 1 - (row * _ROW + _HEAD) / height
         y = [1 - ((row + 1) * _ROW - (_FOOT if row + 1 < rows else 0)) / height, top]
         first, second = axis_names(place)

@@ -112,15 +112,22 @@ def spans_decades(columns: Sequence[Floats]) -> bool:
     return bool(len(values) and values.min() > 0 and values.max() / values.min() >= _SPAN)
 
 
+_ROUNDING = 1e-12  # of values, between which it is no difference
+
+
 def y_range(columns: Sequence[Floats], log: bool) -> list[float] | None:
-    """Return an axis range around the data with a margin of 4 %; None without data."""
+    """Return an axis range around the data with a margin of 4 %; None without data.
+
+    Values that differ by rounding alone get the range of equal ones: Plotly has no ticks for less.
+    """
     values = np.concatenate([np.empty(0), *columns])
     values = values[np.isfinite(values)]
     values = np.log10(values[values > 0]) if log else values
     if not len(values):
         return None
     low, high = float(values.min()), float(values.max())
-    margin = 0.04 * (high - low) or 0.04 * (abs(high) or 1.0)
+    apart, size = high - low, max(abs(low), abs(high))
+    margin = 0.04 * (apart if apart > _ROUNDING * size else size or 1.0)
     return [low - margin, high + margin]
 
 

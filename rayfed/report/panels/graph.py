@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import plotly.graph_objects as go
 
+from rayfed.core.errors import many
 from rayfed.report.figures import marks
 from rayfed.report.figures.graphs import pairs, places
 from rayfed.report.figures.palette import LIGHT
@@ -122,6 +123,16 @@ def _slider(run: RunRecord, steps: np.ndarray, frames: list[Any]) -> dict[str, A
     }  # fmt: skip
 
 
+def title(run: RunRecord) -> str:
+    """Return the heading of a run's graph, with the number of steps in which it was repaired."""
+    known = run.graph
+    if known is None or not known.repaired.any():
+        return GraphPanel.heading
+    steps, repaired = len(known.graph), int(known.repaired[known.graph].sum())
+    when = f" in {repaired:,} of {many(steps, 'step')}" if known.changes else ""
+    return f"{GraphPanel.heading}; links were added to connect the graph{when}"
+
+
 def eigenvalue_note(run: RunRecord) -> str:
     """Return the second eigenvalue of the mixing, and the evenness of its left eigenvector."""
     known = run.graph
@@ -147,6 +158,10 @@ class GraphPanel(RunPanel):
         "Lines are links between nodes. A stronger colour is a higher accuracy of a node's own "
         "model on its own rows, or a higher loss without classes. The slider changes the step."
     )
+
+    def title(self, run: RunRecord) -> str:
+        """Return the heading, with the number of repaired graphs if any."""
+        return title(run)
 
     def figure(self, run: RunRecord) -> go.Figure:
         """Return the figure with the rate of mixing as its note."""

@@ -21,6 +21,7 @@ from rayfed.core.extras import install
 from rayfed.report.figures.facets import ACROSS, arrange
 from rayfed.report.figures.labels import drop_labels, end_labels, place_labels
 from rayfed.report.figures.style import FONT_SIZE, POWER_SIZE
+from rayfed.report.paper.free import place_targets
 
 PT_PER_IN = 72.0
 PX_PER_IN = 96.0
@@ -151,6 +152,7 @@ def laid_out(figure: go.Figure, size: str, font: Font = DEFAULT) -> Sheet:
     height = math.ceil(round(height * font.scale / _STEP, 6)) * _STEP / font.scale
     sheet.update_layout(width=width, height=height)
     place_labels(sheet)
+    place_targets(sheet)
     return Sheet(sheet, font.scale)
 
 

@@ -117,11 +117,12 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def _number(value: float, spread: float, places: int) -> str:
+    mean = f"{value:z,.{places}f}".replace("-", "$-$")  # in a text - is a hyphen
     if not math.isfinite(spread):
-        return f"{value:,.{places}f}"
+        return mean
     least = 10.0**-places
     shown = f"$<${least:.{places}f}" if 0 < spread < least / 2 else f"{spread:,.{places}f}"
-    return rf"{value:,.{places}f} $\pm$ {shown}"
+    return rf"{mean} $\pm$ {shown}"
 
 
 def _power(value: float, spread: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,6 +110,8 @@ class Walked:
         Second eigenvalue of the walk on each graph; NaN if not computed.
     law : (G, N) array
         Stationary law on each graph; (G, 0) if not computed, NaN if not unique.
+    repaired : (G,) array of bool
+        Whether links were added to connect each graph; empty if not recorded.
     """
 
     round: npt.NDArray[np.int64]
@@ -120,6 +122,7 @@ class Walked:
     places: npt.NDArray[np.float64]
     lambda_2: npt.NDArray[np.float64]
     law: npt.NDArray[np.float64]
+    repaired: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def links_of(self, graph: int) -> npt.NDArray[Any]:
         """Return the links (E, 2) of one graph."""
@@ -134,9 +137,15 @@ class Walked:
 def read_as(kind: type[_T], path: Path, what: str, prefix: str = "") -> _T:
     """Return the arrays of a file as a dataclass, and single values as such.
 
-    The names of the arrays are those of the fields, behind a prefix.
+    The names of the arrays are those of the fields, behind a prefix. A field with a default may
+    be missing.
     """
     with reading(path, what):
         held = read_arrays(path, results=True)
-        found = {field.name: held[prefix + field.name] for field in fields(kind)}  # type: ignore[arg-type]
+        names = [
+            each.name
+            for each in fields(kind)  # type: ignore[arg-type]
+            if each.default_factory is MISSING or prefix + each.name in held
+        ]
+        found = {name: held[prefix + name] for name in names}
         return kind(**{name: v if v.ndim else v.item() for name, v in found.items()})

@@ -29,6 +29,16 @@ def test_four_cases_are_three_and_one(figure):
     assert [label.y for label in figure.layout.annotations] == tops
 
 
+@pytest.mark.parametrize("titles", [("loss", "loss", "loss"), ("loss", "loss", "accuracy")])
+def test_axes_of_a_row_are_equally_wide_and_equally_far_apart(titles):
+    figures = {str(k): drawn(1, 2).update_yaxes(title_text=t) for k, t in enumerate(titles)}
+    layout = side_by_side(figures).layout
+    (a, b), (c, d), (e, f) = (layout[f"xaxis{k}"].domain for k in ("", 2, 3))
+    assert b - a == pytest.approx(d - c) == pytest.approx(f - e)
+    assert c - b == pytest.approx(e - d)
+    assert (a, f) == (0, pytest.approx(1))
+
+
 def test_axes_have_the_range_around_all_and_shapes_their_own(figure):
     assert figure.layout.yaxis3.range == (0, 5)
     assert figure.layout.xaxis.range == (0, 5)

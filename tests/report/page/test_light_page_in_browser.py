@@ -63,7 +63,7 @@ def test_a_page_of_36_runs_is_small_and_names_no_figure_twice(path):
     assert len(places) == len(set(places)) > 10
 
 
-@pytest.mark.parametrize(("width", "most"), [(1280, 6000), (390, 6500)])
+@pytest.mark.parametrize(("width", "most"), [(1280, 6000), (390, 6000)])
 def test_most_figures_are_folded_and_not_drawn(page, width, most):
     driver = page(width)
     assert height(driver) <= most

@@ -242,6 +242,17 @@ def test_the_scale_of_single_seeds_on_the_page_is_that_of_their_mean(
     assert layout(page)["yaxis"]["type"] == "linear"
 
 
+def test_values_that_differ_by_rounding_alone_have_axes_with_ticks(
+    elsewhere, tmp_path, run_writer, rows
+):
+    for seed, loss in ((0, np.log(2)), (1, np.nextafter(np.log(2), 1))):
+        run_writer(tmp_path, "a", seed, rows([loss]))
+    page = elsewhere(tmp_path)
+    for ticks in ("#convergence .ytick text", "#finals .xtick text"):
+        assert len(page.find_elements(By.CSS_SELECTOR, ticks)) > 1
+    assert [entry["message"] for entry in page.get_log("browser")] == []
+
+
 def answer(driver, place="answer"):
     text = driver.execute_script("return document.getElementById(arguments[0]).textContent", place)
     return text.replace("\u00a0", " ")

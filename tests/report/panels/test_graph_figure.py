@@ -1,12 +1,15 @@
 """The graph of gossip over time."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import rayfed
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.page.report import page
-from rayfed.report.panels.graph import GraphPanel, eigenvalue_note, graph
+from rayfed.report.panels.graph import GraphPanel, eigenvalue_note, graph, title
 from rayfed.report.read.results import Results
 
 SCENARIO = {
@@ -70,6 +73,23 @@ def test_the_note_has_the_second_eigenvalue_of_the_ring(results):
     assert f"{eigenvalue:.3g}" in text
     assert f"after {number} steps" in text
     assert eigenvalue_note(results.run("ad-psgd", 0)) == ""
+
+
+@pytest.mark.parametrize(
+    ("repaired", "said"),
+    [
+        ([True, False], "; links were added to connect the graph in 2 of 3 steps"),
+        ([True], "; links were added to connect the graph"),
+        ([False], ""),
+        ([], ""),  # as in files of earlier versions
+    ],
+)
+def test_the_title_counts_the_steps_with_a_repaired_graph(results, repaired, said):
+    run = results.run("d-psgd", 0)
+    graph = [0, 0, len(repaired) - 1] if len(repaired) > 1 else [0, 0, 0]
+    changes = {"graph": np.array(graph), "lambda_2": np.zeros(max(1, len(repaired)))}
+    known = replace(run.graph, **changes, repaired=np.array(repaired, bool))
+    assert title(SimpleNamespace(graph=known)) == f"Nodes and their models{said}"
 
 
 def test_a_run_with_a_server_has_no_graph_of_nodes(results):

@@ -16,7 +16,8 @@ const curves = (() => {
     const scaled = values.map((v) => (log ? Math.log10(v) : v));
     const low = scaled.reduce((a, b) => Math.min(a, b));
     const high = scaled.reduce((a, b) => Math.max(a, b));
-    const margin = 0.04 * (high - low) || 0.04 * (Math.abs(high) || 1);
+    const [apart, size] = [high - low, Math.max(Math.abs(low), Math.abs(high))];
+    const margin = 0.04 * (apart > 1e-12 * size ? apart : size || 1); // less is rounding, and has no ticks
     return [low - margin, high + margin];
   }
 
