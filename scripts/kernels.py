@@ -105,17 +105,23 @@ def effect(environment: Mapping[str, str]) -> tuple[str, str, str] | None:
     return found["kernel"], found["numpy"], found["libm"]
 
 
-def ways(names: Sequence[str] | None = None) -> tuple[list[Way], list[str]]:
+def ways(
+    names: Sequence[str] | None = None, most: int | None = None
+) -> tuple[list[Way], list[str]]:
     """Return the ways that differ in effect on this processor, and why others are left out.
 
     Parameters
     ----------
     names : list of str, optional
         Those that are looked at; all if None.
+    most : int, optional
+        After so many ways no other is looked at, which takes a process each.
     """
     found: list[Way] = []
     left_out = []
     for name, environment in candidates():
+        if len(found) == most:
+            break
         if names is not None and name not in names:
             continue
         seen = effect(environment)
@@ -188,8 +194,9 @@ def main(given: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"--only {', '.join(sorted(unknown))}: see --list", file=sys.stderr)
         return 2
-    found, left_out = ways(options.only)
-    chosen = found if options.first is None else found[1 : 1 + options.first]
+    first = options.first
+    found, left_out = ways(options.only, None if first is None else 1 + first)
+    chosen = found if first is None else found[1:]
     print(f"{platform.machine()}, {os.cpu_count()} processors")
     lines = [f"{way.name}: {way.text}" for way in chosen]
     print("\n".join(lines + [f"not run: {reason}" for reason in left_out]), flush=True)

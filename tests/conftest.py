@@ -106,14 +106,19 @@ def pytest_collection() -> Iterator[None]:
 
 
 def _order(items: Sequence[pytest.Item]) -> Callable[[pytest.Item], tuple[bool, float]]:
-    """Return the order of tests: Ray, which waits, then files that take long, then others.
+    """Return the order of tests: Ray and browsers, then files that take long, then others.
 
     A process takes a file at a time, and one that is left for the end keeps the others waiting.
+    Seconds of a processor do not tell how long a test waits for Ray or a browser.
     """
     files: Counter[str] = Counter()
     for item in items:
         files[_file(item)] += seconds(item, known())
-    return lambda item: (item.get_closest_marker("ray") is None, -files[_file(item)])
+    return lambda item: (not _waits(item), -files[_file(item)])
+
+
+def _waits(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("ray", "browser"))
 
 
 def _file(item: pytest.Item) -> str:
@@ -149,8 +154,8 @@ def seconds(item: pytest.Item, long: Mapping[str, float]) -> float:
 
 
 def _needs_time(item: pytest.Item) -> bool:
-    marked = any(item.get_closest_marker(name) for name in ("ray", "browser", "slow"))
-    return marked or seconds(item, known()) > 0
+    slow = item.get_closest_marker("slow") is not None
+    return slow or _waits(item) or seconds(item, known()) > 0
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -62,3 +62,13 @@ def test_what_takes_long_is_slow_unless_it_is_a_guard_or_measured_anew():
         config = SimpleNamespace(getoption={"record_durations": measuring}.get)
         conftest["SlowTests"]().pytest_collection_modifyitems(config, items)
         assert [item.marks for item in items] == expected
+
+
+def test_who_waits_comes_first_and_then_what_takes_longest():
+    conftest = runpy.run_path(str(CONFTEST))
+    long = json.loads(conftest["LONG"].read_text())
+    longest, shortest = max(long, key=long.get), min(long, key=long.get)
+    given = [Item("test_short.py::test"), Item(shortest), Item(longest)]
+    waiting = [Item("test_page.py::test", "browser"), Item("test_actors.py::test", "ray")]
+    ordered = sorted([*given, *waiting], key=conftest["_order"]([*given, *waiting]))
+    assert ordered == [*waiting, *given[::-1]]

@@ -426,11 +426,17 @@ def test_a_driver_that_hosts_clients_and_is_killed_changes_nothing(
     assert_same(serial, out)
 
 
-def test_a_client_actor_that_is_killed_changes_nothing(kept, undisturbed, tmp_path, assert_same):
+def test_after_kill_9_of_everything_and_of_an_actor_of_the_resume_the_bytes_are_the_same(
+    kept, undisturbed, tmp_path, assert_same
+):
+    """The actor is killed in a run that the resume has begun, and in others that go on."""
     out = tmp_path / "out"
-    process = subprocess.Popen(command(kept, out))
+    kill_in_the_middle(kept, out, checkpoints=3)
+    begun = set(out.glob("*/checkpoint/manifest.json"))
+    assert len(list(out.glob("*/model.npz"))) < len(KILLED)
+    process = subprocess.Popen([sys.executable, "-m", "rayfed", "resume", str(out), "--no-page"])
     try:
-        wait_for(lambda: len(list(out.glob("*/checkpoint/manifest.json"))) > 2)
+        wait_for(lambda: set(out.glob("*/checkpoint/manifest.json")) - begun)
         victim = min(hosts(process), key=lambda actor: actor.pid)
         os.kill(victim.pid, signal.SIGKILL)
         assert process.wait(timeout=120) == 0
@@ -439,16 +445,6 @@ def test_a_client_actor_that_is_killed_changes_nothing(kept, undisturbed, tmp_pa
     assert_same(undisturbed, out)
     logs = "".join(path.read_text() for path in out.glob("*/log.txt"))
     assert "to replay" in logs
-
-
-def test_after_kill_9_of_everything_resume_ends_with_the_same_bytes(
-    kept, undisturbed, tmp_path, assert_same
-):
-    out = tmp_path / "out"
-    kill_in_the_middle(kept, out, checkpoints=3)
-    assert len(list(out.glob("*/model.npz"))) < len(KILLED)
-    resume(out)
-    assert_same(undisturbed, out)
 
 
 @pytest.mark.slow

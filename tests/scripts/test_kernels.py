@@ -34,6 +34,22 @@ def test_ways_that_compute_alike_are_run_once(monkeypatch):
     assert left_out == ["Haswell: computes like 'as it is' here"]
 
 
+def test_of_the_first_ways_no_other_is_looked_at(monkeypatch, capsys):
+    seen = {"as it is": "1", "lowest": "2", "Haswell": "2", "Zen": "3", "Cooperlake": "4"}
+    looked_at = []
+
+    def effect(environment):
+        looked_at.append(environment["NAME"])
+        return "A", "x", seen[environment["NAME"]]
+
+    monkeypatch.setattr(kernels, "candidates", lambda: ((name, {"NAME": name}) for name in seen))
+    monkeypatch.setattr(kernels, "effect", effect)
+    assert main(["--list", "--first", "2"]) == 0
+    told = capsys.readouterr().out.splitlines()[1:]
+    assert [line.partition(":")[0] for line in told] == ["lowest", "Zen", "not run"]
+    assert looked_at == ["as it is", "lowest", "Haswell", "Zen"]
+
+
 def test_a_way_that_the_processor_cannot_run_is_listed(monkeypatch, capsys):
     monkeypatch.setattr(kernels, "_PROBE", "import os; os.abort()")
     assert main(["--list", "--only", "SkylakeX"]) == 0
