@@ -174,6 +174,19 @@ def test_own_code_on_the_complete_graph_is_that_of_fedavg(result):
     np.testing.assert_allclose(w, [8 / 3, 8], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["local-only", "d-psgd"])
+def test_methods_with_own_models_have_metrics(result, name):
+    """Client i adds i a round to a number; the mean of own models or nodes moves by 1."""
+    code = MOVED.replace('"accuracy"', '"first": float(model["w"][0]), "accuracy"')
+    code = code.replace('"train": i + 1', '"train": 2')
+    keys = {"topology": "ring"} if name == "d-psgd" else {}
+    problem = {"metrics": {"first": "higher"}}
+    rows = result(code, problem=problem, algorithm={"name": name}, **keys).rounds
+    np.testing.assert_allclose(rows["first"], rows["round"], rtol=1e-6)
+    np.testing.assert_allclose(rows["personal_loss"], rows["round"] + 1, rtol=1e-6)  # F_i: + i
+    np.testing.assert_allclose(rows["personal_accuracy"], 0.1)
+
+
 def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     code = MOVED.replace('"accuracy": data / 10', '"f1": data / 10 + float(model["w"][0]) / 10')
     code = code.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')
