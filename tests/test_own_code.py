@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from textwrap import dedent
 
 import numpy as np
@@ -13,6 +14,7 @@ import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.problems import OwnCode
 from rayfed.report.best import Aim
@@ -172,6 +174,36 @@ def test_own_code_on_the_complete_graph_is_that_of_fedavg(result):
     gossip = {"topology": "complete", "algorithms": [{"name": "dfedavg", "local": local}]}
     (w,) = result(**gossip).model().values()
     np.testing.assert_allclose(w, [8 / 3, 8], rtol=1e-6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping(rayfed.ClientCode):
+    """Functions with state of their own, as a Flower app has it."""
+
+    size_of: int = 2
+
+    @property
+    def first_state(self):
+        return {"kept": np.zeros(self.size_of)}
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_sampled_privacy_refuses_state_of_the_code(size):
+    held = {}
+    exec(MOVED, held)
+    functions = {name: held[name] for name in ("model", "client", "size", "train", "evaluate")}
+    given = {
+        "rounds": 2, "clients": {"count": 3}, "executor": "serial",
+        "problem": OwnCode(code=Keeping(size_of=size, **functions)),
+        "algorithms": (FedAvg(weights="uniform", local=OwnTrain(steps=1)),),
+        "privacy": {"noise": 1.0, "delta": 1e-5}, "uplink": [{"name": "clip", "norm": 1.0}],
+        "participation": {"cohort": 2, "select": "poisson"},
+    }  # fmt: skip
+    if not size:
+        api.prepare(api.read(None, **given))
+        return
+    with pytest.raises(ScenarioError, match="the state of the app keeps state between rounds"):
+        api.prepare(api.read(None, **given))
 
 
 @pytest.mark.parametrize("name", ["local-only", "d-psgd"])
