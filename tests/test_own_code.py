@@ -383,7 +383,7 @@ def group(**local):
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
         ({"problem": {"val": True}}, "problem.val: is true, but size returns 0"),
-        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'"),
+        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'; there is none"),
         (
             group(state={"seen": 2}),
             r"clients.groups.1.local.state: 'seen' is .2,., elsewhere .1,.; give it another name",
