@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from textwrap import dedent
 
 import numpy as np
@@ -13,6 +14,7 @@ import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.algorithms import FedAvg
 from rayfed.core.errors import ScenarioError
 from rayfed.problems import OwnCode
 from rayfed.report.best import Aim
@@ -191,6 +193,49 @@ def test_own_code_on_the_complete_graph_is_that_of_fedavg(result):
     np.testing.assert_allclose(w, [8 / 3, 8], rtol=1e-6)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Keeping(rayfed.ClientCode):
+    """Functions with state of their own, as a Flower app has it."""
+
+    size_of: int = 2
+
+    @property
+    def first_state(self):
+        return {"kept": np.zeros(self.size_of)}
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_sampled_privacy_refuses_state_of_the_code(size):
+    held = {}
+    exec(MOVED, held)
+    functions = {name: held[name] for name in ("model", "client", "size", "train", "evaluate")}
+    given = {
+        "rounds": 2, "clients": {"count": 3}, "executor": "serial",
+        "problem": OwnCode(code=Keeping(size_of=size, **functions)),
+        "algorithms": (FedAvg(weights="uniform", local=OwnTrain(steps=1)),),
+        "privacy": {"noise": 1.0, "delta": 1e-5}, "uplink": [{"name": "clip", "norm": 1.0}],
+        "participation": {"cohort": 2, "select": "poisson"},
+    }  # fmt: skip
+    if not size:
+        api.prepare(api.read(None, **given))
+        return
+    with pytest.raises(ScenarioError, match="the state of the app keeps state between rounds"):
+        api.prepare(api.read(None, **given))
+
+
+@pytest.mark.parametrize("name", ["local-only", "d-psgd"])
+def test_methods_with_own_models_have_metrics(result, name):
+    """Client i adds i a round to a number; the mean of own models or nodes moves by 1."""
+    code = MOVED.replace('"accuracy"', '"first": float(model["w"][0]), "accuracy"')
+    code = code.replace('"train": i + 1', '"train": 2')
+    keys = {"topology": "ring"} if name == "d-psgd" else {}
+    problem = {"metrics": {"first": "higher"}}
+    rows = result(code, problem=problem, algorithm={"name": name}, **keys).rounds
+    np.testing.assert_allclose(rows["first"], rows["round"], rtol=1e-6)
+    np.testing.assert_allclose(rows["personal_loss"], rows["round"] + 1, rtol=1e-6)  # F_i: + i
+    np.testing.assert_allclose(rows["personal_accuracy"], 0.1)
+
+
 def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     code = MOVED.replace('"accuracy": data / 10', '"f1": data / 10 + float(model["w"][0]) / 10')
     code = code.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')
@@ -367,7 +412,7 @@ def group(**local):
         ({"evaluate": {"measures": [{"name": "gradient"}]}}, "'gradient' needs gradients"),
         ({"participation": {"cohort": 2, "select": "cpow-d"}}, "'cpow-d' needs rows"),
         ({"problem": {"val": True}}, "problem.val: is true, but size returns 0"),
-        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'"),
+        ({"stop": {"metrics": {"f2": 1}}}, "stop.metrics.f2: unknown metric 'f2'; there is none"),
         (
             group(state={"seen": 2}),
             r"clients.groups.1.local.state: 'seen' is .2,., elsewhere .1,.; give it another name",

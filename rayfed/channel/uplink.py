@@ -152,6 +152,8 @@ class Uplink:
         vectors = coded_vectors(ask, self.coded)
         bits = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
+        if self.codec is None:  # running statistics are in the place of zeros, which codecs code
+            rest = {name: n for name, n in rest.items() if ask.bits.get(name) != 0}
         extra = sum(self.extra.values())
         if self.secure is not None and self.members is not None:
             bits += self.secure.bits * (sum(rest.values()) + extra)

@@ -124,8 +124,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     --------
     >>> nearest("fedavgg", ["fedavg", "fedexp"]), nearest("sgd", ["fedavg", "fedexp"])
     ("did you mean 'fedavg'?", 'known: fedavg, fedexp')
+    >>> nearest("mae", [])
+    'there is none here'
     """
     names = sorted(known)
+    if not names:
+        return "there is none here"
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.5) if len(name) < _NAME else []
     ratios = [difflib.SequenceMatcher(None, near, name).ratio() for near in close]
     unambiguous = len(close) == 1 or (close and ratios[0] > ratios[1])

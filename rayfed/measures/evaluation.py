@@ -382,8 +382,8 @@ class Evaluation:
         if self.scored == "training":
             row["test_loss"] = np.nan
         if self.metrics:
-            own = sums["own"].tolist()
-            row |= {n: ratio(s, scored[-1]) for n, s in zip(self.metrics, own, strict=True)}
+            further = zip(self.metrics, sums["own"].tolist(), strict=True)
+            row |= {name: ratio(total, scored[-1]) for name, total in further}
         if OWN_MODELS in self.algorithm.gives:
             spread, worst, _ = evenness(each["personal_accuracy"])
             personal = (own_loss / own, ratio(accuracy, clients), spread, worst)

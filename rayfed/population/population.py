@@ -246,6 +246,20 @@ class Population:
                 if energy.compute_w is None and delay.watts(np.array([0.5])) is None:
                     text = "is missing; give watts, or a delay trace with a column watts"
                     raise ScenarioError("compute_w", text)
+                if energy.battery is not None:
+                    self._check_battery(index)
+
+    def _check_battery(self, index: int) -> None:
+        """Refuse transfers of a group that take energy and no time, in which no battery can end."""
+        energy, network = self.energies[index].transfers, self._networks[index]
+        ids = self._members(index)
+        latency, *rates = self.links(ids)
+        joules = (energy.down_j_per_mb, energy.up_j_per_mb)
+        for way, (name, key) in enumerate((("downloads", "down_mbps"), ("uploads", "up_mbps"))):
+            traced = network.transfer_s(way, ids[:1], np.ones(1), np.zeros(1)) is not None
+            if joules[way] and not traced and (np.isinf(rates[way]) & (latency == 0)).any():
+                text = f"takes {joules[way]:g} J/MB for {name} that take no time"
+                raise ScenarioError("battery", f"{text}; give network.{key} or latency_s")
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -255,6 +255,34 @@ def test_a_tail_of_a_poll_may_leave_nothing_for_the_task_after_it(tmp_path):
     assert last["end_s"] >= last["start_s"] > 40
 
 
+NO_TIME = "takes 9 J/MB for uploads that take no time; give network.up_mbps or latency_s"
+
+
+@pytest.mark.parametrize(
+    ("network", "group", "text"),
+    [
+        ({}, {}, f"clients.energy.battery: {NO_TIME}"),
+        ({"down_mbps": 1}, {}, f"clients.energy.battery: {NO_TIME}"),
+        ({"up_mbps": 1}, {}, ""),
+        ({"latency_s": 1}, {}, ""),
+        ({"latency_s": 1}, {"network": {}}, f"clients.energy.battery: {NO_TIME}"),
+        ({"latency_s": 1}, {"network": {}, "energy": {"compute_w": 1}}, ""),
+    ],
+)
+def test_transfers_that_take_energy_and_no_time_are_refused(network, group, text):
+    """No battery could end in one: the whole of it would be paid, or nothing."""
+    made = scenario(devices(0), {"name": "fedavg"}, 2)
+    energy = {"compute_w": 1, "up_j_per_mb": 9, "battery": {"capacity_wh": 1}}
+    groups = [{"ids": [1], **group}] if group else []
+    made["clients"] = {"count": 4, "energy": energy, "network": network, "groups": groups}
+    if not text:
+        api.prepare(api.read(made))
+        return
+    with pytest.raises(ScenarioError) as caught:
+        api.prepare(api.read(made))
+    assert str(caught.value) == text
+
+
 @pytest.mark.parametrize(
     ("battery", "more", "text"),
     [

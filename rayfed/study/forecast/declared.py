@@ -35,6 +35,7 @@ from rayfed.core.needs import (
 from rayfed.core.plugins import name_of
 from rayfed.core.targets import Targets
 from rayfed.problems.base import Problem
+from rayfed.problems.own_code.problem import OwnCode
 from rayfed.solvers.base import Solver
 from rayfed.study.scenario.invalid import together
 from rayfed.study.scenario.study import Study
@@ -70,6 +71,13 @@ def check_declared(
             wrong.setdefault(error.place, error)
     if wrong:
         raise together(wrong.values())
+
+
+def check_accuracy(problem: Problem, place: str) -> None:
+    """Refuse a rule that waits for an accuracy if a problem, which has met its rows, has none."""
+    if problem.task == "regression" or (problem.task == "own" and not isinstance(problem, OwnCode)):
+        text = f"'{problem.name}' predicts no classes here, so there is no accuracy"
+        raise ScenarioError(place, f"{text}; use the loss")
 
 
 def needs_of(algorithm: Algorithm) -> Terms:

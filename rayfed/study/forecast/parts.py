@@ -75,6 +75,7 @@ from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import Run
 from rayfed.messages import Ask
 from rayfed.population import Population
+from rayfed.problems.own_code.problem import BoundOwnCode
 from rayfed.selection.simple import All, UniformSelection
 from rayfed.solvers.own_train import OwnTrain
 from rayfed.study.forecast.declared import needs_of, of_problem
@@ -195,6 +196,7 @@ def parts(run: Run, ask: Ask | None) -> Iterator[Part]:
     """
     yield _algorithm(run, ask)
     yield of_problem(run.training.problem)
+    yield from _code(run)
     yield from _participation(run)
     yield from _federation(run)
     if (graphs := run.federation.graphs) is not None:
@@ -256,6 +258,15 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
         }
     )
     return Part("", f"'{run.label}'", needs, removes)
+
+
+def _code(run: Run) -> Iterator[Part]:
+    """Yield the state that own code keeps at clients beyond that of the solver."""
+    problem, privacy = run.training.problem, run.channel.privacy
+    rows = problem.code.first_state.values() if isinstance(problem, BoundOwnCode) else ()
+    if privacy is not None and privacy.sampled and any(row.size for row in rows):
+        name, instead = "the state of the app", "give problem.state_bytes: 0 if it keeps none"
+        yield Part("problem", name, NOTHING, frozenset({MEMORYLESS}), instead)
 
 
 def _participation(run: Run) -> Iterator[Part]:

@@ -25,7 +25,7 @@ from rayfed.solvers import Descent
 from rayfed.solvers.base import Solver
 from rayfed.solvers.schedules import ChangedRate, Schedule
 from rayfed.study.forecast.checks import check_run
-from rayfed.study.forecast.declared import check_declared
+from rayfed.study.forecast.declared import check_accuracy, check_declared
 from rayfed.study.scenario.expansion import expand
 from rayfed.study.scenario.settings import plain
 from rayfed.study.scenario.study import Study
@@ -171,11 +171,8 @@ def controlled(study: Study, run: Run) -> Run:
     columns = RowMaker(run, Measures(run, _no_exchange)).all - {"algorithm", "label"}
     choices: dict[str, list[Any]] = {}
     for k, rule in enumerate(rules):
-        if rule.column not in columns:
-            raise ScenarioError(f"{place}.{k}.column", unknown("column", rule.column, columns))
-        if run.channel.privacy is not None and rule.column != "round":
-            text = f"found '{rule.column}', which has no noise: epsilon would be larger"
-            raise ScenarioError(f"{place}.{k}.column", f"{text}; use round")
+        with under(f"{place}.{k}"):
+            _check_column(run, rule.column, columns)
         for name, value in rule.set.items():
             known = choices.setdefault(name, [_UNCHANGED])
             known += [] if value in known else [value]
@@ -194,6 +191,17 @@ def controlled(study: Study, run: Run) -> Run:
         held = settings_of(changed(study, run, 0, rule.set)[0])
         made.append(replace(rule, set={name: held[name] for name in rule.set}))
     return replace(run, control=Controller(study.model_copy(update={"data": None}), tuple(made)))
+
+
+def _check_column(run: Run, column: str, columns: Iterable[str]) -> None:
+    """Refuse a column that rows have not, or without values, or without noise in private runs."""
+    if column not in columns:
+        raise ScenarioError("column", unknown("column", column, columns))
+    if column.endswith("accuracy"):
+        check_accuracy(run.training.problem, "column")
+    if run.channel.privacy is not None and column != "round":
+        text = f"found '{column}', which has no noise: epsilon would be larger"
+        raise ScenarioError("column", f"{text}; use round")
 
 
 def _no_exchange(*_: Any) -> NoReturn:

@@ -36,7 +36,7 @@ from rayfed.study import Study, plain
 from rayfed.study.forecast.channel import with_noise
 from rayfed.study.forecast.checks import check_run
 from rayfed.study.forecast.cost import Cost
-from rayfed.study.forecast.declared import check_declared, needs_of
+from rayfed.study.forecast.declared import check_accuracy, check_declared, needs_of
 from rayfed.study.forecast.placing import Choice, choose
 from rayfed.study.plan.controller import controlled
 from rayfed.study.plan.data import (
@@ -310,6 +310,8 @@ class _Seed:
         check_columns(run)
         check_losses(run)
         run = replace(run, ending=replace(run.ending, higher=_higher(run)))
+        if study.stop.accuracy is not None:
+            check_accuracy(run.training.problem, "stop.accuracy")
         check_run(run)
         run = with_noise(run)
         run = replace(run, record={**run.record, "aim": of_aim(run)})

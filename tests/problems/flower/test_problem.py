@@ -399,6 +399,28 @@ def test_what_does_not_fit_is_refused_before_the_run(flower, changes, keys, mess
     assert "\n" not in str(caught.value)
 
 
+PRIVATE = {
+    "privacy": {"noise": 1.0, "delta": 1e-5}, "uplink": [{"name": "clip", "norm": 1.0}],
+    "participation": {"cohort": 2, "select": "poisson"},
+    "algorithms": [
+        {"name": "fedavg", "weights": "uniform", "local": {"name": "own-train", "steps": 5}}
+    ],
+}  # fmt: skip
+
+
+def test_sampled_privacy_refuses_state_of_clients(flower):
+    """A client's state tells of its earlier rounds, which no epsilon of coins counts."""
+    message = "but the state of the app keeps state between rounds; give problem.state_bytes: 0"
+    with pytest.raises(ScenarioError, match=message):
+        api.prepare(api.read(flower(**PRIVATE)))
+
+
+def test_sampled_privacy_takes_an_app_without_state(flower):
+    kept = '    context.state["seen"] = MetricRecord({"tasks": seen + 1})\n'
+    forgetful = CLIENT.replace(kept, "").replace(kept.replace(" + 1", ""), "")
+    api.prepare(api.read(flower(client=forgetful, problem={"state_bytes": 0}, **PRIVATE)))
+
+
 def test_a_declared_size_spares_the_clients_and_a_wrong_one_is_refused(
     result, flower, package, tmp_path
 ):

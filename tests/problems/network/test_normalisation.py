@@ -415,6 +415,16 @@ def test_codecs_leave_statistics_as_they_are(rows, scenario, tmp_path, feedback)
     np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
 
 
+@pytest.mark.parametrize("secure", [False, True])
+def test_clips_charge_statistics_once(scenario, tmp_path, secure):
+    """A clip leaves the zeros in whose place they travel, so they add no bytes to the model's."""
+    sums = [{"name": "secure-sum", "range": 50}] if secure else []
+    clip = {"name": "clip", "norm": 1}
+    within = rayfed.run(scenario() | {"uplink": sums}, out=tmp_path / "within", page=False)
+    apart = rayfed.run(scenario() | {"uplink": [clip, *sums]}, out=tmp_path / "apart", page=False)
+    assert list(apart.rounds["bytes_up"]) == list(within.rounds["bytes_up"])
+
+
 @pytest.mark.parametrize("name", ["clusterfedvarp", "fednova", "fedvarp", "fedyogi", "mifa"])
 def test_the_mean_is_that_of_the_clients_of_a_round(rows, scenario, tmp_path, name):
     given = scenario(name) | {"rounds": 1}

@@ -237,6 +237,10 @@ MANY = [RULE | {"set": {"cohort": k, "lr": 0.1 * k}} for k in range(1, 9)]
 BAD_RULES = [
     ([RULE | {"column": "los"}], r"algorithms\.0\.control\.0\.column: unknown column 'los'"),
     ([RULE | {"column": "label"}], "unknown column 'label'"),
+    (
+        [RULE | {"column": "accuracy"}],
+        r"control\.0\.column: 'least-squares' predicts no classes here, so there is no accuracy",
+    ),
     ([RULE | {"below": 0.5}], r"algorithms\.0\.control\.0: give one of above and below"),
     ([RULE | {"set": {}}], r"control\.0\.set"),
     ([RULE | {"rounds": 0}], r"control\.0\.rounds: found 0"),

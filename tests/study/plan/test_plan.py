@@ -390,6 +390,11 @@ class TestStop:
         assert result.rounds.accuracy.tolist() == [0.5, 1.0]
         assert told(result)["stopped_by"] == "accuracy"
 
+    def test_accuracy_of_numbers_is_refused(self, one):
+        text = "stop.accuracy: 'least-squares' predicts no classes here, so there is no accuracy"
+        with pytest.raises(ScenarioError, match=text):
+            api.prepare(api.read(one(accuracy=0.9)))
+
 
 class TestRuns:
     def test_one_for_each_setting_algorithm_and_seed(self, made):
