@@ -82,7 +82,10 @@ class Host:
         return self._run(key).store.changed(most, fewest)
 
     def outgoing(self, key: str, ids: Ints) -> StateRows:
-        """Return the messages of some nodes that live here, after a request that keeps them."""
+        """Return the messages of these nodes that live here, after a request that keeps them.
+
+        Those of others may come with them.
+        """
         return self._run(key).messages.of(ids)
 
     def exchange(

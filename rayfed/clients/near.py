@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+_NEARLY_ALL = 0.95
+"""Share of the messages from which on all are sent: the rest costs less than a copy."""
+
+
 @dataclass
 class Messages:
     """Messages of the nodes of one host, from the end of their step until they are mixed.
@@ -38,9 +42,9 @@ class Messages:
         self.ids = ids
 
     def of(self, ids: Ints) -> StateRows:
-        """Return the messages of some of the nodes."""
-        if len(ids) == len(self.ids):
-            return {"ids": ids, **self.rows}  # not copied
+        """Return the messages of some of the nodes; of all if nearly all are wanted."""
+        if len(ids) >= _NEARLY_ALL * len(self.ids):
+            return {"ids": self.ids, **self.rows}  # not copied
         places = self.ids.searchsorted(ids)
         return {"ids": ids, **{name: rows[places] for name, rows in self.rows.items()}}
 

@@ -52,6 +52,25 @@ def test_sums_at_each_host_are_those_of_a_loop(hosts, dtype, shape, narrow, monk
         assert near.tobytes() == expected[ids].tobytes()
 
 
+def test_all_messages_are_sent_uncopied_if_nearly_all_are_wanted():
+    ids = np.arange(40)
+    rows = np.random.default_rng(3).standard_normal((40, 5))
+    messages = kept(ids, rows)
+    most, half = messages.of(np.delete(ids, 7)), messages.of(ids[::2])
+    assert most["ids"].tolist() == ids.tolist()
+    assert np.shares_memory(most["v"], messages.rows["v"])
+    assert half["ids"].tolist() == ids[::2].tolist()
+    assert half["v"].tolist() == rows[::2].tolist()
+
+
+def test_sums_do_not_depend_on_messages_that_nobody_wants():
+    expected = kept(np.arange(2), V).mixed(W[:2], {"ids": np.arange(2, COUNT), "v": V[2:]})["v"]
+    wanted = np.setdiff1d(W[:2].indices, [0, 1])
+    assert len(wanted) < COUNT - 2
+    found = kept(np.arange(2), V).mixed(W[:2], {"ids": wanted, "v": V[wanted]})["v"]
+    assert found.tobytes() == expected.tobytes()
+
+
 def test_messages_share_memory_from_step_to_step_while_as_many_nodes_send():
     messages = kept(np.array([1, 4, 6]), V)
     rows = messages.rows["v"]

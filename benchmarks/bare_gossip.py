@@ -1,0 +1,165 @@
+"""Bare loops of D-PSGD and of FedAvg: ``python -m benchmarks.bare_gossip``.
+
+What one writes in NumPy and SciPy for the workload of `benchmarks.gossip`: local steps of a few
+nodes at once, one product with W for blocks of columns, no clock, no losses, no records. The ratio
+of a step and a round, and the speed of two independent halves at once, are what the machine gives.
+Times are of a processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rayfed.core.threads import own_process
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Array = npt.NDArray[Any]
+CLASSES, FEATURES, SAMPLES, BATCH, DEGREE = 10, 784, 60, 32, 10
+LR = 0.01
+STACK = 8  # nodes whose local steps are taken together
+WIDTH = 256  # columns of a block, 1 MB of 1,000 models
+
+
+@dataclass
+class Nodes:
+    """Some of the nodes, with rows of their own.
+
+    Parameters
+    ----------
+    count : int
+        Number N of all nodes.
+    own : slice
+        The K nodes that are computed here.
+    """
+
+    count: int
+    own: slice
+
+    def __post_init__(self) -> None:
+        self.rng, k = np.random.default_rng(0), len(range(self.count)[self.own])
+        self.X = self.rng.standard_normal((k, SAMPLES, FEATURES), dtype=np.float32)
+        self.y = self.rng.integers(CLASSES, size=(k, SAMPLES))
+
+    @cached_property
+    def w(self) -> csr_array[Any]:
+        """Weights (K, N) of each node and of random others, all equal."""
+        from scipy.sparse import csr_array
+
+        ids, links = range(self.count)[self.own], min(DEGREE, self.count - 1) + 1
+        columns = np.empty((len(ids), links), np.int32)
+        for row, i in zip(columns, ids, strict=True):
+            others = self.rng.choice(self.count - 1, links - 1, replace=False)
+            row[:] = np.sort(np.append(others + (others >= i), i))
+        weights = np.full(columns.size, 1 / links, np.float32)
+        starts = np.arange(0, columns.size + 1, links, dtype=np.int32)
+        return csr_array((weights, columns.ravel(), starts), shape=(len(ids), self.count))
+
+    def picked(self) -> npt.NDArray[np.int64]:
+        """Return the rows (K, B) of a minibatch of each node."""
+        return self.rng.integers(SAMPLES, size=(len(self.X), BATCH))
+
+    def step(self, x: Array, at: slice, picked: npt.NDArray[np.int64]) -> Array:
+        """Return lr times the gradient (k, c, d) of some of the nodes at x (c, d) or (k, c, d)."""
+        node = np.arange(len(self.X))[at, None]
+        rows, labels = self.X[node, picked[at]], self.y[node, picked[at], None]
+        z = rows @ x.swapaxes(-1, -2)
+        z -= z.max(axis=-1, keepdims=True)
+        np.exp(z, out=z)
+        z /= z.sum(axis=-1, keepdims=True)
+        np.put_along_axis(z, labels, np.take_along_axis(z, labels, -1) - 1, -1)
+        z *= np.float32(LR / BATCH)
+        change: Array = z.swapaxes(1, 2) @ rows
+        return change
+
+    def round(self, x: Array, picked: npt.NDArray[np.int64]) -> Array:
+        """Return FedAvg's next model (c, d)."""
+        total = np.zeros_like(x)
+        for at in self._stacks():
+            total += self.step(x, at, picked).sum(axis=0)
+        return x - total / np.float32(len(self.X))
+
+    def mixed(self, x: Array, picked: npt.NDArray[np.int64]) -> Array:
+        """Return D-PSGD's next models (K, c, d) from those of all nodes (N, c, d)."""
+        flat, near = x.reshape(len(x), -1), np.empty((len(self.X), x[0].size), x.dtype)
+        for start in range(0, flat.shape[1], WIDTH):
+            block = slice(start, start + WIDTH)
+            near[:, block] = self.w @ np.ascontiguousarray(flat[:, block])
+        out, own = near.reshape(len(near), *x.shape[1:]), x[self.own]
+        for at in self._stacks():
+            out[at] -= self.step(own[at], at, picked)
+        return out
+
+    def _stacks(self) -> list[slice]:
+        k = len(self.X)
+        return [slice(start, min(start + STACK, k)) for start in range(0, k, STACK)]
+
+
+def taken_ms(call: Callable[[], object], times: int) -> float:
+    """Return the lower quartile of the processor's milliseconds of a call."""
+    taken = []
+    for _ in range(times):
+        began = process_time()
+        call()
+        taken.append(process_time() - began)
+    return 1e3 * float(np.percentile(taken, 25))
+
+
+def loops(count: int, repeats: int) -> tuple[float, float]:
+    """Return the milliseconds of a round of FedAvg and of a step of D-PSGD, by turns."""
+    nodes = Nodes(count, slice(count))
+    one = np.zeros((CLASSES, FEATURES), np.float32)
+    every = np.zeros((count, *one.shape), np.float32)
+    nodes.mixed(every, nodes.picked())
+    turns = [
+        (
+            taken_ms(lambda: nodes.round(one, nodes.picked()), 5),
+            taken_ms(lambda: nodes.mixed(every, nodes.picked()), 5),
+        )
+        for _ in range(repeats)
+    ]
+    fedavg, dpsgd = np.median(turns, axis=0).tolist()
+    return fedavg, dpsgd
+
+
+def halves(count: int, repeats: int) -> list[float]:
+    """Return the milliseconds of a step of each half, in two processes at once."""
+    context = get_context("spawn")
+    with context.Pool(2, initializer=own_process) as pool:
+        jobs = [(count, k, 5 * repeats) for k in range(2)]
+        return pool.starmap(_half, jobs, chunksize=1)
+
+
+def _half(count: int, k: int, times: int) -> float:
+    nodes = Nodes(count, slice(k * count // 2, (k + 1) * count // 2))
+    every = np.zeros((count, CLASSES, FEATURES), np.float32)
+    nodes.mixed(every, nodes.picked())
+    return taken_ms(lambda: nodes.mixed(every, nodes.picked()), times)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bare_gossip", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=5)
+    asked = parser.parse_args(given)
+    own_process()
+    fedavg, dpsgd = loops(asked.nodes, asked.repeats)
+    slower = max(halves(asked.nodes, asked.repeats))
+    print(f"FedAvg {fedavg:.1f} ms, D-PSGD {dpsgd:.1f} ms: {dpsgd / fedavg:.2f} times FedAvg")
+    print(f"two halves at once {slower:.1f} ms: {dpsgd / slower:.2f} times as fast as one process")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
