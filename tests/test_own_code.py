@@ -350,7 +350,11 @@ def test_an_error_in_a_client_names_it_with_its_round_and_traceback(result, exec
         ('"accuracy": data / 10', '"accuracy": 50', "accuracy 50; return a share from 0 to 1"),
         ('"accuracy": data / 10', '"examples": 9', "saw 9 examples, but size returns"),
         ("    model[", "    context.state['m'] = 1\n    model[", "adds or removes 'm' in context"),
-        ("    model[", "    raise SystemExit\n    model[", "client 0, .* calls sys.exit; raise an"),
+        (
+            "    model[",
+            "    raise SystemExit(3)\n    model[",
+            r"client 0, .* SystemExit: 3 \(\w+.py:\d+\); raise an Exception in its place",
+        ),
         (
             "10.0 * data",
             "float('nan')",

@@ -16,7 +16,7 @@ from rayfed.clients.setup import Setup
 from rayfed.core.arrays import Array, Ints, all_to_numpy, to_numpy
 from rayfed.core.errors import listed
 from rayfed.core.names import called
-from rayfed.core.plugins import defined_at, raised
+from rayfed.core.plugins import defined_at, ends_process, raised
 from rayfed.messages import Upload
 
 
@@ -38,7 +38,7 @@ class ClientError(Exception):
         self.client, self.trace, self.reason = client, trace, reason
 
     @classmethod
-    def of(cls, client: int, error: Exception) -> ClientError:
+    def of(cls, client: int, error: BaseException) -> ClientError:
         """Return the error of a client function that raised."""
         return cls(client, "".join(traceback.format_exception(error)), raised(error))
 
@@ -100,7 +100,9 @@ class ClientFunction:
                     upload = _in_numpy(upload)
         except ClientError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if ends_process(error):
+                raise
             original = error  # errors raised in its handler would be reported with it
         else:
             self._check(upload, len(index))
@@ -115,7 +117,7 @@ class ClientFunction:
         return {name: stack[rows] for name, stack in self.send.items()}
 
     def _failure(
-        self, clients: Clients, send: Mapping[str, Array], original: Exception
+        self, clients: Clients, send: Mapping[str, Array], original: BaseException
     ) -> ClientError:
         """Return the error of the first client that a function fails for alone, or of the first.
 
@@ -128,7 +130,9 @@ class ClientFunction:
             try:
                 with np.errstate(all="ignore"), self.prints.muted():
                     self.function(clients.only(k), **one)
-            except Exception as error:
+            except BaseException as error:
+                if ends_process(error):
+                    raise
                 return ClientError.of(int(clients.ids[k]), error)
         return ClientError.of(int(clients.ids[0]), original)
 

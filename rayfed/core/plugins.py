@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Set
@@ -150,7 +151,8 @@ def load(path: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        raise ScenarioError(path, f"no module '{error.name}'; is it on the path?") from error
+        text = f"no module '{error.name}'{places(error)}; is it on the path?"
+        raise ScenarioError(path, text) from error
     except AttributeError as error:
         if module in sys.modules:  # the module was imported, so the name is missing
             text = f"module '{module}' has no '{name}'{_others(module, name)}"
@@ -188,6 +190,22 @@ def raised(error: BaseException) -> str:
         line = clipped(f"SyntaxError: {error.msg}", 140)
         return f"{line} ({_at(error.filename, error.lineno)})"
     return f"{line}{hint}{places(error)}"
+
+
+def ends_process(error: BaseException) -> bool:
+    """Return whether an error ends the process, and is no failure of the code that it comes from.
+
+    So do Ctrl-C, the end of a generator, and what a handler of a signal raises, as those of Ray and
+    of batch jobs raise SystemExit. Another SystemExit is a mistake of the code that was called.
+    """
+    if isinstance(error, Exception):
+        return False
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = [code for code in (getattr(each, "__code__", None) for each in handlers) if code]
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return isinstance(error, KeyboardInterrupt | GeneratorExit) or any(
+        frame.f_code in codes for frame in frames
+    )
 
 
 def advice(error: BaseException) -> str:

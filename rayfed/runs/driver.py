@@ -17,7 +17,7 @@ from rayfed.core.columns import names
 from rayfed.core.entries import Damaged, described
 from rayfed.core.errors import RunFailed, ScenarioError, clipped
 from rayfed.core.machine import keep_freed_memory
-from rayfed.core.plugins import advice, places
+from rayfed.core.plugins import advice, ends_process, places
 from rayfed.core.summary import network_of
 from rayfed.engine import columns
 from rayfed.engine.loop import Loop
@@ -193,7 +193,9 @@ class Driver:
         except ScenarioError as error:  # a graph of a later round, say: no code is at fault
             reason = f"after round {self.progress.round}: {one_line(error)}"
             return self._fail(reason, reason)
-        except Exception as error:  # whatever it is: the other runs go on
+        except (Exception, SystemExit) as error:  # whatever it is: the other runs go on
+            if ends_process(error):
+                raise
             what = f"{one_line(error)}{advice(error)}{places(error)}"
             reason = f"after round {self.progress.round}: {what}"
             return self._fail(reason, traceback.format_exc(), isinstance(error, MACHINE_ERRORS))

@@ -328,7 +328,7 @@ PATHS = {
     "rayfed.core.errors:Nothing": "module 'rayfed.core.errors' has no 'Nothing'",
     "nowhere:X": "no module 'nowhere'",
     "rayfed.nowhere:X": "no module 'rayfed.nowhere'",
-    "asks:X": "no module 'not_there_at_all'",
+    "asks:X": "no module 'not_there_at_all' (asks.py:1); is it on the path?",
     "boom:X": "cannot be imported: RuntimeError: no way",
     "torn:X": "cannot be imported: SyntaxError: '(' was never closed (torn.py:1)",
     "leaves:X": "cannot be imported: SystemExit: 3 (leaves.py:2)",

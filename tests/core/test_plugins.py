@@ -88,6 +88,15 @@ def test_a_module_that_is_not_there():
         plugins.resolve("delays", "no_such_module:Slow")
 
 
+def test_a_module_that_another_one_imports_is_named_with_the_lines(tmp_path, monkeypatch):
+    (tmp_path / "outer_part.py").write_text("import inner_part\n")
+    (tmp_path / "inner_part.py").write_text("\nimport no_such_part\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    lines = r"no module 'no_such_part' \(inner_part.py:2 <- outer_part.py:1\); is it on the path"
+    with pytest.raises(ScenarioError, match=lines):
+        plugins.resolve("delays", "outer_part:Slow")
+
+
 def test_names_of_our_own():
     assert (
         plugins.name_of(ConstantDelay(mean_s=2.0)) == plugins.name_of(ConstantDelay) == "constant"

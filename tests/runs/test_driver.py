@@ -164,6 +164,7 @@ def test_a_server_half_that_raises_fails_its_run_alone(mixed, tmp_path):
     [
         (AssertionError(), "AssertionError"),
         (ValueError("one line"), "ValueError: one line"),
+        (SystemExit(3), "SystemExit: 3"),
         # as Ray raises again what an actor raised
         (OSError("ray::HostActor.open()\n  at 3\nImportError: no mine\n"), "ImportError: no mine"),
     ],

@@ -18,7 +18,7 @@ from rayfed.core.arrays import Array
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, listed
 from rayfed.core.needs import NOTHING, Terms
 from rayfed.core.own import Untrusted
-from rayfed.core.plugins import defined_at, load
+from rayfed.core.plugins import defined_at, ends_process, load, raised
 from rayfed.core.rng import Draw, Key
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -347,7 +347,8 @@ def preserved() -> Iterator[None]:
     ------
     OwnCodeError
         If PyTorch is imported meanwhile: its first draws would depend on earlier ones. If a
-        function exits, which would end all runs of the process.
+        function raises what is no `Exception`, such as SystemExit, which would end all runs of the
+        process.
     """
     torch = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -359,8 +360,10 @@ def preserved() -> Iterator[None]:
         if torch is None and "torch" in sys.modules:
             text = "torch is imported inside a function"
             raise OwnCodeError(f"{text}; import it at the top of the module, where it is seeded")
-    except SystemExit as exit:
-        raise OwnCodeError("a function calls sys.exit; raise an error in its place") from exit
+    except BaseException as error:
+        if isinstance(error, Exception) or ends_process(error):
+            raise
+        raise OwnCodeError(f"{raised(error)}; raise an Exception in its place") from error
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])  # noqa: NPY002

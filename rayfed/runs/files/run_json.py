@@ -78,7 +78,7 @@ def record_failure(run: Run, out: Path, error: Exception, trace: str) -> str:
     return "failed"
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error as one line; of one that came with a trace from elsewhere, its last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 or (lines and isinstance(error, RayfedError)):
