@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,8 @@ SECONDS = {"s": 1.0, "ms": 1e3}
 MBPS = {"mbps": 1.0, "kbps": 1e3}
 """Units of bandwidths in names of columns, and how many are a megabit per second."""
 
-
+_NEAR = 0.8
+"""Similarity of two names of columns from which on one is a typing error of the other."""
 _MOST_IDS = 2**32
 Named = TypeVar("Named")
 _KEYS = ("client", "device", "id")
@@ -74,6 +76,17 @@ class TraceFile:
         """Return the error of a table without the columns that are needed."""
         found = clipped(", ".join(self.frame.columns), 80)
         return self.error(f"has the columns {found}; give {wanted}")
+
+    def check_spelling(self, *optional: str) -> None:
+        """Raise a `ScenarioError` if a column is almost called as an optional one.
+
+        A file may have other columns, which are not read.
+        """
+        absent = [name for name in optional if name not in self]
+        for column in self.frame.columns:
+            near = difflib.get_close_matches(column, absent, n=1, cutoff=_NEAR)
+            if near and column not in optional:
+                raise self.error(f"has the column '{column}'; did you mean '{near[0]}'?")
 
     def values(self, name: str) -> Array:
         """Return the cells of a column (R,), of any type; empty ones are refused."""

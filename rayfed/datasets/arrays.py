@@ -120,7 +120,7 @@ def _gathered(data: Any) -> dict[str, Array]:
     if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _of_frame(data)
     if isinstance(data, Mapping):
-        return {str(name): np.asarray(value) for name, value in data.items()}
+        return {str(name): _array(str(name), value) for name, value in data.items()}
     if isinstance(data, str) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         text = "in Python, give a mapping of arrays, a DataFrame or pairs (row, target)"
         raise ScenarioError("data", f"found {data!s:.60}; {text}")
@@ -130,6 +130,14 @@ def _gathered(data: Any) -> dict[str, Array]:
         return {"X": np.stack(rows), "y": np.stack(targets)}
     except (TypeError, ValueError) as error:
         text = f"holds no pairs (row, target) of one shape ({type(error).__name__}: {error})"
+        raise ScenarioError("data", text) from error
+
+
+def _array(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        text = f"{name} has entries of unequal lengths; make them one shape, padded where needed"
         raise ScenarioError("data", text) from error
 
 

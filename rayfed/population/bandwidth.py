@@ -53,6 +53,7 @@ class Bandwidths:
             If columns are missing, a cell is invalid, or a transfer might never end.
         """
         table = TraceFile(path, "file")
+        table.check_spelling(*MBPS, *(f"{way}_{unit}" for way in _WAYS for unit in MBPS))
         rates = [table.scaled(way, MBPS) for way in _WAYS]
         both = [unit for unit in MBPS if unit in table]
         alone = all(rate is None for rate in rates)

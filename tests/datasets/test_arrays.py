@@ -88,6 +88,8 @@ def test_what_is_no_data_is_refused(tmp_path):
         Arrays(data=7)
     with pytest.raises(ScenarioError, match="holds no pairs"):
         Arrays(data=[1, 2])
+    with pytest.raises(ScenarioError, match="data: X has entries of unequal lengths; make them"):
+        Arrays(data={"X": [[1.0], [1.0, 2.0]], "y": [0, 1]})
     with pytest.raises(ScenarioError, match=r"no\.npz: cannot be read: No such file"):
         Arrays(path="no.npz").load(Source(folder=tmp_path), 0)
     (tmp_path / "damaged.npz").write_bytes(b"PK\x03\x04")

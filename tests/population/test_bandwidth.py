@@ -191,6 +191,9 @@ WRONG = {
     "has the columns client, time_s; give client, time_s, and mbps": "client,time_s\n0,1\n",
     "has the columns client, mbps; give time_s": "client,mbps\n0,1\n",
     "has the columns client, time_s, mbps, up_mbps; give": "client,time_s,mbps,up_mbps\n0,0,1,1\n",
+    "has the column 'up_mpbs'; did you mean 'up_mbps'?": (
+        "client,time_s,down_mbps,up_mpbs\n0,0,1,1\n1,0,1,1\n"
+    ),
     "row 2: mbps is '-1'; give a number of at least 0": "client,time_s,mbps\n0,0,1\n1,0,-1\n",
     "begins at 1.7e+12 s, which looks like milliseconds": "client,time_s,mbps\n0,1.7e12,1\n",
     "row 2: client 0 has time 3 twice": "client,time_s,mbps\n0,3,1\n0,3,2\n",

@@ -108,6 +108,7 @@ class MeasuredDelay(Delay):
         table = TraceFile(self.file, "file")
         if not all(name in table for name in ("client", "round", "seconds")):
             raise table.missing("client, round and seconds")
+        table.check_spelling("steps")
         seconds, rounds = table.numbers("seconds"), table.numbers("round", 1)
         for row in np.flatnonzero((rounds % 1 != 0) | (rounds >= _MOST_ROUNDS))[:1]:
             text = f"row {row + 1}: round is {rounds[row]:g}"

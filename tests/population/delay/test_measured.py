@@ -89,6 +89,7 @@ WRONG = {
     "found client 9; ids go from 0 to 5": "client,round,seconds\n9,1,1\n",
     "has no row of client 1; add one, or give the client": "client,round,seconds\n0,1,1\n2,1,1\n",
     "has no rows": "client,round,seconds\n",
+    "has the column 'step'; did you mean 'steps'?": "client,round,seconds,step\n0,1,1,3\n",
 }
 
 
