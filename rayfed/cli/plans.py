@@ -42,7 +42,6 @@ def check(
     from rayfed.cli import forecasts
 
     plan = prepared(scenarios, set_, address)
-    plan.check_used()
     nodes = [cpus()] if address is None else api.cluster_cpus(address)
     total = sum(nodes)
     plan = plan.placed(total)
@@ -106,7 +105,7 @@ def topology(
     from rayfed.study.scenario.fields import LONGEST_S
     from rayfed.topology import summary
 
-    plan = prepared([scenario], set_)
+    plan = prepared([scenario], set_, runs=False)
     study, graphs = plan.study, plan.graphs()
     walks = walks_of(study, graphs)
     last_s = until if until is not None else study.stop.time_s or 3600.0
@@ -127,6 +126,7 @@ def prepared(
     changes: list[str] | None,
     address: str | None = None,
     adapt: Callable[[Any], Any] = lambda study: study,
+    runs: bool = True,
 ) -> Any:
     """Return the plan of scenario files; errors have the lines of the file on which they stand.
 
@@ -134,16 +134,21 @@ def prepared(
     ----------
     adapt : callable
         Returns the study that is planned, or refuses it.
+    runs : bool
+        Whether it is to run, so that parts which no algorithm uses are refused.
     """
     from rayfed import api
     from rayfed.study.scenario.files import with_lines
 
     try:
-        return api.prepare(adapt(api.read(scenarios, changes or (), address)))
+        plan = api.prepare(adapt(api.read(scenarios, changes or (), address)))
+        if runs:
+            plan.check_used()
+        return plan
     except ScenarioError as error:
         if len(scenarios) > 1:
             for scenario in scenarios:  # a file that is invalid by itself is named in the error
-                prepared([scenario], changes, address, adapt)
+                prepared([scenario], changes, address, adapt, runs)
             raise
         raise with_lines(error, locate(scenarios[0]), changes or ()) from error
     except KeyboardInterrupt as error:  # a module of the user's may raise one, too

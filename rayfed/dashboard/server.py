@@ -309,16 +309,22 @@ class Dashboard:
         )  # fmt: skip
 
     async def steer(self, request: Request) -> Response:
-        """Carry out a request of `Control.do`; only with `control`."""
+        """Carry out a request of `Control.do`; only with `control`.
+
+        A refusal is an answer as any other: of other states a browser writes errors in its console.
+        """
         assert self.control is not None
         try:
             given = parse_json(await request.body())
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        try:
             if not isinstance(given, dict):
                 text = f"found {clipped(json.dumps(given), 40)}; give a mapping with a study"
                 raise ScenarioError("body", text)
             line = await run_in_threadpool(self.control.do, request.path_params["what"], given)
         except (RayfedError, ValueError) as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": str(error)})
         return JSONResponse({"done": line})
 
     async def events(self, request: Request) -> Response:

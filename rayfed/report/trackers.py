@@ -30,7 +30,9 @@ _KEYS = ["seed", "round"]
 """Numeric columns that identify a row."""
 _POINT = ("name", "round", "seconds", "value")
 _DATABASE = "mlflow.db"
-_STATES = {"finished": "FINISHED", "failed": "FAILED"}
+_STATES = {"finished": "FINISHED", "failed": "FAILED", "running": "RUNNING"}  # else KILLED
+_KILLED = 255  # exit code of wandb's runs after Ctrl-C
+_CODES = {"finished": 0, "failed": 1, "running": 0}
 _MOST = {"metrics": 1000, "params": 100}  # of a request
 _LONGEST = 500  # characters of a parameter
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
@@ -183,6 +185,7 @@ class MLflow(Tracker):
         self.client: Any = MlflowClient(tracking_uri=place)
         known = self.client.get_experiment_by_name(study)
         self.experiment = known.experiment_id if known else self.client.create_experiment(study)
+        self.open: dict[str, Entry] = {}
 
     def begin(self, run: RunRecord, began: float) -> Entry:
         """Add a run, with its settings as parameters."""
@@ -196,12 +199,16 @@ class MLflow(Tracker):
         for params in chunks(settings(run).items(), _MOST["params"]):
             parameters = [Param(key, value[:_LONGEST]) for key, value in params]
             self.client.log_batch(entry.id, params=parameters)
+        self.open[entry.id] = entry
         return entry
 
     def add(self, entry: Entry, points: pd.DataFrame) -> None:
-        """Add points as metrics."""
+        """Add points as metrics; a run that another process has begun runs again."""
         from mlflow.entities import Metric
 
+        if entry.id not in self.open:
+            self.client.update_run(entry.id, status="RUNNING")
+        self.open[entry.id] = entry
         metrics = (
             Metric(name, value, round(1000 * second), number)
             for name, number, second, value in _rows(points)
@@ -211,10 +218,19 @@ class MLflow(Tracker):
 
     def end(self, entry: Entry) -> None:
         """Set the status of a run, and its end."""
+        self._end(entry, entry.run.status)
+        self.open.pop(entry.id, None)
+
+    def close(self) -> None:
+        """Set the status of runs that have not ended to KILLED."""
+        while self.open:
+            self._end(self.open.popitem()[1], "interrupted")
+
+    def _end(self, entry: Entry, status: str) -> None:
         rounds = entry.run.rounds
         last = float(rounds["time_s"].iloc[-1]) if len(rounds) else 0.0
-        state = _STATES.get(entry.run.status, "RUNNING")
-        self.client.set_tag(entry.id, "status", entry.run.status)
+        state = _STATES.get(status, "KILLED")
+        self.client.set_tag(entry.id, "status", status)
         self.client.set_terminated(entry.id, state, round(1000 * (entry.began + last)))
 
 
@@ -245,13 +261,13 @@ class WandB(Tracker):
 
     def end(self, entry: Entry) -> None:
         """Finish a run."""
-        self._logged(entry).finish(exit_code=int(entry.run.status == "failed"))
+        self._logged(entry).finish(exit_code=_CODES.get(entry.run.status, _KILLED))
         del self.logged[entry.id]
 
     def close(self) -> None:
         """Finish all runs; one that continues later has the same id."""
         while self.logged:
-            self.logged.popitem()[1].finish()
+            self.logged.popitem()[1].finish(exit_code=_KILLED)
 
     def _logged(self, entry: Entry) -> Any:
         """Return a run of wandb, which another process may have begun.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
@@ -20,6 +21,8 @@ from rayfed.topology.walks.metropolis import Walk
 
 _MANY = 100_000  # moves from which on numbers are shown in scientific notation
 _FIRST = 20  # graphs that are built to count repairs
+_LATE = 10**9  # a round after the last
+_HALVINGS = 50
 DELTA = 0.25
 """Total variation distance from the stationary law at which a walk counts as mixed."""
 
@@ -187,8 +190,25 @@ def line(graphs: Graphs) -> str:
     repaired = sum(map(graphs.repaired, first))
     if not repaired:
         return text
-    which = f"{repaired} of the first {many(len(first), 'graph')}"
+    which = "it" if graphs.fixed else f"{repaired} of {_these(graphs, len(first))}"
     return f"{text}; links are added to connect {which} (disconnected: repair)"
+
+
+def _these(graphs: Graphs, number: int) -> str:
+    """Return what the first graphs are called, with the last round or second of them."""
+    if graphs.frames == number:
+        return "its " + many(number, "graph")
+    first = f"the first {many(number, 'graph')}"
+    if graphs.epoch(_LATE, 0.0):
+        rounds = bisect_left(range(1, _LATE), number, key=graphs.epoch)
+        return f"{first}, in rounds 1 to {rounds:,}"
+    low, high = 0.0, 1.0
+    while graphs.epoch(1, high) < number:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if graphs.epoch(1, middle) >= number else (middle, high)
+    return f"{first}, until second {high:.6g}"
 
 
 def tables(summaries: Iterable[EpochSummary]) -> tuple[Table, Table]:

@@ -359,7 +359,8 @@ class TestTopology:
         sparse = "topology={name: geometric, range_m: 200}"
         asked = ["--frames", "3", "--until", "200"]
         out = shell("topology", "small.yaml", "--set", sparse, *asked)[1]
-        assert re.search(r"; links are added to connect \d+ of the first 20 graphs \(dis", out)
+        counted = r"; links are added to connect \d+ of the first 20 graphs, until second 20 \(dis"
+        assert re.search(counted, out.replace("\n", " "))
         assert len(re.findall(r"^\d .* 1 +yes *$", out, re.M)) == 3
         whole = "topology={name: geometric, range_m: 2000}"
         out = shell("topology", "small.yaml", "--set", whole, *asked)[1]
@@ -371,6 +372,16 @@ class TestTopology:
         out = shell("check", "small.yaml", "--set", "topology=star", *walk)[1]
         line = "topology star: 5 links at first, 1.67 to a client, 1 part"
         assert line in out.splitlines()
+
+    def test_one_that_nothing_uses_is_refused_with_its_line(self, shell, tmp_path):
+        text = (tmp_path / "small.yaml").read_text()
+        (tmp_path / "unused.yaml").write_text(f"{text}topology: star\n")
+        number = text.count("\n") + 1
+        for asked in (("check",), ("run", "--out", "out")):
+            status, _, err = shell(asked[0], "unused.yaml", *asked[1:])
+            assert status == 2
+            assert err.startswith(f"rayfed: unused.yaml:{number}: topology: found 'star', but")
+        assert shell("topology", "unused.yaml")[0] == 0
 
     @pytest.mark.parametrize("asked", [("check",), ("run", "--out", "out")])
     def test_one_that_nothing_uses_is_refused(self, shell, asked, tmp_path):

@@ -21,6 +21,7 @@ from rayfed.core.leases import is_stop_requested
 from rayfed.core.notes import FILE, Notes
 from rayfed.dashboard import start
 from rayfed.dashboard.catalogue import Catalogue
+from rayfed.dashboard.control import LOG
 from rayfed.dashboard.server import LOOK_S
 from rayfed.dashboard.views import VIEWS
 from rayfed.runs.files.outcome import outcomes
@@ -267,7 +268,40 @@ def test_a_study_is_noted_found_by_its_tag_archived_and_deleted(page, served, fo
     assert page.find_element(By.ID, "open").text == "Open 1 run"
     assert "third" not in page.current_url
     (folder / "second" / FILE).unlink()
-    page.get_log("browser")  # with the line about the answer 400
+
+
+def test_a_study_without_its_data_says_so_below_the_button(page, folder):
+    out, rows = folder / "without", folder.parent / "rows.csv"
+    rows.write_text("a,y\n" + "0.5,1\n-0.5,0\n" * 8)
+    problem = {"name": "logistic-regression", "dataset": str(rows), "target": "y"}
+    local = {"steps": 1, "batch": 2, "lr": 0.1}
+    rayfed.run(
+        name="without", rounds=2, seeds=[3], problem=problem, clients={"count": 2},
+        partition={"name": "iid"}, algorithms=[{"name": "fedavg", "local": local}], out=out,
+        page=False, executor="serial",
+    )  # fmt: skip
+    rows.rename(rows.with_suffix(".away"))
+    row = "document.querySelector('[data-study=\"results/without\"]')"
+    for what, fill in (("extend", "rounds"), ("resume", None)):
+        if what == "resume":  # a run of which it has all rounds needs no data
+            path = next(out.glob("*-seed3")) / "run.json"
+            record = json.loads(path.read_text())
+            stopped = {**record, "status": "interrupted", "rounds": 1, "ended": None}
+            path.write_text(json.dumps(sealed(stopped)))
+        page.refresh()
+        wait(page, row)
+        if fill:
+            page.execute_script(f"{row}.querySelector('[name={fill}]').value = '5'")
+        button = f"{row}.querySelector('[data-do={what}]')"
+        page.execute_script(f"{button}.click()")
+        assert page.execute_script(f"return {button}.disabled")
+        told = f"{row}?.querySelector('output')"
+        wait(page, f"{told}?.textContent.includes('rows.csv: cannot be read')", seconds=60)
+        assert page.execute_script(f"return {told}.previousElementSibling.dataset.do") == what
+        assert not page.execute_script(f"return {button}.disabled")
+        assert "rows.csv: cannot be read" in (out / LOG).read_text().splitlines()[-1]
+        (out / LOG).unlink()
+    shutil.rmtree(out)
 
 
 def test_long_names_leave_the_table_of_runs_in_its_place(page, served, folder):

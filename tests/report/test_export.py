@@ -200,7 +200,7 @@ def records(content, block=32768):
             message = b""
 
 
-def followed(out, tracker, run_writer, rows):
+def followed(out, tracker, run_writer, rows, between=lambda: None):
     """Follow a run by a tracker, from two processes; the second one finds it ended."""
     out.mkdir()
     write_note(out, {tracker: {}})
@@ -212,6 +212,8 @@ def followed(out, tracker, run_writer, rows):
         run_writer(out, "a", 3, rows(LOSS[:count], "a"), **about)
         with logged(out, lines.append):
             pass
+        if status == "running":
+            between()
     assert lines == []
     return out / tracker
 
@@ -231,10 +233,21 @@ def test_mlflow_follows_a_run_over_two_processes(tmp_path, run_writer, rows, mon
     mlflow = pytest.importorskip("mlflow", reason="needs mlflow-skinny")
     place = f"sqlite:///{tmp_path / 'server.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
-    followed(tmp_path / "out", "mlflow", run_writer, rows)
     client = mlflow.MlflowClient(tracking_uri=place)
-    experiment = client.get_experiment_by_name("hand-made")
-    (run,) = client.search_runs([experiment.experiment_id])
+
+    def only():
+        experiment = client.get_experiment_by_name("hand-made")
+        (run,) = client.search_runs([experiment.experiment_id])
+        return run
+
+    def between():
+        run = only()
+        held = run.info.status, run.data.tags["status"], run.info.end_time / 1000 - BEGAN
+        assert held == ("KILLED", "interrupted", 2.0)
+
+    followed(tmp_path / "out", "mlflow", run_writer, rows, between)
+    run = only()
+    assert run.data.tags["status"] == "finished"
     assert (run.info.run_name, run.info.status) == ("a-seed3", "FINISHED")
     points = client.get_metric_history(run.info.run_id, "loss")
     assert [(p.step, p.value, p.timestamp / 1000 - BEGAN) for p in points] == [
@@ -248,9 +261,10 @@ def test_wandb_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monk
     monkeypatch.setenv("WANDB_MODE", "offline")
     folder = followed(tmp_path / "out", "wandb", run_writer, rows)
     wandb.teardown()
-    losses, ids = [], set()
+    losses, ids, codes = [], set(), []
     for path in folder.glob("wandb/offline-run-*/*.wandb"):
         found = list(records(path.read_bytes()))
+        codes += [record.exit.exit_code for record in found if record.HasField("exit")]
         ids |= {record.run.run_id for record in found if record.HasField("run")}
         items = [r.history.item for r in found if r.HasField("history")]
         for row in items:
@@ -258,6 +272,7 @@ def test_wandb_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monk
             losses.append((int(named["_step"]), named["loss"]))
     assert sorted(losses) == list(enumerate(LOSS))
     assert len(ids) == 1
+    assert sorted(codes) == [0, 255]  # 255: as after Ctrl-C
 
 
 def test_wandb_asks_for_no_key(tmp_path, run_writer, rows, monkeypatch):

@@ -12,8 +12,10 @@ from rayfed.topology import (
     Complete,
     Directed,
     Exponential,
+    Geometric,
     Graphs,
     Metropolis,
+    Random,
     Ring,
     Star,
     Targets,
@@ -134,6 +136,23 @@ def test_arcs_are_those_that_clients_send_along():
     assert arcs[0] == ["round", "second", "arcs", "receivers", "parts", "repaired"]
     assert arcs[1:] == [["1", "0", "24", "3", "(3-3)", "1", "no"]]
     assert not walks[1:]
+
+
+@pytest.mark.parametrize(
+    ("topology", "which"),
+    [
+        (Random(p=1e-9, disconnected="repair"), "it"),
+        (Random(p=1e-9, every=3, disconnected="repair"),
+         "20 of the first 20 graphs, in rounds 1 to 60"),
+        (Geometric(range_m=1e-6, every_s=0.3, disconnected="repair"),
+         "20 of the first 20 graphs, until second 6"),
+        (Geometric(range_m=1e-6, every_s=900, disconnected="repair"),
+         "20 of the first 20 graphs, until second 18000"),
+    ],
+)  # fmt: skip
+def test_a_line_names_the_graphs_that_are_repaired(topology, which):
+    text = f"; links are added to connect {which} (disconnected: repair)"
+    assert line(Graphs(topology, 6, 0)).endswith(text)
 
 
 def test_a_line():

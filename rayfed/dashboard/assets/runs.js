@@ -10,6 +10,7 @@ const overview = (() => {
   const folded = new Set(); // titles of groups
   let every = false; // whether more than MOST runs are listed
   const answers = new Map(); // what became of the last request about each study
+  const asked = new Set(); // actions that await their answer, each with its study
 
   const table = () => document.getElementById("runs");
   const rows = (within = table()) => $$("tr[data-run]", within);
@@ -132,6 +133,7 @@ const overview = (() => {
     listen("#all", "click", () => ((every = true), show()));
     listen("#runs input", "change", (box) => toggle(box.closest("tr").dataset.run));
     answers.forEach((told, study) => answer(study, ...told));
+    lock();
     sort();
     show(renewed);
     tick();
@@ -147,18 +149,27 @@ const overview = (() => {
     $$("[data-do]", cell).find((button) => button.dataset.do === what)?.after(place);
   }
 
+  const action = (button) => `${button.dataset.do} ${button.closest("[data-study]").dataset.study}`;
+
+  // Locks the buttons that await their answer, also where the table is a new one.
+  const lock = () => $$("[data-do]").forEach((button) => (button.disabled = asked.has(action(button))));
+
   // Asks the server to change a study; rows that change come by themselves.
   async function steer(button) {
     const cell = button.closest("[data-study]");
     const { study } = cell.dataset;
     const form = button.closest("fieldset");
     const typed = form ? $$("[name]", form).map((one) => [one.name, one.value]) : [];
-    button.disabled = true;
+    const doing = action(button);
+    asked.add(doing);
+    lock();
+    answer(study, button.dataset.do, "asked; the answer comes here");
     const body = JSON.stringify({ study, ...Object.fromEntries(typed) });
     const headers = { "Content-Type": "application/json" };
     const reply = await fetch(`/control/${button.dataset.do}`, { method: "POST", headers, body }).catch(() => null);
     const { done, error } = (await reply?.json().catch(() => null)) ?? { error: "the server refused it" };
-    button.disabled = false;
+    asked.delete(doing);
+    lock();
     if (done && form) for (const one of $$("[name]", form)) one.defaultValue = one.value; // it is sent
     answer(study, button.dataset.do, done ?? error);
     live.say(done ?? error);

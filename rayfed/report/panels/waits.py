@@ -85,7 +85,7 @@ def waits(results: Results, name: str, seed: int) -> go.Figure:
         {"wait": algorithm_styles(results)[name].light}, "waited for %{x:.4~g} s",
     )  # fmt: skip
     if total:
-        shares = [f"{100 * wait / total:.3g} %" for wait in most]
+        shares = [f"{100 * wait / total:.1f} %" for wait in most]
         charts.ends(figure, np.arange(len(most)), most.to_numpy(), shares)
     lasting_s = float((run.waits["end_s"] - run.waits["start_s"]).sum())
     share = 100 * total / lasting_s if lasting_s else 0.0

@@ -56,7 +56,7 @@ def test_bars_are_the_nodes_that_are_waited_for_longest(ring):
     bars, texts = figure.data
     assert list(bars.x) == [10, 10, 0, 0]
     assert list(figure.layout.meta["rows"]) == ["1", "2", "0", "3"]
-    assert [text.strip() for text in texts.text] == ["50 %", "50 %", "0 %", "0 %"]
+    assert [text.strip() for text in texts.text] == ["50.0 %", "50.0 %", "0.0 %", "0.0 %"]
     assert figure.layout.meta["note"] == "Nodes wait 55.6 % of the time of their steps."
 
 
