@@ -328,6 +328,17 @@ def test_choco_sgd_against_a_plain_loop(data, weights, uplink):
     np.testing.assert_allclose(mean, mass @ x / mass.sum(), atol=1e-13)
 
 
+@pytest.mark.parametrize("codec", [{"name": "rand-k", "k": 1}, {"name": "qsgd", "levels": 1}])
+def test_choco_sgd_refuses_codecs_with_which_it_diverges_for_every_gamma(data, codec):
+    """Estimates e <- e + Q(x - e) depart where |Q(v) - v| > |v|, whatever the mixing."""
+    lists = {"name": "choco-sgd", "gamma": 0.001, "local": LOCAL}
+    match = "adds 'q' to what its clients keep, which needs a contractive codec, such as top-k"
+    with pytest.raises(ScenarioError, match=match):
+        loop(scenario(data, lists, RING, uplink=[codec]))
+    for fine in ({"name": "qsgd", "levels": 2}, {"name": "rand-k", "k": 1, "unbiased": False}):
+        loop(scenario(data, lists, RING, uplink=[fine]))  # 3 / 4 of |v|^2 at most
+
+
 def test_choco_sgd_without_codec_and_with_full_steps_is_dfedavg(data):
     lists = {"local": LOCAL, "weights": "size"}
     _, nodes = after(data, lists | {"name": "choco-sgd", "gamma": 1.0}, RING, 9)
