@@ -50,10 +50,15 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the list anew")
     parser.add_argument("--only", metavar="NAMES", help="scenarios, with commas between")
     options = parser.parse_args(given)
+    known = scenarios()
+    names = set(options.only.split(",")) if options.only else set(known)
+    if unknown := names - set(known):
+        parser.error(
+            f"--only: found {', '.join(sorted(map(repr, unknown)))}; choose from {', '.join(known)}"
+        )
     if any(os.environ.get(name) != value for name, value in LOWEST.items()):
         _begin_anew(sys.argv[1:] if given is None else given)
     here, listed = circumstances(), {} if options.write else json.loads(LIST.read_text("utf-8"))
-    known = scenarios()
     if options.write:
         text = json.dumps({"with": here, "digests": computed(known)}, indent=1)
         LIST.write_text(text + "\n", encoding="utf-8")
@@ -63,7 +68,6 @@ def main(given: Sequence[str] | None = None) -> int:
     if unlike:
         print("not compared with", LIST.name, "since bits may differ here:", "; ".join(unlike))
         return INCOMPARABLE
-    names = set(options.only.split(",")) if options.only else set(known)
     wanted = {run: said for run, said in listed["digests"].items() if run.split("/")[0] in names}
     changed = digests.differences(computed({name: known[name] for name in names}), wanted)
     print("\n".join([*changed, f"{len(wanted)} runs, {len(changed)} differ from {LIST.name}"]))

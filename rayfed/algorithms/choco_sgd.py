@@ -37,6 +37,7 @@ class ChocoSGD(Gossip):
 
     Notes
     -----
+    Q is contractive, as in Assumption 1: else the estimates depart, however small gamma is.
     Instead of all neighbours' estimates a node keeps near(e)_i, to which it adds near(q)_i; the
     graph must not change for that. Deviations from the paper: a node may take several local steps.
 
@@ -48,7 +49,7 @@ class ChocoSGD(Gossip):
 
     name: ClassVar[str] = "choco-sgd"
     needs: ClassVar[Terms] = Gossip.needs | {FIXED_GRAPH}
-    coded: ClassVar[Coded | None] = {"q": "any"}
+    coded: ClassVar[Coded | None] = {"q": "contractive"}
 
     gamma: Annotated[float, Gt(0), Le(1)] = 0.5
 

@@ -162,7 +162,7 @@ GRAPHS = Term(
 BOTH_WAYS = Term(
     "links in both directions",
     "has arcs",
-    "use mixing: uniform, sgp or epidemic, or a topology of links",
+    "use sgp, epidemic, a method with mixing: uniform, or a topology of links",
 )
 BY_CLOCK = Term(
     "availability by the clock", "goes by the number of the round", "give it a period_s"

@@ -270,7 +270,7 @@ def _disconnected(epoch: int, graph: Graph, components: Components, policy: Poli
     """Return the error message for a graph that is not connected."""
     few = components.smallest()
     if graph.directed:
-        text = f"client {few[0]} reaches not every other client in graph {epoch}, and back"
+        text = f"graph {epoch} has no way from client {few[0]} to some other client, or none back"
     elif len(few) == 1:
         text = f"client {few[0]} has no link in graph {epoch}"
     else:

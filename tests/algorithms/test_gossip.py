@@ -284,7 +284,7 @@ def test_symmetric_weights_need_links(data, tmp_path, name):
 
 def test_arcs_without_return_are_refused(data, tmp_path):
     topology = arcs_of(tmp_path, ARCS[:5])
-    with pytest.raises(ScenarioError, match="client 0 reaches not every other client in graph 0"):
+    with pytest.raises(ScenarioError, match="has no way from client 0 to some other client"):
         loop(scenario(data, {"name": "sgp", "local": LOCAL}, topology))
 
 
@@ -326,6 +326,17 @@ def test_choco_sgd_against_a_plain_loop(data, weights, uplink):
         x = x + 0.3 * (w @ estimates - estimates)
     np.testing.assert_allclose(nodes, x, atol=1e-13)
     np.testing.assert_allclose(mean, mass @ x / mass.sum(), atol=1e-13)
+
+
+@pytest.mark.parametrize("codec", [{"name": "rand-k", "k": 1}, {"name": "qsgd", "levels": 1}])
+def test_choco_sgd_refuses_codecs_with_which_it_diverges_for_every_gamma(data, codec):
+    """Estimates e <- e + Q(x - e) depart where |Q(v) - v| > |v|, whatever the mixing."""
+    lists = {"name": "choco-sgd", "gamma": 0.001, "local": LOCAL}
+    match = "adds 'q' to what its clients keep, which needs a contractive codec, such as top-k"
+    with pytest.raises(ScenarioError, match=match):
+        loop(scenario(data, lists, RING, uplink=[codec]))
+    for fine in ({"name": "qsgd", "levels": 2}, {"name": "rand-k", "k": 1, "unbiased": False}):
+        loop(scenario(data, lists, RING, uplink=[fine]))  # 3 / 4 of |v|^2 at most
 
 
 def test_choco_sgd_without_codec_and_with_full_steps_is_dfedavg(data):

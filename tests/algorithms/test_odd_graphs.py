@@ -87,3 +87,14 @@ def test_arcs_without_a_way_back(data, tmp_path):
     ring = links(tmp_path, [(0, 1), (1, 2), (2, 0)], directed=True, disconnected="allow")
     _, nodes = after(data, {"name": "sgp", "local": LOCAL}, ring, ROUNDS)
     np.testing.assert_allclose(nodes[5], alone(5, ROUNDS), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["d-psgd", "ad-psgd", "multi-walk"])
+def test_what_is_advised_against_arcs_is_taken(data, name):
+    """Meetings and walks have no mixing, which only some methods may set to uniform."""
+    advice = "use sgp, epidemic, a method with mixing: uniform, or a topology of links"
+    with pytest.raises(ScenarioError, match=f"{name}.*topology has arcs; {advice}"):
+        loop(scenario(data, {"name": name, "local": LOCAL}, "one-peer"))
+    mixed = {"name": "d-psgd", "local": LOCAL, "mixing": "uniform"}
+    for made in ({"name": "sgp", "local": LOCAL}, {"name": "epidemic", "local": LOCAL}, mixed):
+        loop(scenario(data, made, "one-peer"))

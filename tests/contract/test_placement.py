@@ -286,7 +286,7 @@ GOSSIP = {
     "coded": {
         "algorithms": ["d-psgd", "epidemic", "choco-sgd"],
         "topology": "ring",
-        "uplink": [{"name": "qsgd", "levels": 4}],
+        "uplink": [{"name": "qsgd", "levels": 16}],
     },
     "absent": {
         "algorithms": ["d-psgd", "dfedavg", "epidemic"],

@@ -72,6 +72,14 @@ def test_a_run_that_the_list_lacks_is_a_difference(listed, capsys):
     assert "wide/serial/b: only here" in capsys.readouterr().out
 
 
+def test_an_unknown_name_is_told_with_the_known_ones(listed, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        golden.main(["--only", "wide,gossip100"])
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "--only: found 'gossip100'; choose from " in told
+    assert {"gossip", "solvers", "wide"} <= set(told.split("choose from ")[1].split(", "))
+
+
 def test_other_libraries_are_not_compared_and_another_c_library_is(listed, monkeypatch, capsys):
     monkeypatch.setattr(golden, "circumstances", lambda: HERE | {"OpenBLAS": "newer"})
     assert golden.main(["--only", "wide"]) == golden.INCOMPARABLE

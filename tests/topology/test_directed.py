@@ -7,7 +7,7 @@ from scipy.stats import chisquare
 from rayfed.core.errors import ScenarioError
 from rayfed.topology import Directed, Exponential, Graphs, OnePeer, OutDegree, TopologyTrace
 
-RETURN = "client 0 reaches not every other client in graph 0, and back; link more clients"
+RETURN = "graph 0 has no way from client 0 to some other client, or none back; link more clients"
 
 
 def ahead(graph):
