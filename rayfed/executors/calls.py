@@ -119,10 +119,10 @@ class Calls:
         return self.get(calls)
 
     def outgoing(self, host: int, key: str, ids: Ints) -> Any:
-        """Return messages of nodes at a host, or a reference to them; see `Host.outgoing`."""
-        if self.own is not None and self.is_own(host):
-            return self.own.host.outgoing(key, ids)
+        """Return a reference to messages of nodes at a host; see `Host.outgoing`."""
         with self._checked():
+            if self.own is not None and self.is_own(host):
+                return ray.put(self.own.host.outgoing(key, ids))
             return self.call(host, "outgoing", key, ids)
 
     def mix(
@@ -130,7 +130,8 @@ class Calls:
     ) -> list[Any]:
         """Send requests that mix messages of nodes, and return the answers.
 
-        No host mixes until all have sent theirs, since sums take the memory of messages.
+        Sums take the memory of messages, which are in the object store by then: hosts do what they
+        are asked in this order.
 
         Parameters
         ----------
@@ -142,13 +143,8 @@ class Calls:
         HostLost, ScratchError
             As for `get`.
         """
-        references = [
-            piece for *_, pieces in messages for piece in pieces if not isinstance(piece, dict)
-        ]
         calls: list[Any] = []
         with self._checked():
-            if references:
-                ray.wait(references, num_returns=len(references), fetch_local=False)
             for host, request, pieces in messages:
                 if self.is_own(host):
                     calls.append(partial(self._mix_here, method, key, request, pieces))
