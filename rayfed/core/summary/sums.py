@@ -46,7 +46,8 @@ USAGE = (
     Column("communicating_s", "communicating", "s", about="Seconds of downloads and uploads."),
     Column(
         "finished_s", "finished", "s",
-        about="Seconds between its replies that were used and the ends of their rounds.",
+        about="Seconds between its replies that were used and the ends of their rounds; in gossip "
+        "in steps those in which it waited for neighbours.",
     ),
     Column("waited_s", "waited", "s", about="The same, whether or not it was asked meanwhile."),
     Column("round_s", "rounds", "s", about="Length of all rounds in which its reply was used."),
@@ -80,7 +81,7 @@ COUNTS = tuple(column.name for column in _SUMMED if column.dtype == "int64")
 SECONDS = tuple(column.name for column in _SUMMED if column.dtype == "float64")
 USED, LATE, DROPPED, UNFINISHED = range(len(STATUS))
 CLOCKS = ("time_s", "round", "staleness")
-_OPEN = ("start_s", "end_s", "compute_s", "status", "closes")
+_OPEN = ("start_s", "end_s", "compute_s", "wait_s", "status", "closes")
 _OWN = ("transfer_s", "transfers")  # of tasks that were seen whole
 _ROUNDING = 1e-9
 _NEVER = np.iinfo(np.int64).max
@@ -223,7 +224,8 @@ class Sums:
 
     def _follow(self, slot: Ints, events: Mapping[str, Array], closes: Floats, last: bool) -> None:
         """Settle tasks that others of their clients follow, and keep the newest of each client."""
-        fresh = {name: np.asarray(events[name], np.float64) for name in _OPEN[:4]}
+        events = {"wait_s": np.zeros(len(slot)), **events}
+        fresh = {name: np.asarray(events[name], np.float64) for name in _OPEN[:-1]}
         fresh |= {"closes": closes}
         touched = np.unique(slot)
         open_ = touched[self.sums["status"][touched] >= 0]
@@ -243,12 +245,13 @@ class Sums:
         """Add the seconds of tasks until their clients were done with them or left them."""
         if not len(slot):
             return
-        start, end, compute, codes, closes = (tasks[name] for name in _OPEN)
+        start, end, compute, wait, codes, closes = (tasks[name] for name in _OPEN)
         status = codes.astype(np.int64)
         following = np.minimum(following, self.time_s)
         stop = np.maximum(np.minimum(end, following), start)
         ids = self.ids[slot]
-        taken = np.maximum(stop - start - self.absence.seconds(ids, start, stop), 0.0)
+        busy = np.clip(end - wait, start, stop)  # then it waits for neighbours
+        taken = np.maximum(busy - start - self.absence.seconds(ids, start, busy), 0.0)
         complete = (status <= LATE) & (stop >= end) & (taken >= (1 - _ROUNDING) * compute)
         self._add("transfer_s", slot[complete], np.maximum(taken - compute, 0.0)[complete])
         self._add("transfers", slot[complete])
@@ -256,14 +259,14 @@ class Sums:
         computing = np.clip(taken - download, 0.0, compute)
         used = status == USED
         until = np.where(used, np.maximum(np.fmin(closes, following), stop), stop)
-        waited = until - stop - self.absence.seconds(ids, stop, until)
+        waited = until - busy - self.absence.seconds(ids, busy, until)
         for code, name in enumerate(STATUS):
             self._add(f"{name}_s", slot[status == code], computing[status == code])
         self._add("communicating_s", slot, taken - computing)
         self._add("finished_s", slot, np.maximum(waited, 0.0))
         self._add("replied", slot[(status == UNFINISHED) & (end < self.time_s)])
         np.maximum.at(self.sums["last_s"], slot, stop)
-        self.grids["time_s"].spread(self.band[slot], start, stop, status)
+        self.grids["time_s"].spread(self.band[slot], start, busy, status)
 
     def _transfers(self) -> Floats:
         """Return transfer times of a task of each client, from fully observed ones."""

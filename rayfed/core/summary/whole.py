@@ -16,7 +16,8 @@ from rayfed.core.summary.sums import Sums
 NEEDED = {
     "rounds": ("round", "time_s", "bytes_down", "bytes_up"),
     "events": (
-        "round", "ask", "client", "start_s", "compute_s", "end_s", "status", "steps", "staleness",
+        "round", "ask", "client", "start_s", "compute_s", "end_s", "wait_s", "status", "steps",
+        "staleness",
     ),
     "clients": ("client", "speed_s", "straggler"),
     "away": ("client", "start_s", "end_s"),

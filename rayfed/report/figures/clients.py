@@ -27,7 +27,7 @@ WORDS = {
     "away": "away",
 }
 """States of clients, for hovers and legends."""
-MEANINGS = WORDS | {"finished": "waiting for the round to end", "idle": "available, not asked"}
+MEANINGS = WORDS | {"finished": "waiting for others", "idle": "available, not asked"}
 """The same for keys above figures."""
 
 

@@ -134,9 +134,10 @@ def waiting(
     -------
     DataFrame
         ``client, start_s, end_s, status``, by client and time: "finished" if the client has
-        answered and waits for the end of its round, else "idle", not asked.
+        answered and waits for the end of its round, or for neighbours, else "idle", not asked.
     """
-    layers = {"busy": events[INTERVAL], "finished": _until_the_end(events, rounds)}
+    free = pd.concat([_until_the_end(events, rounds), _for_neighbours(events)])
+    layers = {"busy": _busy(events)[INTERVAL], "finished": free}
     if run.away is not None:
         end = float(rounds["end"].max()) if len(rounds) else 0.0
         idle = pd.DataFrame({"client": clients, "start_s": 0.0, "end_s": end})
@@ -169,6 +170,21 @@ def uppermost(layers: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     changes = status[status != status.groupby("client").shift()].rename("status").reset_index()
     changes["end_s"] = changes.groupby("client")["start_s"].shift(-1)
     return changes[changes["status"] != ""]
+
+
+def _busy(events: pd.DataFrame) -> pd.DataFrame:
+    """Return tasks up to when their nodes begin to wait for neighbours, in gossip in steps."""
+    return events.assign(end_s=events["end_s"] - _waits(events))
+
+
+def _for_neighbours(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the time that nodes wait for neighbours."""
+    held = events[_waits(events) > 0]
+    return held.assign(start_s=held["end_s"] - _waits(held))[INTERVAL]
+
+
+def _waits(events: pd.DataFrame) -> pd.Series[float]:
+    return events.get("wait_s", pd.Series(0.0, events.index))
 
 
 def _until_the_end(events: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
@@ -264,10 +280,10 @@ def away_share(run: RunRecord, edges: Floats) -> Floats:
 def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> go.Figure:
     """Draw client activity of one run over simulated time, the fastest at the top.
 
-    A bar reaches from the moment the server asks to the arrival of the reply, network included.
-    Dark grey is a client that has answered and waits for the round to end, light grey one that is
-    available and not asked, blank one that is away. Without recorded absences, blank is also a
-    client that is not asked.
+    A bar reaches from the moment the server asks to the arrival of the reply, network included; in
+    gossip in steps it is the node's own step. Dark grey is a client that waits for the round to
+    end, or for neighbours, light grey one that is available and not asked, blank one that is away.
+    Without recorded absences, blank is also a client that is not asked.
 
     Parameters
     ----------
@@ -310,7 +326,7 @@ def _bars(run: RunRecord, clients: pd.DataFrame, colour: str, most: int) -> go.F
     clock = round_clock(run, last)
     events = events[events["round"] <= last]
     figure = canvas_with_rounds(max(220, 20 * len(clients) + MARGINS + STRIP), clock)
-    bars = pd.concat([events, waiting(run, events, clients.index, clock.rounds)])
+    bars = pd.concat([_busy(events), waiting(run, events, clients.index, clock.rounds)])
     bars[_TIMES] = (bars[_TIMES] / clock.worth).round(6)
     for part, word in _WORDS.items():
         rows = bars[bars["status"] == part]

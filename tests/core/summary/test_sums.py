@@ -53,6 +53,18 @@ def test_the_rows_of_clients_by_hand():
     assert (found["time_s"] == 20).all()
 
 
+def test_a_wait_for_neighbours_is_no_transfer():
+    """Two steps of a node: 3 s of computing, then a wait of 5 s; 2 s and 1 s, and no wait."""
+    steps = [(1, 0, 4, 0.0, 3.0, 8.0, 5.0, 0, 2), (2, 0, 4, 8.0, 2.0, 11.0, 0.0, 0, 2)]
+    names = list(NAMES)
+    names.insert(names.index("end_s") + 1, "wait_s")
+    usage, cells = summarised(rounds_of(0, 9, 11), table(steps, names), {})
+    found = {name: values.tolist() for name, values in usage.items()}
+    assert (found["used_s"], found["communicating_s"], found["finished_s"]) == ([5], [1], [5])
+    time = pd.DataFrame(cells)
+    assert time[time["clock"] == 0]["used"].sum() == pytest.approx(3 + 3)
+
+
 def test_the_cells_by_hand():
     _, cells = summarised(rounds_of(0, 10, 20), EVENTS, {})
     found = pd.DataFrame(cells)

@@ -74,6 +74,22 @@ def test_who_has_answered_waits_for_the_end_of_the_round(figure):
     assert bars(figure, "idle") == []
 
 
+def test_a_step_of_gossip_ends_where_its_wait_for_neighbours_begins(tmp_path, run_writer, rows):
+    """Client 3 needs all of its two steps; client 7 waits 1.5 s for it in the first one."""
+    steps = [
+        (1, 7, 0.0, 2.0, 1.5),
+        (1, 3, 0.0, 2.0, 0.0),
+        (2, 7, 2.0, 2.5, 0.0),
+        (2, 3, 2.0, 4.0, 0.0),
+    ]
+    events = pd.DataFrame([event(*step[:4]) | {"wait_s": step[4], "awaited": -1} for step in steps])
+    clients = pd.DataFrame({"client": [3, 7], "samples": [1, 1], "speed_s": [0.4, 0.1]})
+    run_writer(tmp_path, "d-psgd", 0, rows([4, 3, 2], time_s=[0, 2, 4]), events, clients)
+    figure = timeline(Results.read(tmp_path), "d-psgd", 0)
+    assert bars(figure, "used") == [(0, 0, 0.5), (0, 2, 0.5), (1, 0, 2), (1, 2, 2)]
+    assert bars(figure, "finished") == [(0, 0.5, 1.5), (0, 2.5, 1.5)]
+
+
 def test_who_leaves_after_its_reply_waits_no_longer(folder):
     """Client 7 has answered at 0.5 s, leaves at 1 s and is back at 1.5 s; the round ends at 2 s."""
     away = pd.DataFrame({"client": [7], "start_s": [1.0], "end_s": [1.5]})
