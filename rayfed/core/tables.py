@@ -25,7 +25,7 @@ SECONDS = {"s": 1.0, "ms": 1e3}
 MBPS = {"mbps": 1.0, "kbps": 1e3}
 """Units of bandwidths in names of columns, and how many are a megabit per second."""
 
-_NEAR = 0.8
+_NEAR = 0.84
 """Similarity of two names of columns from which on one is a typing error of the other."""
 _MOST_IDS = 2**32
 Named = TypeVar("Named")
