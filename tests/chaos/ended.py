@@ -77,7 +77,9 @@ class Ended:
     def coded(self) -> bool:
         """Whether other bytes travel than those of the arrays that are sent."""
         own = isinstance(self.run.training.algorithm, Compressed)
-        return own or self.run.uplink() is not None or self.run.downlink() is not None
+        changes = (each for entries in changed_meanwhile(self.record).values() for each in entries)
+        later = any(each["key"] == CHANGEABLE["uplink"] for each in changes)
+        return own or later or self.run.uplink() is not None or self.run.downlink() is not None
 
     @property
     def stays(self) -> bool:
