@@ -130,8 +130,8 @@ class Calls:
     ) -> list[Any]:
         """Send requests that mix messages of nodes, and return the answers.
 
-        Sums take the memory of messages, which are in the object store by then: hosts do what they
-        are asked in this order.
+        No host mixes until all have sent theirs, since sums take the memory of messages, and a
+        combiner does several things at once.
 
         Parameters
         ----------
@@ -143,8 +143,13 @@ class Calls:
         HostLost, ScratchError
             As for `get`.
         """
+        references = [
+            piece for *_, pieces in messages for piece in pieces if not isinstance(piece, dict)
+        ]
         calls: list[Any] = []
         with self._checked():
+            if references:
+                ray.wait(references, num_returns=len(references), fetch_local=False)
             for host, request, pieces in messages:
                 if self.is_own(host):
                     calls.append(partial(self._mix_here, method, key, request, pieces))
