@@ -8,6 +8,7 @@ const live = (() => {
   let wake = () => {}; // ends the rest between two answers
 
   // Puts new text in the place of the old: drawn figures move over, and so do folds, scrolls and focus.
+  // What it returns is called once the figures are drawn.
   function replace(html) {
     const main = document.querySelector("main");
     const made = document.createElement("main");
@@ -23,14 +24,36 @@ const live = (() => {
     const typed = [...fields(main)].filter(([, one]) => one.value !== one.defaultValue).map(([key, one]) => [key, one.value]);
     const focus = focused(main);
     const top = window.scrollY;
+    const stay = hold(main);
+    document.documentElement.style.overflowAnchor = "none"; // the browser would move it a second time
+    made.style.minHeight = `${main.offsetHeight}px`; // a page that is short for a moment scrolls up
     main.replaceWith(made);
     $$(".scroll", made).forEach((one, k) => scrolls[k] && one.scrollTo(...scrolls[k]));
     window.scrollTo(window.scrollX, top);
+    stay();
     for (const [key, value] of typed) {
       const field = fields(made).get(key);
       if (field) field.value = value;
     }
     focus(made);
+    return () => {
+      made.style.minHeight = "";
+      stay();
+      document.documentElement.style.overflowAnchor = "";
+    };
+  }
+
+  // Keeps the first figure in sight where it is in a window that was scrolled, whatever grows above it.
+  function hold(main) {
+    const inSight = ({ top, bottom }) => bottom > 0 && top < window.innerHeight;
+    const figure = $$(".plot", main).find((one) => inSight(one.getBoundingClientRect()));
+    const place = () => figure && document.getElementById(figure.id)?.getBoundingClientRect().top + window.scrollY;
+    let before = place();
+    return () => {
+      const moved = place() - before;
+      if (window.scrollY && moved) window.scrollBy(0, moved);
+      before = place();
+    };
   }
 
   // The fields of the forms of studies, by study and name.
@@ -53,10 +76,11 @@ const live = (() => {
 
   async function update({ main, data, colours, title, scatter: dots }) {
     if (data && typeof page === "undefined") return void location.reload(); // nothing could be shown until now
-    replace(main);
+    const settle = replace(main);
     if (title) document.title = title;
     if (colours) document.getElementById("colours").textContent = colours;
     if (data) await page.renew(data);
+    settle();
     overview.start(dots);
     news.note();
   }
