@@ -608,17 +608,21 @@ def test_a_study_grows_before_ones_eyes_and_is_stopped_resumed_and_extended(page
     accuracy = "document.querySelector('[data-y=accuracy]')"  # once there is a row
     wait(page, f"{accuracy} && ({accuracy}.click(), true)")
     wait(page, "document.getElementById('convergence').layout.yaxis.title.text == 'accuracy'")
+    # The next answer brings this line back above the figure.
+    page.execute_script("document.getElementById('answer-target').remove()")
     page.execute_script("window.scrollTo(0, 40)")  # a page without rows is too short for it
     place = page.find_element(By.CSS_SELECTOR, "#convergence .nsewdrag")
     ActionChains(page).drag_and_drop_by_offset(place, 120, 40).perform()
     zoom = page.execute_script("return document.getElementById('convergence').layout.xaxis.range")
     assert page.execute_script("return window.scrollY") > 0
-    top = "Math.round(document.getElementById('convergence').getBoundingClientRect().top)"
+    top = "document.getElementById('convergence').getBoundingClientRect().top"
     seen = page.execute_script(f"return {top}")
     before = page.execute_script(f"return {last}")
     wait(page, f"{last} > arguments[0] + 20", before)
     kept = f"[window.same, {top}, document.getElementById('convergence').layout.xaxis.range]"
-    assert page.execute_script(f"return {kept}") == [True, seen, zoom]
+    same, now, range_now = page.execute_script(f"return {kept}")
+    assert (same, range_now) == (True, zoom)
+    assert now == pytest.approx(seen, abs=1)  # windows scroll by whole pixels
     assert page.execute_script("return page.view.y") == "accuracy"
 
     page.get(served.address)

@@ -13,6 +13,10 @@ const live = (() => {
     const main = document.querySelector("main");
     const made = document.createElement("main");
     made.innerHTML = html;
+    const top = window.scrollY;
+    const stay = hold(main);
+    document.documentElement.style.overflowAnchor = "none"; // the browser would move it a second time
+    made.style.minHeight = `${main.offsetHeight}px`; // a page that is short for a moment scrolls up
     const fold = (one) => one.parentElement.dataset.more ?? one.textContent;
     const open = new Set($$("details[open] > summary", main).map(fold));
     for (const one of $$("details > summary", made)) if (open.has(fold(one))) one.parentElement.open = true;
@@ -23,10 +27,6 @@ const live = (() => {
     const scrolls = $$(".scroll", main).map((one) => [one.scrollLeft, one.scrollTop]);
     const typed = [...fields(main)].filter(([, one]) => one.value !== one.defaultValue).map(([key, one]) => [key, one.value]);
     const focus = focused(main);
-    const top = window.scrollY;
-    const stay = hold(main);
-    document.documentElement.style.overflowAnchor = "none"; // the browser would move it a second time
-    made.style.minHeight = `${main.offsetHeight}px`; // a page that is short for a moment scrolls up
     main.replaceWith(made);
     $$(".scroll", made).forEach((one, k) => scrolls[k] && one.scrollTo(...scrolls[k]));
     window.scrollTo(window.scrollX, top);
