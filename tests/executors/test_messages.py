@@ -107,6 +107,18 @@ def test_hosts_of_any_number_give_the_bits_of_one_process(kind):
             assert ("outgoing" in asked) or kind == "alone"
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_combiners_that_send_their_messages_late_mix_those_of_this_step(own):
+    """A combiner does several things at once: it may be asked to mix before it begins to send."""
+    run, tables = prepared("two vectors")
+    wanted = of(run, SerialExecutor(tables))
+    with no_ray():
+        nodes, executor = placed(tables, [2, 3], own=own, late=["outgoing"])
+        assert_same(of(run, executor), wanted)
+    for node in nodes:
+        assert "outgoing" in [method for method, *_ in node.combiner.calls]
+
+
 def test_messages_do_not_pass_the_driver():
     """Each row goes once to a node whose receivers need it, and never to the driver."""
     run, tables = prepared("two vectors", features=400)
