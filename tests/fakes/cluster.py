@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, partial
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -32,24 +32,20 @@ class Stored:
     def __init__(self, value: Any, error: Exception | None = None) -> None:
         self.value, self.error = value, error
 
+    def settle(self) -> None:
+        """Wait for it."""
+
 
 class Late(Stored):
     """A reference to what a call comes to, which is not run before somebody waits for it."""
 
     def __init__(self, call: Callable[[], Stored]) -> None:
-        self.call = call
+        super().__init__(None)
+        self.call = cache(call)
 
-    @cached_property
-    def _result(self) -> Stored:
-        return self.call()
-
-    @property
-    def value(self) -> Any:
-        return self._result.value
-
-    @property
-    def error(self) -> Exception | None:
-        return self._result.error
+    def settle(self) -> None:
+        """Run the call, the first time."""
+        self.value, self.error = self.call().value, self.call().error
 
 
 class _Pickler(pickle.Pickler):
@@ -238,6 +234,7 @@ def no_ray(*, wires: bool = False) -> Iterator[None]:
 def _get(refs: Any) -> Any:
     if isinstance(refs, list):
         return [_get(ref) for ref in refs]
+    refs.settle()
     if refs.error is not None:
         raise refs.error
     if _callers:
@@ -247,6 +244,5 @@ def _get(refs: Any) -> Any:
 
 def _wait(refs: list[Stored], **_: Any) -> tuple[list[Stored], list[Stored]]:
     for ref in refs:
-        if isinstance(ref, Late):
-            _ = ref.error  # runs it
+        ref.settle()
     return refs, []
