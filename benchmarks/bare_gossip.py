@@ -3,7 +3,8 @@
 What one writes in NumPy and SciPy for the workload of `benchmarks.gossip`: local steps of a few
 nodes at once, one product with W for blocks of columns, no clock, no losses, no records. The ratio
 of a step and a round, and the speed of two independent halves at once, are what the machine gives.
-Times are of a processor.
+Two halves on Ray actors, which exchange their models through Ray's store in each step, are what a
+step in two processes can take. Times are of a processor, those of Ray's threads in it included.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rayfed.core.threads import own_process
+from rayfed.runs.ray import imported
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -89,13 +91,14 @@ class Nodes:
             total += self.step(x, at, picked).sum(axis=0)
         return x - total / np.float32(len(self.X))
 
-    def mixed(self, x: Array, picked: npt.NDArray[np.int64]) -> Array:
-        """Return D-PSGD's next models (K, c, d) from those of all nodes (N, c, d)."""
-        flat, near = x.reshape(len(x), -1), np.empty((len(self.X), x[0].size), x.dtype)
-        for start in range(0, flat.shape[1], WIDTH):
+    def mixed(self, own: Array, parts: Sequence[Array], picked: npt.NDArray[np.int64]) -> Array:
+        """Return D-PSGD's next models (K, c, d) from the own ones and the parts of all N models."""
+        flat = [part.reshape(len(part), -1) for part in parts]
+        near = np.empty((len(own), own[0].size), own.dtype)
+        for start in range(0, near.shape[1], WIDTH):
             block = slice(start, start + WIDTH)
-            near[:, block] = self.w @ np.ascontiguousarray(flat[:, block])
-        out, own = near.reshape(len(near), *x.shape[1:]), x[self.own]
+            near[:, block] = self.w @ np.concatenate([part[:, block] for part in flat])
+        out = near.reshape(own.shape)
         for at in self._stacks():
             out[at] -= self.step(own[at], at, picked)
         return out
@@ -120,11 +123,11 @@ def loops(count: int, repeats: int) -> tuple[float, float]:
     nodes = Nodes(count, slice(count))
     one = np.zeros((CLASSES, FEATURES), np.float32)
     every = np.zeros((count, *one.shape), np.float32)
-    nodes.mixed(every, nodes.picked())
+    nodes.mixed(every, [every], nodes.picked())
     turns = [
         (
             taken_ms(lambda: nodes.round(one, nodes.picked()), 5),
-            taken_ms(lambda: nodes.mixed(every, nodes.picked()), 5),
+            taken_ms(lambda: nodes.mixed(every, [every], nodes.picked()), 5),
         )
         for _ in range(repeats)
     ]
@@ -141,23 +144,74 @@ def halves(count: int, repeats: int) -> list[float]:
 
 
 def _half(count: int, k: int, times: int) -> float:
-    nodes = Nodes(count, slice(k * count // 2, (k + 1) * count // 2))
-    every = np.zeros((count, CLASSES, FEATURES), np.float32)
-    nodes.mixed(every, nodes.picked())
-    return taken_ms(lambda: nodes.mixed(every, nodes.picked()), times)
+    half = Half(count, k)
+    half.mix(half.x[::-1])
+    return taken_ms(lambda: half.mix(half.x[::-1]), times)
+
+
+class Half:
+    """Half of the nodes, and their models.
+
+    Parameters
+    ----------
+    count : int
+        Number N of all nodes, which is even.
+    k : int
+        0 or 1: which half.
+    """
+
+    def __init__(self, count: int, k: int) -> None:
+        own_process()
+        self.k = k
+        self.nodes = Nodes(count, slice(k * count // 2, (k + 1) * count // 2))
+        self.x = np.zeros((count // 2, CLASSES, FEATURES), np.float32)
+
+    def outgoing(self) -> Array:
+        """Return the models."""
+        return self.x
+
+    def mix(self, others: Array) -> float:
+        """Take a step with the models of the other half; return this process's seconds so far."""
+        parts = [self.x, others] if self.k == 0 else [others, self.x]
+        self.x = self.nodes.mixed(self.x, parts, self.nodes.picked())
+        return process_time()
+
+
+def exchanging(count: int, repeats: int) -> list[float]:
+    """Return the milliseconds of a step of each half, on two actors that exchange their models."""
+    node = imported(None).start(None, 2)
+    import ray  # now that it is told to listen to this machine alone
+
+    from benchmarks.bare_gossip import Half as Actor  # not of `__main__`, which actors do not have
+
+    try:
+        actors = [ray.remote(num_cpus=0)(Actor).remote(count, k) for k in range(2)]
+        ended = []
+        for _ in range(5 * repeats + 2):
+            models = [actor.outgoing.remote() for actor in actors]
+            ray.wait(models, num_returns=2, fetch_local=False)
+            mixing = zip(actors, reversed(models), strict=True)
+            ended.append(ray.get([actor.mix.remote(others) for actor, others in mixing]))
+    finally:
+        node.end()
+    lower: list[float] = np.percentile(np.diff(ended[1:], axis=0), 25, axis=0).tolist()
+    return [1e3 * seconds for seconds in lower]
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bare_gossip", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=1000, help="an even number")
     parser.add_argument("--repeats", type=int, default=5)
     asked = parser.parse_args(given)
     own_process()
     fedavg, dpsgd = loops(asked.nodes, asked.repeats)
     slower = max(halves(asked.nodes, asked.repeats))
+    on_ray = max(exchanging(asked.nodes, asked.repeats))
     print(f"FedAvg {fedavg:.1f} ms, D-PSGD {dpsgd:.1f} ms: {dpsgd / fedavg:.2f} times FedAvg")
-    print(f"two halves at once {slower:.1f} ms: {dpsgd / slower:.2f} times as fast as one process")
+    for halves_are, ms in (("at once", slower), ("that exchange their models", on_ray)):
+        text = f"{dpsgd / ms:.2f} times as fast as one process"
+        print(f"two halves {halves_are} {ms:.1f} ms: {text}")
     return 0
 
 

@@ -1,13 +1,17 @@
 """Messages of nodes go from host to host; no bit depends on where their nodes live."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
+import ray
 
 from rayfed import api
 from rayfed.clients.host import UnknownRun
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import HostLost
+from rayfed.executors.calls import Calls
 from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
@@ -105,6 +109,47 @@ def test_hosts_of_any_number_give_the_bits_of_one_process(kind):
         for node in nodes:
             asked = [method for actor in node.actors for method, *_ in actor.calls]
             assert ("outgoing" in asked) or kind == "alone"
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_combiners_that_send_their_messages_late_mix_those_of_this_step(own):
+    """A combiner does several things at once: it may be asked to mix before it begins to send."""
+    run, tables = prepared("two vectors")
+    wanted = of(run, SerialExecutor(tables))
+    with no_ray():
+        nodes, executor = placed(tables, [2, 3], own=own, late=["outgoing"])
+        assert_same(of(run, executor), wanted)
+    for node in nodes:
+        assert "outgoing" in [method for method, *_ in node.combiner.calls]
+
+
+class Adder:
+    """An actor that sends its number after a while, and mixes by adding what it gets."""
+
+    def __init__(self, number, after_s):
+        self.number, self.after_s = number, after_s
+
+    def outgoing(self, key, ids):
+        time.sleep(self.after_s)
+        return {"number": self.number}
+
+    def message(self, method, packed, stored, piece):
+        self.number += piece["number"]
+        return self.number
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_actors_that_send_late_mix_what_all_had_before():
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        make = ray.remote(num_cpus=0, max_concurrency=2)(Adder)
+        calls = Calls([make.remote(1, 1.0), make.remote(2, 0.0)])
+        sent = [calls.outgoing(host, "run", np.arange(1)) for host in calls.hosts]
+        messages = [(host, None, [sent[1 - host]]) for host in calls.hosts]
+        assert calls.mix("exchange", "run", messages) == [3, 3]
+    finally:
+        ray.shutdown()
 
 
 def test_messages_do_not_pass_the_driver():

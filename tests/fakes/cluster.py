@@ -10,8 +10,9 @@ import io
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -30,6 +31,21 @@ class Stored:
 
     def __init__(self, value: Any, error: Exception | None = None) -> None:
         self.value, self.error = value, error
+
+    def settle(self) -> None:
+        """Wait for it."""
+
+
+class Late(Stored):
+    """A reference to what a call comes to, which is not run before somebody waits for it."""
+
+    def __init__(self, call: Callable[[], Stored]) -> None:
+        super().__init__(None)
+        self.call = cache(call)
+
+    def settle(self) -> None:
+        """Run the call, the first time."""
+        self.value, self.error = self.call().value, self.call().error
 
 
 class _Pickler(pickle.Pickler):
@@ -68,6 +84,13 @@ def _copied(value: Any) -> tuple[Any, int]:
 class Handle:
     """The handle of an actor: ``handle.method.remote(...)`` returns a reference.
 
+    Parameters
+    ----------
+    actor : object
+    late : sequence of str
+        Methods that do not begin before somebody waits for them, as may happen in an actor that
+        does several things at once.
+
     Attributes
     ----------
     calls : list of (str, int, int)
@@ -78,8 +101,8 @@ class Handle:
         The methods of the messages that it answered, those by wire included.
     """
 
-    def __init__(self, actor: Any) -> None:
-        self.actor, self.alive = actor, True
+    def __init__(self, actor: Any, late: Sequence[str] = ()) -> None:
+        self.actor, self.late, self.alive = actor, late, True
         self.calls: list[tuple[str, int, int]] = []
         self.got: Counter[int] = Counter()
         self.answered: list[str] = []
@@ -92,7 +115,12 @@ class Handle:
         actor.answer = answer
 
     def __getattr__(self, method: str) -> SimpleNamespace:
-        return SimpleNamespace(remote=lambda *given: self._call(method, given))
+        return SimpleNamespace(remote=lambda *given: self._called(method, given))
+
+    def _called(self, method: str, given: Sequence[Any]) -> Stored:
+        if method in self.late:
+            return Late(partial(self._call, method, given))
+        return self._call(method, given)
 
     def _call(self, method: str, given: Sequence[Any]) -> Stored:
         if not self.alive:
@@ -137,16 +165,24 @@ class Node:
         Whether there is a combiner if there are several actors.
     memory : int, optional
         Bytes that client state may take at each actor.
+    late : sequence of str
+        As for the `Handle` of the combiner.
     """
 
     def __init__(
-        self, actors: int, clients: int, *, combines: bool = True, memory: int | None = None
+        self,
+        actors: int,
+        clients: int,
+        *,
+        combines: bool = True,
+        memory: int | None = None,
+        late: Sequence[str] = (),
     ) -> None:
         self.clients, self.memory = clients, memory
         self.actors = [Handle(_HostHere(memory)) for _ in range(actors)]
         self.combiner: Handle | None = None
         if combines and actors > 1:
-            self.combiner = Handle(_CombinerHere(self.actors, clients))
+            self.combiner = Handle(_CombinerHere(self.actors, clients), late)
 
     @property
     def hosts(self) -> list[Handle]:
@@ -198,6 +234,7 @@ def no_ray(*, wires: bool = False) -> Iterator[None]:
 def _get(refs: Any) -> Any:
     if isinstance(refs, list):
         return [_get(ref) for ref in refs]
+    refs.settle()
     if refs.error is not None:
         raise refs.error
     if _callers:
@@ -206,4 +243,6 @@ def _get(refs: Any) -> Any:
 
 
 def _wait(refs: list[Stored], **_: Any) -> tuple[list[Stored], list[Stored]]:
+    for ref in refs:
+        ref.settle()
     return refs, []

@@ -1,6 +1,7 @@
 """Clusters of several nodes on this machine, by `ray.cluster_utils`."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -176,3 +177,62 @@ def test_64_actors_on_4_nodes_send_4_vectors_and_hold_a_table_4_times():
     assert found["branches"] == [1] * found["asked"]
     assert found["nodes"] == 5  # each node has it once, and that of this process
     assert table < found["bytes"] < 1.5 * table
+
+
+SHARED = {"name": "ray", "clients_per_actor": 3}
+NODES = STUDY | {
+    "name": "neighbours",
+    "topology": {"name": "random", "p": 0.4, "disconnected": "repair"},
+    "algorithms": ["d-psgd", "diging"],
+}
+LEFT = """
+import json, sys, time
+import ray
+from ray._private.state import actors
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+end = time.monotonic() + 60
+while True:
+    there, free = ray.cluster_resources(), ray.available_resources()
+    missing = [name for name, whole in there.items() if free.get(name, 0) < whole]
+    here = [actor["ActorClassName"] for actor in actors().values() if actor["State"] != "DEAD"]
+    if not (missing or here) or time.monotonic() > end:
+        print(json.dumps({"taken": missing, "actors": here}))
+        break
+    time.sleep(0.2)
+"""
+
+
+def test_studies_at_once_on_one_cluster_do_not_meet(nodes, calm, tmp_path):
+    """One is killed; the others have the bytes of runs alone, and nothing is left of any."""
+    nodes.add("here", 6)
+    nodes.add("there", 6)
+    serial = rayfed.run(NODES | {"executor": "serial"}, out=tmp_path / "alone", page=False).folder
+    begun, wall = {}, {"clock": LONG["clock"], "executor": SHARED}
+    for name, study in {"server": STUDY, "nodes": NODES, "killed": NODES}.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(study | wall))
+    try:
+        for name in ("server", "nodes", "killed"):
+            out = str(tmp_path / name)
+            begun[name] = nodes.run("here", "run", str(tmp_path / f"{name}.yaml"), "--out", out)
+        wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoint/manifest.json"))) == 6, 240)
+        begun["killed"].kill()
+        said = {name: begun[name].communicate(timeout=300)[1] for name in ("server", "nodes")}
+        killed = [begun["killed"].wait(), *(tmp_path / "killed").glob("*/model.npz")]
+    finally:
+        for process in begun.values():
+            process.kill()
+    assert [begun[name].returncode for name in said] == [0, 0], said
+    assert killed == [-signal.SIGKILL]
+    assert_same_results(calm, tmp_path / "server")
+    assert_same_results(serial, tmp_path / "nodes")
+    assert not log_of(tmp_path / "server") + log_of(tmp_path / "nodes")
+    words = [sys.executable, "-c", LEFT, nodes.address]
+    found = subprocess.run(words, check=True, stdout=-1, text=True, timeout=120).stdout
+    assert json.loads(found.splitlines()[-1]) == {"taken": [], "actors": []}
+    resumed = nodes.run("here", "resume", str(tmp_path / "killed"))
+    try:
+        _, why = resumed.communicate(timeout=240)
+    finally:
+        resumed.kill()
+    assert resumed.returncode == 0, why
+    assert_same_results(serial, tmp_path / "killed")
