@@ -1,10 +1,12 @@
 """The documentation site: plain HTML that needs no network."""
 
 import importlib.metadata
+import logging
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+logging.getLogger("rayfed").setLevel(logging.WARNING)  # Sphinx prints what is logged
 
 
 def _mathjax() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +18,6 @@ def report(page: Path) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "quickstart"
-        logging.getLogger("rayfed").setLevel(logging.WARNING)  # Sphinx prints what is logged
         sources.run("quickstart", out=out, overrides={"executor": "serial"})
         shutil.copy(out / "report.html", page)
 

@@ -61,10 +61,15 @@ class Entry:
     rows: int | None = None
 
     @classmethod
-    def of(cls, path: Path, rows: int | None = None) -> Entry:
-        """Return the entry of a file as it is now."""
+    def of(cls, path: Path, rows: int | None = None, expected: int | None = None) -> Entry:
+        """Return the entry of a file as it is now, without digest if it has not the expected size.
+
+        The digest of a file of many gigabytes takes minutes.
+        """
         with opened(path) as file:
             size = os.fstat(file.fileno()).st_size
+            if expected is not None and size != expected:
+                return cls(size, "", rows)
             if size <= _SMALL:  # the buffer of file_digest costs more than to read such a file
                 return cls(size, digest_of(file.read()), rows)
             new = partial(hashlib.blake2b, digest_size=_DIGEST_BYTES)
@@ -77,7 +82,7 @@ class Entry:
         A process that has read it already looks whether it has been written since.
         """
         try:
-            now = _read_now(path)
+            now = _read_now(path, self.bytes)
         except OSError as error:
             what = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
             what = str(error.strerror) if isinstance(error, NotRegular) else what
@@ -88,17 +93,19 @@ class Entry:
             raise Damaged(f"{_short(path)} is not what was written")
 
 
-def _read_now(path: Path) -> Entry:
-    """Return the entry of a file as it is now."""
+def _read_now(path: Path, expected: int) -> Entry:
+    """Return the entry of a file as it is now, as `Entry.of` does."""
     found = path.lstat()
     if time.time_ns() - found.st_ctime_ns < _SETTLED_NS:
-        return Entry.of(path)
-    return _of_settled(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return Entry.of(path, expected=expected)
+    return _of_settled(
+        path, expected, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    )
 
 
 @lru_cache(maxsize=20_000)
-def _of_settled(path: Path, *stamp: int) -> Entry:
-    return Entry.of(path)
+def _of_settled(path: Path, expected: int, *stamp: int) -> Entry:
+    return Entry.of(path, expected=expected)
 
 
 def _short(path: Path) -> str:

@@ -75,6 +75,14 @@ class _Array:
         self.values = values.reshape(shape, order="F" if by_columns else "C")
 
 
+def _buffered(
+    raw: bytes, kind: _Type, shape: tuple[int, ...], order: Any, axes: tuple[int, ...] = ()
+) -> Array:
+    """Return an array of protocol 5, the default since Python 3.14."""
+    values = np.frombuffer(raw, kind.dtype)
+    return values.reshape(shape).transpose(axes) if axes else values.reshape(shape, order=order)
+
+
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Callable[..., Any]:
         if (module, name) not in _ALLOWED:
@@ -92,6 +100,8 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): _Type,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy.core.numeric", "_frombuffer"): _buffered,
+    ("numpy._core.numeric", "_frombuffer"): _buffered,
     ("_codecs", "encode"): _latin1,
 }
 

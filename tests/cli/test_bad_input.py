@@ -336,7 +336,7 @@ FILE = {
     "no problem": (
         "bad.yaml",
         "rounds: 2\nclients: {count: 3}\nalgorithms: [fedavg]\n",
-        "problem: is missing; give it",
+        "bad.yaml: problem: is missing; give it",
     ),
 }
 

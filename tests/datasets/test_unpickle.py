@@ -10,7 +10,7 @@ from rayfed.datasets.unpickle import plain_values
 HELD = {b"data": np.arange(6, dtype=np.uint8).reshape(2, 3), b"labels": [3, 1], b"name": b"a"}
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4])
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_arrays_texts_and_numbers_are_read(protocol):
     held = plain_values(pickle.dumps(HELD, protocol), "batch")
     assert list(held) == [b"data", b"labels", b"name"]
@@ -44,6 +44,7 @@ def test_a_pickle_that_calls_a_function_is_refused_and_calls_nothing(tmp_path):
         b"no pickle",
         pickle.dumps(HELD)[:-9],
         pickle.dumps(np.array([{}, None])),  # objects
+        pickle.dumps(np.arange(6), 5).replace(b"K\x06\x85", b"K\x07\x85"),  # 7 numbers of 6
     ],
 )
 def test_damaged_pickles_and_arrays_of_objects_are_refused(data):
@@ -51,9 +52,13 @@ def test_damaged_pickles_and_arrays_of_objects_are_refused(data):
         plain_values(data, "batch")
 
 
-def test_byte_order_and_columns_first_are_kept():
-    columns = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
-    assert plain_values(pickle.dumps([columns], 2), "batch")[0].tolist() == [[0, 1, 2], [3, 4, 5]]
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_byte_order_and_order_of_axes_are_kept(protocol):
+    rows = np.arange(24, dtype=">i4").reshape(2, 3, 4)
+    for held in (rows, np.asfortranarray(rows), rows.transpose(1, 0, 2)):
+        read = plain_values(pickle.dumps([held], protocol), "batch")[0]
+        np.testing.assert_array_equal(read, held)
+        assert read.dtype == held.dtype
 
 
 def test_a_pickle_that_holds_itself_is_refused():

@@ -104,7 +104,8 @@ class Results(Caching):
         `read` makes each run of its folder, this record, and its name among the others.
         """
         text = place / "scenario.yaml"
-        scenario = read_text(text, results=True) if text.exists() else ""
+        held = text.exists() or text.is_symlink()  # a link to nowhere is refused, too
+        scenario = read_text(text, results=True) if held else ""
         names = _names([*infos.values()], scenario)
         runs = []
         for (path, info), name in zip(infos.items(), names, strict=True):

@@ -17,7 +17,7 @@ from rayfed.core.errors import ScenarioError, clipped, listed, under
 from rayfed.core.older import renewed
 from rayfed.core.yamlfile import lines_of, read_yaml
 from rayfed.study.scenario.fields import filled
-from rayfed.study.scenario.invalid import Mistakes, errors_of
+from rayfed.study.scenario.invalid import MISSING, Mistakes, errors_of
 from rayfed.study.scenario.names import canonical
 from rayfed.study.scenario.schema import BASE
 from rayfed.study.scenario.study import Study
@@ -79,8 +79,15 @@ def located(
         path, line = sources.find(each.place)
         placed.append((str(path), None if elsewhere else line, each))
     placed.sort(key=lambda found: (found[1] is None, found[0], found[1] or 0))
-    where = ["" if line is None else f"{clipped(path, 100)}:{line}" for path, line, _ in placed]
+    where = [_where(*found) for found in placed]
     return Mistakes([each for *_, each in placed], where) if any(where) else error
+
+
+def _where(path: str, line: int | None, error: ScenarioError) -> str:
+    """Return the file and the line of an error; what is missing is on no line of its file."""
+    if line is None:
+        return clipped(path, 100) if error.problem == MISSING else ""
+    return f"{clipped(path, 100)}:{line}"
 
 
 def with_lines(error: ScenarioError, path: Path | str, overrides: Overrides = ()) -> ScenarioError:

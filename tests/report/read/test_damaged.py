@@ -158,3 +158,13 @@ def test_a_folder_from_before_formats_is_read(study, tmp_path):
     record.write_text(json.dumps(sealed(said)))
     assert set(rayfed.load(out).outcome.values()) == {"finished"}
     assert {run.status for run in Results.read(out).runs_found} == {"finished"}
+
+
+@pytest.mark.parametrize("target", ["nowhere", "scenario.yaml"])
+def test_a_scenario_that_is_a_link_to_nowhere_is_refused(study, tmp_path, target):
+    out = tmp_path / "out"
+    shutil.copytree(study, out)
+    (out / "scenario.yaml").unlink()
+    (out / "scenario.yaml").symlink_to(out / target)
+    with pytest.raises(ScenarioError, match=r"scenario.yaml: cannot be read: "):
+        Results.read(out)

@@ -747,7 +747,7 @@ class TestLines:
             "2 mistakes",
             "  s.yaml:5: clients.groups.0: found none of ids, count and fraction; give one of ids, "
             "count and fraction",
-            "  algorithms: is missing; give it",
+            "  s.yaml: algorithms: is missing; give it",
         ]
 
     def test_an_override_has_none(self, tmp_path):

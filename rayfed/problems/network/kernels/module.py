@@ -244,7 +244,8 @@ def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, 
     with preserved(torch.default_generator), torch.no_grad():
         for parameter in parameters:
             parameter.mul_(1000)
-        before = [(p.data_ptr(), p._version, p.clone()) for p in parameters]
+        # Views keep the memory of the parameters, which new tensors could get otherwise.
+        before = [(p.detach(), p._version, p.clone()) for p in parameters]
         for training in (True, False):
             module.train(training)
             try:
@@ -252,7 +253,7 @@ def check_writes(network: NetworkSettings, module: nn.Module, shape: tuple[int, 
             except ScenarioError:
                 return True
     after = list(zip(parameters, before, strict=True))
-    if any(p.data_ptr() != place for p, (place, _, _) in after):
+    if any(p.data_ptr() != view.data_ptr() for p, (view, _, _) in after):
         text = f"{shown(network)} puts other tensors in the place of its parameters"
         raise ScenarioError(_PLACE, f"{text} as it computes; compute with new tensors")
     return any(p._version != version or not p.equal(value) for p, (_, version, value) in after)
