@@ -26,6 +26,7 @@ MOST_STEPS = 10**8
 MOST_LOOKS = 10**6
 """Largest mean number of availability changes before a round has enough clients."""
 _RARE, _LEAST = 1e-3, 2.0**-54  # shares of the draws of a delay; no draw is below the second
+_FIRST = 10_000  # clients whose local steps are counted, whether or not they are evaluated
 _CLIENTS, _CHANGES = 4, 16  # that are looked at to know how long clients stay
 
 
@@ -68,7 +69,8 @@ def _local_steps(run: Run) -> Refusals:
     be 0 then. A method's further solvers, such as one that fine-tunes, count as well.
     """
     algorithm, population = run.training.algorithm, run.federation.population
-    ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
+    first = np.arange(min(population.count, _FIRST))  # groups may have no evaluated client
+    ids = np.arange(1) if algorithm.centralised else np.union1d(run.measuring.evaluated, first)
     rows = StepCounter(run).rows(ids)
     pace = population.mean_seconds_per_step(ids, rows)
     quick = population.quick_seconds_per_step(ids, _RARE, rows)

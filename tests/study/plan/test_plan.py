@@ -224,6 +224,9 @@ class TestLocalWork:
         api.prepare(api.read(made(local, groups=({}, {}, {}, counted))))
         with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time; give"):
             api.prepare(api.read(made(local, groups=({}, {}, {}, idle))))
+        some = made(local, groups=({}, {}, {}, idle)) | {"evaluate": {"clients": 2}}
+        with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time; give"):
+            api.prepare(api.read(some))
 
     @pytest.mark.parametrize(
         ("delay", "problem"),
