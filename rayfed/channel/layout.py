@@ -21,20 +21,30 @@ class Layout:
     p : int
         Numbers of the model.
     shapes : tuple of tuple of int
-        Of its layers, one after the other.
+        Of its layers, one after the other, without running statistics that travel apart.
+    apart : int
+        Number of these statistics, the last numbers of the model: an update has zeros in their
+        place, which no codec sees.
     """
 
     p: int
     shapes: tuple[Shape, ...]
+    apart: int = 0
 
     @classmethod
-    def of(cls, layers: Sequence[Layer]) -> Layout:
-        """Return the layout of a model."""
-        return cls(layers[-1].stop, tuple(layer.shape or (layer.size,) for layer in layers))
+    def of(cls, layers: Sequence[Layer], apart: int = 0) -> Layout:
+        """Return the layout of a model, of which so many statistics travel apart."""
+        seen = [layer for layer in layers if not (apart and layer.kind == "statistics")]
+        shapes = tuple(layer.shape or (layer.size,) for layer in seen)
+        return cls(layers[-1].stop, shapes, apart)
+
+    def coded_size(self, n: int) -> int:
+        """Return how many numbers of a vector (n,) codecs see."""
+        return n - self.apart if n == self.p else n
 
     def pieces(self, codec: Codec, n: int) -> tuple[Shape, ...]:
         """Return the shapes of the pieces of a vector (n,)."""
-        return self.shapes if codec.by == "layer" and n == self.p else ((n,),)
+        return self.shapes if codec.by == "layer" and n == self.p else ((self.coded_size(n),),)
 
     def coded(
         self, codec: Codec, v: Array, draw: Draws, state: CodecState
@@ -46,10 +56,13 @@ class Layout:
         state : mapping of str to (K, ...) array
             Of each piece under its number and a dot: ``0.q``.
         """
-        shapes = self.pieces(codec, v.shape[1])
+        n = v.shape[1]
+        shapes, size = self.pieces(codec, n), self.coded_size(n)
         if len(shapes) == 1 and not codec.matrices:
-            return codec.coded(v, draw), {}
+            decoded = codec.coded(v if size == n else np.ascontiguousarray(v[:, :size]), draw)
+            return decoded if size == n else np.pad(decoded, ((0, 0), (0, n - size))), {}
         out, start = np.empty_like(v), 0
+        out[:, size:] = 0
         now: dict[str, Array] = {}
         for k, shape in enumerate(shapes):
             piece = v[:, start : start + size_of(shape)]

@@ -42,6 +42,9 @@ Accountant: TypeAlias = Literal["pld", "rdp"]
 _Counted: TypeAlias = Literal["pld", "rdp", "tree"]
 COUNTED = frozenset({ROUNDS, COUNT_ONCE, UNAFFECTED, FRESH, SUMS, MEMORYLESS, ONE_MEAN, BLIND})
 """Needs of every accountant: what it counts is what a run spends."""
+MOST_EPSILON = 1000.0
+"""Largest epsilon, by Renyi divergences, for which privacy loss distributions are computed: they
+grow with it, and take minutes and gigabytes then."""
 _TOLERANCE = 1e-4  # of a noise multiplier that is solved for
 
 
@@ -95,8 +98,15 @@ class Privacy:
         return self.at == "server"
 
     def multiplier(self, q: float, rounds: int) -> float:
-        """Return the noise multiplier of so many rounds with sampling probability q."""
+        """Return the noise multiplier of so many rounds with sampling probability q.
+
+        Raises
+        ------
+        ScenarioError
+            If it is given, and too small for the accountant.
+        """
         if self.noise is not None:
+            self._check(self.noise, q, rounds)
             return self.noise
         assert self.epsilon is not None
         return noise_for(self.epsilon, self._drawn_with(q), rounds, self.delta, self.accountant)
@@ -105,6 +115,13 @@ class Privacy:
         """Return the epsilon of so many rounds with the noise of these settings."""
         assert self.noise is not None
         return epsilon(self._drawn_with(q), self.noise, rounds, self.delta, self.accountant)
+
+    def _check(self, noise: float, q: float, rounds: int) -> None:
+        found = epsilon(self._drawn_with(q), noise, rounds, self.delta, "rdp")
+        if self.accountant == "pld" and not found <= MOST_EPSILON:
+            text = f"found {noise:g}, with which epsilon is {found:.3g} after round {rounds}"
+            remedy = f"give more, or accountant: rdp, as pld goes up to {MOST_EPSILON:,.0f}"
+            raise ScenarioError("noise", f"{text}; {remedy}")
 
     def _drawn_with(self, q: float) -> float:
         return q if self.sampled else 1.0

@@ -152,7 +152,7 @@ class Uplink:
         vectors = coded_vectors(ask, self.coded)
         bits = sum(self._bits(n, first) for n in vectors.values())
         rest = {name: n for name, n in ask.up.items() if name not in vectors}
-        if self.codec is None:  # running statistics are in the place of zeros, which codecs code
+        if self.codec is None:  # running statistics are in the place of zeros, which no codec sees
             rest = {name: n for name, n in rest.items() if ask.bits.get(name) != 0}
         extra = sum(self.extra.values())
         if self.secure is not None and self.members is not None:
@@ -170,8 +170,10 @@ class Uplink:
     def _bits(self, n: int, first: bool) -> int:
         """Return the bits of a vector of n numbers; masked ones are dense unless all are alike."""
         number = 8 * self.dtype.itemsize if self.secure is None else self.secure.bits
-        if self.codec is None or (self.secure is not None and not self.codec.alike):
+        if self.codec is None:
             return n * number
+        if self.secure is not None and not self.codec.alike:
+            return self.layout.coded_size(n) * number
         return self.codec.bits(self.layout.pieces(self.codec, n), number, first)
 
     # -- at the client ---------------------------------------------------------------------

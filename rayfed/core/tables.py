@@ -29,6 +29,8 @@ _NEAR = 0.84
 """Similarity of two names of columns from which on one is a typing error of the other."""
 _MOST_IDS = 2**32
 Named = TypeVar("Named")
+OF_GROUP = "give the client a setting of its own in clients.groups"
+"""Remedy where a table has no row of a client, for settings that groups may have."""
 _KEYS = ("client", "device", "id")
 """Columns whose cells are names."""
 
@@ -293,13 +295,13 @@ class ClientRows:
         if self.clients[-1] >= count:
             raise self.error(f"found client {self.clients[-1]}; ids go from 0 to {count - 1}")
 
-    def check_members(self, ids: Ints) -> None:
-        """Raise a `ScenarioError` if one of these clients (K,) has no row."""
+    def check_members(self, ids: Ints, remedy: str) -> None:
+        """Raise a `ScenarioError` if one of these clients (K,) has no row.
+
+        It says what else helps than a row.
+        """
         for client in np.setdiff1d(ids, self.clients)[:1]:
-            text = (
-                f"has no row of client {client}; add one, or give the client a setting of its own"
-            )
-            raise self.error(f"{text} in clients.groups")
+            raise self.error(f"has no row of client {client}; add one, or {remedy}")
 
     @cached_property
     def _ordered(self) -> tuple[Floats, Ints]:

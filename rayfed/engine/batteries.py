@@ -12,7 +12,7 @@ import numpy as np
 
 from rayfed.core.arrays import Array, Bools, Floats, Ints
 from rayfed.core.rng import Key
-from rayfed.engine.clock import Times, Traffic
+from rayfed.engine.clock import Times, Traffic, postponed
 from rayfed.engine.energy import Meter
 from rayfed.engine.run import Run
 from rayfed.engine.tasks import Tasks
@@ -63,7 +63,7 @@ class Batteries:
 
     def charged(self, state: Mapping[str, Array], ids: Ints, now_s: float) -> Bools:
         """Return which clients (K,) have charge enough to begin a task."""
-        return self.levels(state, ids, now_s) >= self._least(ids) * _ROUNDING
+        return self._enough(ids, self.levels(state, ids, now_s))
 
     def return_s(self, state: Mapping[str, Array], ids: Ints, now_s: float) -> float:
         """Return when the first of clients (K,) that have too little charge may have enough."""
@@ -77,7 +77,10 @@ class Batteries:
         return first
 
     def lasting(self, times: Times, traffic: Traffic, ids: Ints, levels: Floats) -> Times:
-        """Return the times of tasks (K,) that end when the battery is empty."""
+        """Return the times of tasks (K,) that end when the battery is empty.
+
+        Those with too little charge to begin, as for a later Ask of a round, end at once.
+        """
         down_s, compute_s, up_s = times.duration[1:]
         down_j, up_j, active_w, tail_w, tail_s = self.meter.radio[
             self.meter.population.group_of(ids)
@@ -96,7 +99,9 @@ class Batteries:
             share = np.divide(left_j, joules, out=np.zeros(len(ids)), where=ends)
             empty_s[ends] = (now_s + share * seconds)[ends]
             left_j, now_s = left_j - joules, now_s + seconds
-        return times._replace(gone_s=np.minimum(times.gone_s, empty_s))
+        empty_s = np.where(self._enough(ids, levels), empty_s, times.start_s)
+        end_s = postponed(times.end_s, empty_s, times.start_s)
+        return times._replace(end_s=end_s, gone_s=np.minimum(times.gone_s, empty_s))
 
     def began(self, state: dict[str, Array], tasks: Tasks, levels: Floats) -> None:
         """Note tasks (K,) of distinct clients, and the levels at their beginning, in the state."""
@@ -112,6 +117,9 @@ class Batteries:
         if not state:
             return 0
         return int(np.count_nonzero(~self.charged(state, state["client"], now_s)))
+
+    def _enough(self, ids: Ints, levels: Floats) -> Bools:
+        return levels >= self._least(ids) * _ROUNDING
 
     def _least(self, ids: Ints) -> Floats:
         full_j, _, _, least, _ = self.table[self.meter.population.group_of(ids)].T

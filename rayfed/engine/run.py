@@ -447,7 +447,7 @@ class Run:
     @property
     def layout(self) -> Layout:
         """The layers of the model as pieces of vectors."""
-        return Layout.of(self.layers)
+        return Layout.of(self.layers, self.apart)
 
     def uplink(self) -> Uplink | None:
         """Return the uplink; None without stages."""

@@ -20,7 +20,7 @@ from rayfed.core.errors import ScenarioError, under
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw, Key, part_of
 from rayfed.core.shares import rounded
-from rayfed.core.tables import bound
+from rayfed.core.tables import OF_GROUP, bound
 from rayfed.population.availability.base import Always, Availability, Need, PopulationInfo, Times
 from rayfed.population.bandwidth import Bandwidths
 from rayfed.population.crash import TRIES, Crash, Crashes
@@ -115,7 +115,7 @@ class Connection:
         rows = self.bandwidths.by_client
         rows.check_clients(count)
         if self._names is not None or not rows.by_name:
-            rows.check_members(ids())
+            rows.check_members(ids(), OF_GROUP)
 
     def transfer_s(self, way: int, ids: Ints, size: Floats, start_s: Floats) -> Floats | None:
         """Return the seconds (K,) of downloads (0) or uploads (1), latency apart.

@@ -277,7 +277,10 @@ class _Found:
         found = [c for c in found if not (mended and c.key.startswith("modules."))]
         if found:
             more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-            text = f"{'; '.join(map(str, found[:_MOST]))}{more}; undo that, run the study anew, or"
+            version, remedy = (self.held.get("versions") or {}).get("rayfed"), "undo that"
+            if version != versions()["rayfed"]:
+                remedy = f"if you changed nothing, resume with rayfed {version}, which began it"
+            text = f"{'; '.join(map(str, found[:_MOST]))}{more}; {remedy}, run the study anew, or"
             raise self._refusal(f"{text} go on with --accept-changes")
 
     def _check_ending(self) -> None:

@@ -21,6 +21,7 @@ CACHE = 2 * caches().own
 """Bytes that a stack's local step should stay within; see `block`."""
 SHARE = caches().share
 """Bytes that a stack of a few clients should stay within, if it does not fit `CACHE`."""
+_COORDINATES = ("k", "share")  # of codecs
 _FEWEST = 5  # half of ten, so that a usual cohort is one stack on each of two actors
 _COMPUTING = ("value_and_gradient", "data_value_and_gradient", "_backward")
 
@@ -186,16 +187,17 @@ class Solver:
 
 
 def override(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changed settings; one unit of local length replaces another.
+    """Return changed settings; one unit of local length replaces another, and k replaces a share.
 
     Examples
     --------
-    >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5})
-    {'lr': 0.1, 'steps': 5}
+    >>> override({"epochs": 2, "lr": 0.1}, {"steps": 5}), override({"share": 0.1}, {"k": 2})
+    ({'lr': 0.1, 'steps': 5}, {'k': 2})
     """
     remaining = dict(settings)
-    if any(name in changes for name in STEP_SETTINGS):
-        remaining = {name: value for name, value in remaining.items() if name not in STEP_SETTINGS}
+    for group in (STEP_SETTINGS, _COORDINATES):
+        if any(name in changes for name in group):
+            remaining = {name: value for name, value in remaining.items() if name not in group}
     return remaining | dict(changes)
 
 

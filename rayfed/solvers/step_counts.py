@@ -234,7 +234,7 @@ def in_seconds(seconds: float, seconds_per_step: Floats | None) -> Ints:
     if seconds_per_step is None:
         raise ScenarioError("local.time_s", "no seconds per step are known; give steps")
     if not np.all(seconds_per_step > 0):
-        raise ScenarioError("local.time_s", "a step takes no time; give steps or a delay")
+        raise ScenarioError("local.time_s", "a step takes no time; give steps, or a longer delay")
     return _at_least_one(np.floor(seconds / seconds_per_step + _SLACK))
 
 

@@ -206,7 +206,7 @@ class MobilityTrace(Mobility):
             If a client has no position, or one outside of the area.
         """
         (rows, metres), ids = self._positions, np.arange(count)
-        rows.check_members(ids)
+        rows.check_members(ids, "give fewer clients")
         outside = np.flatnonzero((metres < 0).any(1) | (metres > np.array(area)).any(1))
         if len(outside):
             row = int(rows.order[outside].min())

@@ -165,3 +165,17 @@ def test_a_scenario_with_proxskip_can_be_written_and_read():
     assert isinstance(again.algorithms[0], ProxSkip)
     grid = api.read(scenario("proxskip") | {"grid": {"algorithms.0.p": [0.2, 0.4]}})
     assert [run.training.algorithm.p for run in api.prepare(grid).runs] == [0.2, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("given", "codec"),
+    [
+        ({"name": "rand-k", "k": 3}, RandK(k=3)),
+        ({"k": 3}, RandK(k=3)),
+        ({"name": "rand-k", "share": 0.5}, RandK(share=0.5)),
+        ("rand-k", RandK(share=0.1)),
+    ],
+)
+def test_a_number_of_coordinates_replaces_the_default_share(given, codec):
+    plan = api.prepare(api.read(scenario({"name": "marina", "codec": given})))
+    assert plan.runs[0].training.algorithm.codec == codec

@@ -174,9 +174,15 @@ def test_power_sgd_finds_matrices_of_low_rank_after_a_step_or_two():
     assert kept["q"].shape == (1, 6, 2)
 
 
-@pytest.mark.parametrize("given", [{}, {"k": 2, "share": 0.5}])
-def test_either_k_or_share(given):
-    with pytest.raises(ScenarioError, match="give either k or share"):
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "k: is missing; give k or share"),
+        ({"k": 2, "share": 0.5}, "k: found 2 and share 0.5; leave one of them out"),
+    ],
+)
+def test_either_k_or_share(given, text):
+    with pytest.raises(ScenarioError, match=text):
         TopK(**given)
 
 

@@ -67,6 +67,17 @@ def test_the_noise_that_is_solved_for_is_enough_and_no_more(wanted, accountant):
     assert Privacy(noise=1.25, delta=1e-5).multiplier(0.02, 300) == 1.25
 
 
+def test_a_noise_too_small_for_privacy_loss_distributions_is_refused():
+    """The privacy loss of one Gaussian round has the mean 1 / (2 z^2), below its epsilon."""
+    small, mean = 0.02, 1 / (2 * 0.02**2)
+    with pytest.raises(ScenarioError, match=r"^noise: found 0\.02, with which") as caught:
+        Privacy(noise=small, delta=1e-5).multiplier(1.0, 1)
+    said = float(str(caught.value).partition("epsilon is ")[2].split()[0])
+    assert mean < said < 2 * mean
+    assert Privacy(noise=small, delta=1e-5, accountant="rdp").multiplier(1.0, 1) == small
+    assert Privacy(noise=0.2, delta=1e-5).multiplier(1.0, 1) == 0.2
+
+
 def test_one_of_noise_and_epsilon_is_given():
     for settings in ({}, {"noise": 1.0, "epsilon": 1.0}):
         with pytest.raises(ScenarioError, match="give noise or epsilon, one of them"):

@@ -64,6 +64,12 @@ def test_a_refusal_of_many_lines_or_words_is_noticed():
     assert list(wordy(ScenarioError("rounds", "found 0; it should be at least 1"))) == []
     assert list(wordy(ScenarioError("rounds", "ValidationError of pydantic")))
     assert list(wordy(RunFailed("one\ntwo")))
+
+
+def test_a_refusal_may_quote_the_error_of_a_module():
+    quoted = "'Net' cannot be made: TypeError: empty(): argument 'size' is a str (net.py:3)"
+    assert list(wordy(ScenarioError("problem.model", quoted))) == []
+    assert list(wordy(ScenarioError("problem.model", f"TypeError: {quoted}")))
     seeds = [ScenarioError(f"seeds.{n}", f"found {n}; give each seed once") for n in (1, 2)]
     assert len(set(map(reason_of, seeds))) == 1
 

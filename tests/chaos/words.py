@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from rayfed.core.errors import LONGEST, ScenarioError
 from rayfed.study.scenario.invalid import errors_of
 
+_OF_MODULE = re.compile(r"cannot be made: \w+: ")
+"""An error of the constructor of a module, which a refusal quotes."""
 _NUMBER = re.compile(r"(?<!\w)-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 
 
@@ -40,5 +42,5 @@ def wordy(error: Exception) -> Iterator[str]:
             yield f"a refusal is not one line: {text!r}"
         if len(text) > LONGEST:
             yield f"a refusal has {len(text)} characters: {text}"
-        if re.search(r"pydantic|Traceback|Error\b", text):
+        if re.search(r"pydantic|Traceback|Error\b", _OF_MODULE.sub("", text)):
             yield f"a refusal speaks of its programs: {text}"

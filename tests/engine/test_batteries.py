@@ -255,6 +255,22 @@ def test_a_tail_of_a_poll_may_leave_nothing_for_the_task_after_it(tmp_path):
     assert last["end_s"] >= last["start_s"] > 40
 
 
+@pytest.mark.parametrize(("least", "begun", "energy"), [(0.05, 3, 36), (0.5, 2, 20), (0.9, 1, 10)])
+def test_a_client_below_least_drops_out_of_a_later_ask(tmp_path, least, begun, energy):
+    """Two requests of 10 s at 1 W take 20 of 36 J, and a third of 50 s would take all."""
+    own = {"capacity_wh": 0.01, "least": least}
+    first = {"ids": [0], "network": {"latency_s": 1}, "energy": {"compute_w": 1, "battery": own}}
+    made = scenario(devices(0), {"name": "giant"}, 1)
+    made["algorithms"] = ["giant"]
+    made["clients"] = {"count": 3, "delay": {"name": "constant", "mean_s": 10}, "groups": [first]}
+    result = rayfed.run(made, out=tmp_path / "out", page=False)
+    events = result.events[result.events["client"] == 0]
+    took = (events["end_s"] - events["start_s"]).tolist()
+    assert events["status"].tolist() == ["used"] * min(begun, 2) + ["dropped"]
+    assert took == [[12, 0], [12, 12, 0], [12, 12, 17]][begun - 1]
+    assert result.rounds["energy_j"].iloc[-1] == pytest.approx(energy)
+
+
 NO_TIME = "takes 9 J/MB for uploads that take no time; give network.up_mbps or latency_s"
 
 

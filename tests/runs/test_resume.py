@@ -125,6 +125,17 @@ def test_a_folder_of_another_study_is_refused(study, tmp_path):
     assert refused(folder, runs).startswith(f"{ONE}: clients.count was 2, found 3; undo that")
 
 
+def test_a_change_that_comes_with_the_version_names_it(study):
+    folder, runs = study
+    other = api.prepare(api.read(STUDY | {"clients": {"count": 2}})).runs
+    status(folder / ONE, read_record(folder / ONE) | {"versions": {"rayfed": "0.1.0"}})
+    assert refused(folder, other[:1]) == (
+        f"{ONE}: clients.count was 3, found 2; if you changed nothing, resume with rayfed 0.1.0, "
+        "which began it, run the study anew, or go on with --accept-changes"
+    )
+    assert check_same(folder, runs) == []
+
+
 @pytest.mark.parametrize("now", ["other", "same"])
 def test_an_exchanged_module_is_refused_unless_a_failure_was_mended(study, now):
     folder, runs = study

@@ -182,7 +182,7 @@ WRONG = {
     "row 1: time is '12:30'; give a number": "time,id,x,y\n12:30,0,1,1\n",
     "row 2: (1, -1) is outside of area_m, 100 by 50": "time,id,x,y\n0,0,1,1\n0,1,1,-1\n",
     "row 2: client 0 has time 5 twice; keep one": "time,id,x,y\n5,0,1,1\n5,0,2,2\n0,1,1,1\n",
-    "has no row of client 1; add one": "time,id,x,y\n0,0,1,1\n",
+    "has no row of client 1; add one, or give fewer clients": "time,id,x,y\n0,0,1,1\n",
     "found client 2; ids go from 0 to 1": "time,id,x,y\n0,0,1,1\n0,1,1,1\n0,2,1,1\n",
     "row 1: client is 'north', but the data do not name": "time,id,x,y\n0,north,1,1\n",
 }

@@ -35,8 +35,12 @@ class Sparse(Codec):
     share: Annotated[float, Interval(gt=0, le=1)] | None = None
 
     def __post_init__(self) -> None:
-        if (self.k is None) == (self.share is None):
-            raise ScenarioError("k", "give either k or share")
+        if self.k is not None and self.share is not None:
+            raise ScenarioError(
+                "k", f"found {self.k} and share {self.share:g}; leave one of them out"
+            )
+        if self.k is None and self.share is None:
+            raise ScenarioError("k", "is missing; give k or share")
 
     @classmethod
     def example(cls, folder: Path) -> Self:

@@ -175,8 +175,8 @@ class Weibull(DelayOfMean):
         return np.asarray(scale * (-np.log1p(-u)) ** (1.0 / self.shape))
 
 
-MOST_SIGMA = 100.0
-"""Of the logarithm: with more, seconds are 0 or infinite in floating point."""
+MOST_SIGMA = 30.0
+"""Of the logarithm: with more, the shortest seconds are 0 in floating point."""
 
 
 @dataclass(frozen=True, kw_only=True)

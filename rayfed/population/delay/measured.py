@@ -13,7 +13,7 @@ import numpy as np
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.plugins import FilePath
 from rayfed.core.rng import Draw
-from rayfed.core.tables import ClientRows, TraceFile, bound
+from rayfed.core.tables import OF_GROUP, ClientRows, TraceFile, bound
 from rayfed.population.delay.base import Delay
 
 _MOST_ROUNDS = 2**31
@@ -101,7 +101,7 @@ class MeasuredDelay(Delay):
     def check_members(self, ids: Ints) -> None:
         """Refuse clients (K,) without a row; names in the file are unknown before the data."""
         if self._names is not None or not self._rows.by_client.by_name:
-            self._rows.by_client.check_members(ids)
+            self._rows.by_client.check_members(ids, OF_GROUP)
 
     @cached_property
     def _rows(self) -> _Rows:

@@ -143,9 +143,10 @@ class DelayTrace(Delay):
             seconds = table.numbers("computation", above=True) * (_TRAINING * 1e-3)
         if seconds is None:
             raise table.missing("compute_s, and down_mbps and up_mbps if they are known")
-        if "communication" not in table:  # FedScale's table has further rates, which are not read
-            rates = (f"{way}_{unit}" for way in ("down", "up") for unit in MBPS)
-            table.check_spelling(*rates, _WATTS)
+        rates = [f"{way}_{unit}" for way in ("down", "up") for unit in MBPS]
+        if "communication" in table:  # FedScale's table has further rates, which are not read
+            rates = []
+        table.check_spelling("client", *rates, _WATTS)
         down, up = (self._bandwidth(table, way) for way in ("down", "up"))
         watts = table.numbers(_WATTS) if _WATTS in table else None
         order = np.lexsort((*(() if watts is None else (watts,)), up, down, seconds))

@@ -170,8 +170,9 @@ def with_noise(run: Run) -> Run:
         text = f"'{run.label}' is private, and '{rule}' has no noise: epsilon would be larger"
         raise ScenarioError(f"stop.{rule}", f"{text}; give rounds, or model_change")
     q = (run.participation.cohort or 0) / run.federation.clients.count
+    endless = run.ending.rounds == ENDLESS and privacy.noise is not None
     with under("privacy"):
-        noise = privacy.multiplier(q, run.ending.rounds)
+        noise = privacy.multiplier(q, 1 if endless else run.ending.rounds)
     solved = replace(privacy, noise=noise, epsilon=None)
     run = replace(run, channel=replace(run.channel, privacy=solved))
     if text := _no_room(run):

@@ -25,7 +25,8 @@ MOST_STEPS = 10**8
 """Local steps of a client in a round; the fastest kernel takes a quarter of an hour for them."""
 MOST_LOOKS = 10**6
 """Largest mean number of availability changes before a round has enough clients."""
-_RARE = 1e-3
+_RARE, _LEAST = 1e-3, 2.0**-54  # shares of the draws of a delay; no draw is below the second
+_FIRST = 10_000  # clients whose local steps are counted, whether or not they are evaluated
 _CLIENTS, _CHANGES = 4, 16  # that are looked at to know how long clients stay
 
 
@@ -64,22 +65,24 @@ def _local_steps(run: Run) -> Refusals:
     """Refuse local steps that cannot be counted or are too many.
 
     Work for a time (``time_s``) is counted at the clients' mean speeds, and at those that they
-    exceed in one round of a thousand: some delays are arbitrarily short now and then. A method's
-    further solvers, such as one that fine-tunes, count as well.
+    exceed in one round of a thousand: some delays are arbitrarily short now and then. No delay may
+    be 0 then. A method's further solvers, such as one that fine-tunes, count as well.
     """
     algorithm, population = run.training.algorithm, run.federation.population
-    ids = np.arange(1) if algorithm.centralised else run.measuring.evaluated
+    first = np.arange(min(population.count, _FIRST))  # groups may have no evaluated client
+    ids = np.arange(1) if algorithm.centralised else np.union1d(run.measuring.evaluated, first)
     rows = StepCounter(run).rows(ids)
     pace = population.mean_seconds_per_step(ids, rows)
     quick = population.quick_seconds_per_step(ids, _RARE, rows)
+    least = population.quick_seconds_per_step(ids, _LEAST, rows)
     sizes = run.federation.views.training.shards.sizes(ids)
     groups = population.group_of(ids)
     for group in np.unique(groups).tolist():
         members, solver = groups == group, run.training.solvers[group]
         yield from of_steps(solver, sizes[members], pace[members])
-        if (quick[members] > 0).all():
-            often = "in one round of a thousand"
-            yield from of_steps(solver, sizes[members], quick[members], often=often)
+        solver.step_counts(sizes[members], least[members])  # refuses steps of no time
+        often = "in one round of a thousand"
+        yield from of_steps(solver, sizes[members], quick[members], often=often)
     for field in fields(algorithm):
         solver = getattr(algorithm, field.name)
         if isinstance(solver, Solver) and field.name != "local":

@@ -20,6 +20,7 @@ from rayfed.population import (
     UniformDelay,
     Weibull,
 )
+from rayfed.population.delay.distributions import MOST_SIGMA
 
 SCIPY = {
     UniformDelay(mean_s=2.0, spread=0.25): stats.uniform(1.5, 1.0),
@@ -60,6 +61,12 @@ def test_lognormal_median_lies_below_its_mean():
 def test_lognormal_without_spread_is_constant():
     seconds = Lognormal(mean_s=2.0, sigma=0.0).quantile(np.array([0.1, 0.9]))
     np.testing.assert_allclose(seconds, 2.0)
+
+
+def test_lognormal_takes_time_up_to_the_largest_spread():
+    u = np.array([2.0**-54, 1 - 2.0**-53])  # the least and the largest draw
+    assert Lognormal(sigma=MOST_SIGMA).quantile(u).min() > 0
+    assert Lognormal(sigma=MOST_SIGMA + 2).quantile(u).min() == 0
 
 
 @each_delay

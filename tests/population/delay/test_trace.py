@@ -127,6 +127,10 @@ WRONG = {
     "devices.csv: row 1: up_mbps is 'fast'; give a number above 0": "compute_s,up_mbps\n1,fast\n",
     "devices.csv: has no rows": "compute_s\n",
     "devices.csv: has the column 'watt'; did you mean 'watts'": "compute_s,watt\n1,5\n",
+    "devices.csv: has the column 'clients'; did you mean 'client'": "clients,compute_s\n1,5\n",
+    "devices.csv: has the column 'wats'; did you mean 'watts'": (
+        "computation,communication,wats\n1,5,1\n"
+    ),
     "devices.csv: client 1 has two rows; give": "client,compute_s\n1,1\n0,2\n1,3\n",
     "devices.csv: found client 99": "client,compute_s\n99,1\n",
     "devices.csv: row 1: client is 'north', but the data do not": "client,compute_s\nnorth,1\n",

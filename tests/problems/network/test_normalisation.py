@@ -235,6 +235,15 @@ def top_half(v):
     return kept
 
 
+def signs(v):
+    """Returns the signs of a vector times its mean size."""
+    return torch.where(v < 0, -1.0, 1.0).to(v) * v.abs().mean()
+
+
+def bits_of_half(n):
+    return -(-n // 2) * (64 + (n - 1).bit_length())
+
+
 class Server:
     """Plain server steps on parameters alone; `deltas` are x minus the clients' models."""
 
@@ -392,27 +401,36 @@ def test_padding_is_no_row_of_a_contrasted_batch(scenario):
 
 
 @pytest.mark.parametrize("feedback", [False, True])
-def test_codecs_leave_statistics_as_they_are(rows, scenario, tmp_path, feedback):
+@pytest.mark.parametrize(
+    ("codec", "code", "bits"),
+    [
+        ({"name": "top-k", "share": 0.5}, top_half, bits_of_half),
+        ({"name": "sign"}, signs, lambda n: n + 64),
+    ],
+)
+def test_codecs_leave_statistics_as_they_are(rows, scenario, tmp_path, codec, code, bits, feedback):
+    """They see the parameters alone: statistics neither count in k nor in a mean size."""
     given = scenario()
-    codec = {"name": "top-k", "share": 0.5, "memory": "error-feedback" if feedback else None}
-    given["uplink"] = [codec]
+    given["uplink"] = [{**codec, "memory": "error-feedback" if feedback else None}]
     found = rayfed.run(given, out=tmp_path, page=False)
     training = api.prepare(api.read(given)).runs[0].training
     net, whole = training.problem.module(training.x0), torch.from_numpy(training.x0)
     x, statistics = whole[:-8], whole[-8:]
-    rest = {i: torch.zeros_like(whole) for i in range(3)}
+    rest = {i: torch.zeros_like(x) for i in range(3)}
     losses = [evaluated(rows, net, x, statistics)]
     for cohort in found.events.groupby("round")["client"].apply(list):
         ends = [local_steps(rows, net, x, statistics, i) for i in cohort]
         sent = []
         for (end, _), i in zip(ends, cohort, strict=True):
-            v = torch.cat((x - end, torch.zeros(8))) + rest[i]
-            sent.append(top_half(v))
+            v = x - end + rest[i]
+            sent.append(code(v))
             rest[i] = v - sent[-1] if feedback else rest[i]
-        x = x - average(sent, cohort)[:-8]
+        x = x - average(sent, cohort)
         statistics = average([moved for _, moved in ends], cohort)
         losses.append(evaluated(rows, net, x, statistics))
     np.testing.assert_allclose(found.rounds["loss"], losses, rtol=1e-9)
+    each = -(-bits(len(x)) // 8) + 8 * len(statistics)
+    assert set(found.rounds["bytes_up"][1:]) == {2 * each}
 
 
 @pytest.mark.parametrize("secure", [False, True])

@@ -224,6 +224,25 @@ class TestLocalWork:
         api.prepare(api.read(made(local, groups=({}, {}, {}, counted))))
         with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time; give"):
             api.prepare(api.read(made(local, groups=({}, {}, {}, idle))))
+        some = made(local, groups=({}, {}, {}, idle)) | {"evaluate": {"clients": 2}}
+        with pytest.raises(ScenarioError, match=r"^local.time_s: a step takes no time; give"):
+            api.prepare(api.read(some))
+
+    @pytest.mark.parametrize(
+        ("delay", "problem"),
+        [
+            ({"name": "gamma", "shape": 0.02}, "a step takes no time; give"),  # some u**50
+            ({"name": "lognormal", "sigma": 30}, "comes to .* in one round of a thousand"),
+        ],
+    )
+    def test_time_is_no_measure_of_steps_that_may_take_none(self, made, delay, problem):
+        local = {"batch": "full", "lr": 0.1}
+        groups = ({"delay": {"name": "exponential"}},) * 3
+        api.prepare(api.read(made({"time_s": 1e-3, **local}, groups=(*groups, {}))))
+        groups = (*groups, {"delay": delay})
+        api.prepare(api.read(made({"steps": 5, **local}, groups=groups)))
+        with pytest.raises(ScenarioError, match=f"^local.time_s: {problem}"):
+            api.prepare(api.read(made({"time_s": 1e-3, **local}, groups=groups)))
 
     def test_epochs_count_minibatches(self, made, recorded):
         """Two passes over 2, 3, 1 and 2 rows in batches of 2 are 2, 4, 2 and 2 steps."""
