@@ -30,6 +30,7 @@ Send: TypeAlias = Mapping[str, Array]
 Message: TypeAlias = tuple[int, Request, Send]
 """A host, the request for its clients, and their downloads."""
 
+_OVER_S = 60.0
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
 
@@ -100,7 +101,7 @@ class Calls:
         )
         large = sum(by_ray) > BY_VALUE
         calls: list[Any] = []
-        with self._checked():
+        with self._checked(calls):
             for (host, request, send), wire in zip(messages, wires, strict=True):
                 if wire is not None:
                     wire.send(method, key, request, NamedArrays(send))
@@ -147,7 +148,7 @@ class Calls:
             piece for *_, pieces in messages for piece in pieces if not isinstance(piece, dict)
         ]
         calls: list[Any] = []
-        with self._checked():
+        with self._checked(calls):
             if references:
                 ray.wait(references, num_returns=len(references), fetch_local=False)
             for host, request, pieces in messages:
@@ -178,8 +179,8 @@ class Calls:
         ScratchError
             If client state fits neither the memory nor the disk of a host.
         """
-        refs = [call for call in calls if not isinstance(call, (Wire, partial))]
-        with self._checked():
+        refs = _by_ray(calls)
+        with self._checked(refs):
             here = {id(call): call() for call in calls if isinstance(call, partial)}
             by_wire = answers(call for call in calls if isinstance(call, Wire))
             by_ray = iter(ray.get(refs) if refs else [])
@@ -199,13 +200,19 @@ class Calls:
         return results
 
     @contextmanager
-    def _checked(self) -> Iterator[None]:
-        """Hang up after any error, since answers may be left on wires; report lost hosts."""
+    def _checked(self, calls: Sequence[Any] = ()) -> Iterator[None]:
+        """Hang up after any error, since answers may be left on wires; report lost hosts.
+
+        Other hosts have then done what they were asked by Ray: a combiner, which works on several
+        requests at once, could do it after the run is opened anew.
+        """
         try:
             yield
         except BaseException as error:
             self.hang_up()
             if isinstance(error, (Lost, *LOST)):
+                if refs := _by_ray(calls):
+                    ray.wait(refs, num_returns=len(refs), timeout=_OVER_S, fetch_local=False)
                 raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
             raise
 
@@ -223,6 +230,11 @@ def _connected(address: Address | None) -> Wire | None:
         return None if address is None else Wire(address)
     except OSError:
         return None
+
+
+def _by_ray(calls: Sequence[Any]) -> list[Any]:
+    """Return those of some calls that Ray passes on."""
+    return [call for call in calls if not isinstance(call, (Wire, partial))]
 
 
 def _unpacked(answer: Any) -> Any:

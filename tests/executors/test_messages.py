@@ -206,6 +206,20 @@ def test_a_run_goes_on_from_a_checkpoint_after_messages_were_lost(lost, monkeypa
     assert_same((found[0], found[1]), wanted[:2])
 
 
+def test_hosts_have_done_what_they_were_asked_when_another_one_is_found_lost():
+    """What a combiner begins late would change the state of the run that is opened anew."""
+    run, tables = prepared("two vectors")
+    with no_ray():
+        nodes, executor = placed(tables, [2, 3], own=False, late=["message"])
+        loop = begun(run, executor)
+        state, _ = loop.start()
+        nodes[1].combiner.calls.clear()
+        nodes[0].go()
+        with pytest.raises(HostLost):
+            loop.step(state)
+    assert "message" in [method for method, *_ in nodes[1].combiner.calls]
+
+
 def test_a_host_without_the_run_has_no_messages():
     host = RayHost(None)
     assert isinstance(host.outgoing("unknown", np.arange(2)), UnknownRun)
