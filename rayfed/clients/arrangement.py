@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,22 +22,33 @@ class Arrangement(NamedTuple):
 
     Parameters
     ----------
-    keys : (K,) array of int
-        Number of each client's stack: same group, same padded widths.
+    keys : (K,) array of int, optional
+        Number of each client's stack: same group, same padded widths. None if there is one stack.
     order : (K,) array of int
         The clients' places by ascending id.
     ids : (K,) array of int
         Their ids in this order.
     """
 
-    keys: Ints
+    keys: Ints | None
     order: Ints
     ids: Ints
 
     def places(self, ids: Ints) -> Ints:
-        """Return the places of some clients in the request."""
+        """Return the places of some clients in the request, which are in its order."""
+        if len(ids) == len(self.ids):
+            return np.arange(len(ids))
         found: Ints = self.order[np.searchsorted(self.ids, ids)]
         return found
+
+    def stacks(self, places: Ints) -> Iterator[slice | Ints]:
+        """Yield which of the clients at some places (K,) of the request make a stack."""
+        keys = None if self.keys is None else self.keys[places]
+        if keys is None or (keys == keys[0]).all():
+            yield slice(None)
+            return
+        for key in np.unique(keys):
+            yield np.flatnonzero(keys == key)
 
 
 Arranged: TypeAlias = dict[str, tuple[Hashable, Arrangement]]
@@ -55,11 +66,11 @@ def arrangement(request: Request, shards: Shards, known: Arranged) -> Arrangemen
     return last[1]
 
 
-def _keys(request: Request, shards: Shards) -> Ints:
+def _keys(request: Request, shards: Shards) -> Ints | None:
     columns = [request.groups, shards.widths(request.ids)]
     columns += [shards.widths(request.ids, part) for part in _HELD_OUT.get(request.owner, ())]
     if all(len(c) == 0 or (c == c[0]).all() for c in columns):
-        return np.zeros(len(request.ids), dtype=np.int64)
+        return None
     _, keys = np.unique(np.stack(columns), axis=1, return_inverse=True)
     return np.asarray(keys).ravel()
 

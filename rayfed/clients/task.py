@@ -181,13 +181,10 @@ class Task:
 
     def _stacked(self, index: Ints) -> dict[str, Array]:
         """Return the vectors that some clients upload, computed stack by stack."""
-        keys = self.arrangement.keys[index]
         stacked: dict[str, Array] = {}
-        for key in range(int(keys.max()) + 1):
-            members = slice(None) if (keys == key).all() else np.flatnonzero(keys == key)
-            if isinstance(members, slice) or len(members):
-                chosen = index[members]
-                self._collect(self._computed(chosen), chosen, stacked, len(index), members)
+        for members in self.arrangement.stacks(index):
+            chosen = index[members]
+            self._collect(self._computed(chosen), chosen, stacked, len(index), members)
         return stacked
 
     def _computed(self, index: Ints) -> dict[str, Array]:

@@ -239,7 +239,7 @@ class Cohorts:
         self._count(asked, tasks, numbers, ongoing, (used, fresh), stats)
         if late is not None:
             self._count_late(late, old, number, stats)
-        if stays:
+        if ongoing is not None:
             self._keep_ongoing(known, ongoing, stats, asked.ask)
         if ask.overlap:
             stats.ahead = {"clients": tasks.client[used], "free_s": tasks.free_s[used]}
@@ -279,13 +279,13 @@ class Cohorts:
                 part = usable.part(usable.version == version)
                 parts.append((part, stats.timeline.sends[version]))
         if len(used):
-            every = len(used) == len(tasks) and not tasks.attempt.any()
+            every = len(used) == len(tasks)  # none was tried again, so they are in order
             parts.append((tasks if every else tasks.part(used), asked.ask.send))
         answers = self.exchange.answers(asked, parts, stats)
         return (answers[:-1], answers[-1]) if len(used) else (answers, None)
 
     def _count(
-        self, asked: SentAsk, tasks: Tasks, numbers: Ints, ongoing: Bools,
+        self, asked: SentAsk, tasks: Tasks, numbers: Ints, ongoing: Bools | None,
         answered: tuple[Ints, TaskAnswer | None], stats: RoundStats,
     ) -> None:  # fmt: skip
         """Count the downloads of tasks (K,), and those of them that are over.
@@ -299,7 +299,7 @@ class Cohorts:
         if to_cohort:
             stats.counts["participants"] = 0
         stats.counts["bytes_down"] += int(tasks.down_bytes.sum())
-        if ongoing.any():
+        if ongoing is not None and ongoing.any():
             over = ~ongoing
             tasks, losses, numbers = tasks.part(over), losses[over], numbers[over]
         ended = CountedTasks(tasks, losses, stats.round, stats.round - 1, numbers)
@@ -307,10 +307,11 @@ class Cohorts:
 
     # -- waiting ---------------------------------------------------------------------------
 
-    def _waited(self, cohort: Cohort, stays: bool) -> tuple[Tasks, Ints, float, Bools]:
+    def _waited(self, cohort: Cohort, stays: bool) -> tuple[Tasks, Ints, float, Bools | None]:
         """Return the tasks of a cohort, their fates, and the end of the server's wait.
 
-        Unfinished tasks come last; the outcome of each on its own is in the tasks themselves.
+        Unfinished tasks, where they stay on the timeline, come last; the outcome of each on its own
+        is in the tasks themselves.
         """
         stats, deadline_s = cohort.stats, self._deadline_s(cohort.stats)
         if self.known:
@@ -319,10 +320,9 @@ class Cohorts:
         else:
             tasks = self._stepped(cohort, stays)
         status, close_s = settled(tasks, stats.time_s, cohort.first, deadline_s)
-        ongoing = continuing(tasks, status, close_s) if stays else np.zeros(len(tasks), np.bool_)
-        return tasks, status, close_s, ongoing
+        return tasks, status, close_s, continuing(tasks, status, close_s) if stays else None
 
-    def _waited_at_edges(self, cohort: Cohort, edges: Ints) -> tuple[Tasks, Ints, float, Bools]:
+    def _waited_at_edges(self, cohort: Cohort, edges: Ints) -> tuple[Tasks, Ints, float, None]:
         """Return the same where each edge server (K,) waits for its own clients.
 
         It begins when its last Ask of the round is over. Its share of the replies after which a
@@ -341,7 +341,7 @@ class Cohorts:
             tasks, status, clocks[edge], _ = self._waited(part, stays=False)
             found.append(tasks.with_status(status))
         tasks = Tasks.joined(found)
-        return tasks, tasks.status, max(clocks.values()), np.zeros(len(tasks), np.bool_)
+        return tasks, tasks.status, max(clocks.values()), None
 
     def _deadline_s(self, stats: RoundStats) -> float:
         """Return until when the server waits in a round; inf if it has no deadline."""

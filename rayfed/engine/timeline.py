@@ -141,7 +141,7 @@ def settled(tasks: Tasks, now_s: float, first: int | None, deadline_s: float) ->
     close_s : float
     """
     status, over_s = tasks.status, tasks.over_s
-    close_s = float(over_s.max(initial=now_s))
+    close_s = last_s = float(over_s.max(initial=now_s))
     if first is not None and np.count_nonzero(status == USED) >= first:
         order = np.lexsort((tasks.client, over_s))
         arrived = order[status[order] == USED]
@@ -149,7 +149,8 @@ def settled(tasks: Tasks, now_s: float, first: int | None, deadline_s: float) ->
         status = status.copy()
         status[arrived[first:]] = LATE
     close_s = max(min(close_s, deadline_s), now_s)
-    return np.where(over_s > close_s, LATE, status), close_s
+    late = close_s < last_s
+    return np.where(over_s > close_s, LATE, status) if late else status, close_s
 
 
 def continuing(tasks: Tasks, status: Ints, close_s: float) -> Bools:

@@ -403,6 +403,9 @@ class Population:
             matters where bandwidths change. A download follows its latency, and an upload comes
             before it.
         """
+        if self._instant:
+            nothing = np.zeros(np.shape(ids))
+            return nothing, nothing
         latency, down, up = self.links(ids)
         down_s, up_s = _BITS / down * bytes_down, _BITS / up * bytes_up
         if self.unsteady:
@@ -637,6 +640,13 @@ class Population:
             np.array([link.down_mbps or np.inf for link in links]),
             np.array([link.up_mbps or np.inf for link in links]),
         )
+
+    @cached_property
+    def _instant(self) -> bool:
+        """Whether no transfer takes time."""
+        latency, *rates = self._links
+        limited = self.unsteady or any(delay.linked for delay in self._delays)
+        return not (limited or latency.any() or np.isfinite(rates).any())
 
     @cached_property
     def _named(self) -> tuple[Ints, Ints]:

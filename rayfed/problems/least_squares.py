@@ -115,7 +115,7 @@ class _Expansion:
 
     def __init__(self, problem: LeastSquares, x0: Array, batch: Batch) -> None:
         self.scale = 1.0 if problem.half else 2.0
-        self.x0, self.batch = x0, batch
+        self.x0, self.batch = np.ascontiguousarray(x0), batch  # one model for all is slower
         self.value, self.gradient = problem.value_and_gradient(x0, batch)
         self.moved = False
 

@@ -131,12 +131,12 @@ class Descent(Stepped):
                 loss = oracle.descend(now, lr) if plain and isinstance(oracle, OnBatch) else None
                 if loss is None:
                     loss, g = oracle(now)
-                    added = None if correction is None else correction[:k, ...]
-                    g = self._gradient(g, now, added, norms)
-                    pull = self.mu * (now - x0[:k, ...]) if self.mu else None
-                    _move(
-                        now, self.direction(g, pull, [rows[:k, ...] for rows in buffers], step), lr
-                    )
+                    if not plain:
+                        added = None if correction is None else correction[:k, ...]
+                        g = self._gradient(g, now, added, norms)
+                        pull = self.mu * (now - x0[:k, ...]) if self.mu else None
+                        g = self.direction(g, pull, [rows[:k, ...] for rows in buffers], step)
+                    _move(now, g, lr)
                 total[:k] += loss
                 if after_step is not None:
                     after_step(now)

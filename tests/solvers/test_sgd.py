@@ -44,3 +44,22 @@ def test_the_proximal_norm_uses_the_learning_rate_of_the_round():
     later = solver.normaliser(STEPS, round=3)
     assert later.tolist() == SGD(lr=0.1, mu=0.5).normaliser(STEPS, round=1).tolist()
     assert solver.normaliser(STEPS, round=1)[0] < later[0]
+
+
+class Longer(SGD):
+    """Twice the steps."""
+
+    def direction(self, g, pull, buffers, step):
+        return 2 * super().direction(g, pull, buffers, step)
+
+
+@pytest.mark.parametrize(("solver", "rate"), [(SGD(lr=0.1), 0.1), (Longer(lr=0.1), 0.2)])
+def test_steps_on_a_parabola_shrink_its_distance(solver, rate):
+    """F(x) = (x - 1)^2 / 2: a step of length a multiplies x - 1 by 1 - a."""
+
+    def oracle(x):
+        return 0.5 * ((x - 1) ** 2)[:, 0], x - 1
+
+    steps = np.array([3, 3])
+    local = solver.run([(2, oracle)] * 3, np.array([[3.0], [0.0]]), steps, round=1)
+    assert local.x[:, 0] == pytest.approx([1 + 2 * (1 - rate) ** 3, 1 - (1 - rate) ** 3])
