@@ -154,7 +154,7 @@ class Sampling:
 
 def active(steps: Ints) -> list[int]:
     """Return the number of clients that take each step; steps (K,) do not increase."""
-    if steps[0] == steps[-1]:
+    if len(steps) and steps[0] == steps[-1]:
         return [len(steps)] * int(steps[0])
     ends = np.arange(steps.max(initial=0))
     counts: list[int] = (len(steps) - np.searchsorted(steps[::-1], ends, side="right")).tolist()

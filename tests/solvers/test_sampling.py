@@ -24,6 +24,7 @@ def draw(how, batch, steps=STEPS, ids=IDS, sizes=SIZES, **where):
 def test_the_clients_still_at_work_are_counted_step_by_step():
     assert sampling.active(np.array([4, 2, 2, 1])) == [4, 3, 1, 1]
     assert sampling.active(np.array([2, 2])) == [2, 2]
+    assert sampling.active(np.array([0, 0])) == sampling.active(np.zeros(0, dtype=int)) == []
 
 
 def test_draws_with_replacement_are_the_keyed_integers_in_order():
