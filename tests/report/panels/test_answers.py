@@ -232,7 +232,8 @@ def test_a_reversal_is_named_with_the_margin(tmp_path, case_writer):
         "20.0": {"a": [3.9, 4.1, 4.0], "b": [3.9, 4.1, 4.0]},
     }
     assert said(tmp_path, case_writer, ends) == (
-        "Final loss: a is best at alpha = 0.1 (1.00, b 3.01); b is best at alpha = 10 (1.00, a 4.02); "
+        "Final loss: a is best at alpha = 0.1 (1.00, b 3.01); "
+        "b is best at alpha = 10 (1.00, a 4.02); "
         "undecided between a and b at alpha = 1 (about 10 seeds would separate them); "
         "a and b are equivalent at alpha = 20"
     )
