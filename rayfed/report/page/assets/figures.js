@@ -35,9 +35,10 @@ const figures = (() => {
     return figure;
   }
 
-  // Axes of one scale are no higher than they are wide; the scale of colours stands above them.
+  // Axes of one scale are no higher than they are wide; a scale of colours beside them stands above.
   function square({ data: traces, layout }, width) {
-    const scales = traces.map((trace) => trace.marker?.colorbar).filter(Boolean);
+    const scales = traces.map((trace) => trace.marker?.colorbar).filter((bar) => bar && bar.orientation !== "h");
+    for (const trace of traces) trace.cliponaxis = false; // dots at the edge are not cut
     for (const bar of scales) {
       Object.assign(bar, { orientation: "h", len: 1, x: 0.5, xanchor: "center", y: 1, yanchor: "bottom" });
       bar.title = { ...bar.title, side: "top" };
