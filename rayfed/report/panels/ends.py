@@ -137,7 +137,8 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
     for row, (name, ends) in enumerate(values.items()):
         dot = {"size": 9, "opacity": 0.6, "color": styles[name].light, "line": marks.NO_LINE}
-        for part, x, marker in (("seeds", ends, dot), ("mean", [ends.mean()], dot | stroke)):
+        shown = (("seeds", ends.tolist(), dot), ("mean", [float(ends.mean())], dot | stroke))
+        for part, x, marker in shown:
             hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
             marks.dots(figure, part, x, [row] * len(x), marker, of=name, hovertemplate=hover)
     axis = column_axis(results.column(column), [*values.values()], "final ")
