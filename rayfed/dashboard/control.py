@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Condition, Event
 from typing import Any
 
 from rayfed.core.announced import run_folders
@@ -41,6 +42,9 @@ class Control:
         self.catalogue = catalogue
         self.started: dict[str, subprocess.Popen[bytes]] = {}
         self.stopped: set[str] = set()  # since they were started last
+        self.ended = Event()
+        self._under_way: list[str] = []
+        self._less = Condition()
         self.actions: dict[str, Callable[[StudyLine, Mapping[str, Any]], str]] = {
             "stop": self._stop, "resume": self._resume, "extend": self._extend,
             "note": self._note, "archive": self._archive, "restore": self._restore,
@@ -69,7 +73,34 @@ class Control:
             raise ScenarioError(key, "is no study here")
         if what not in self.actions:
             raise ScenarioError(what, f"is no action; use {listed(self.actions)}")
-        return self.actions[what](self.catalogue.studies[key], given)
+        with self._doing(f"{what} of {key}"):
+            return self.actions[what](self.catalogue.studies[key], given)
+
+    @contextmanager
+    def _doing(self, action: str) -> Iterator[None]:
+        self._under_way.append(action)
+        try:
+            yield
+        finally:
+            with self._less:
+                self._under_way.remove(action)
+                self._less.notify_all()
+
+    def end(self, log: Callable[[str], None]) -> None:
+        """Wait for the ends of actions, so that none is cut in half.
+
+        Started studies continue, and no action waits any longer for their first rounds.
+
+        Parameters
+        ----------
+        log : callable
+            Is given a line that names the actions, if there are any.
+        """
+        self.ended.set()
+        with self._less:
+            if not self._less.wait_for(lambda: not self._under_way, 2 * _PAUSE_S):
+                log(f"dashboard: waiting for {listed(self._under_way)}")
+            self._less.wait_for(lambda: not self._under_way)
 
     def _stop(self, study: StudyLine, given: Mapping[str, Any]) -> str:
         self.stopped.add(study.key)
@@ -139,7 +170,8 @@ class Control:
             )  # fmt: skip
         end = time.monotonic() + SOON_S
         while process.poll() is None and time.monotonic() < end and (busy or not _runs(folder)):
-            time.sleep(_PAUSE_S)
+            if self.ended.wait(_PAUSE_S):
+                break
         if process.poll() and key not in self.stopped:
             raise ScenarioError("", _last_line(folder / LOG))
         what = "started" if process.poll() is None else "ended"  # such as one of finished runs

@@ -268,10 +268,10 @@ class StudyRow:
 
     @property
     def goal(self) -> str:
-        """The target in words, or the number of cases with targets; empty without any."""
+        """The target in words, or the number of different ones of cases; a dash without any."""
         known = {target for target in self.targets.values() if math.isfinite(target)}
         if len(known) > 1:
-            return f"{len(known)}, by case"
+            return f"{len(known)} values, by case"
         return units.target(known.pop()) if known else units.MISSING
 
     @property

@@ -27,6 +27,7 @@ from rayfed.core.files import parse_json
 from rayfed.dashboard.cache import Cache
 from rayfed.dashboard.catalogue import Catalogue
 from rayfed.dashboard.control import Control
+from rayfed.dashboard.ending import Ending, Requests
 from rayfed.dashboard.guard import Guard
 from rayfed.dashboard.overview import Goal, Layout, Overview, titled
 from rayfed.dashboard.scatter import Scatter
@@ -143,6 +144,7 @@ class Dashboard:
         self.catalogue, self.kinds = catalogue, kinds
         self.control = Control(catalogue) if control else None
         self.watch = Watch(catalogue)
+        self.requests = Requests()
         self._answers: Cache[tuple[bytes, float]] = Cache(_ANSWERS_BYTES, lambda one: len(one[0]))
         self._began = time.time_ns()
 
@@ -174,9 +176,18 @@ class Dashboard:
                 Route("/{view}", self.view),
             ],
             exception_handlers={RayfedError: self.refused},
-            middleware=[Middleware(Guard, host=host, port=port, token=token, framed=framed)],
+            middleware=[
+                Middleware(Ending, requests=self.requests),
+                Middleware(Guard, host=host, port=port, token=token, framed=framed),
+            ],
             lifespan=lifespan,
         )
+
+    async def end(self, log: Callable[[str], None]) -> None:
+        """Answer requests with a line, and actions once they have ended; see `Control.end`."""
+        self.requests.end(but="/control/")
+        if self.control is not None:
+            await run_in_threadpool(self.control.end, log)
 
     async def overview(self, request: Request) -> Response:
         """Send every run of every study."""

@@ -105,7 +105,7 @@ def serve(
     """
     if control and not token:
         raise RayfedError("--no-token: found --control, which needs a token; leave one of them out")
-    server, listening, address = _made(folders, host, port, control, panels, token=token)
+    server, listening, address = _made(folders, host, port, control, panels, token=token, log=log)
     log(f"dashboard: {address}  (Ctrl-C ends it; studies continue)")
     with _browsing(address) if browse else nullcontext():
         try:
@@ -178,6 +178,7 @@ def _made(
     *,
     token: bool = True,
     framed: bool = False,
+    log: Callable[[str], None] = print,
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """Return a server, the socket that it listens on, and its address."""
     check_needed()
@@ -191,8 +192,14 @@ def _made(
     secret = secrets.token_urlsafe(24) if token else None
     made = Dashboard(Catalogue(folders), find(panels), control)
     app = made.app(host, port, secret, framed=framed)
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await made.end(log)
+            await super().shutdown(sockets)
+
     settings: dict[str, Any] = {"log_level": "error", "timeout_graceful_shutdown": 1}
-    server = uvicorn.Server(uvicorn.Config(app, **settings))
+    server = Server(uvicorn.Config(app, **settings))
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     query = "" if secret is None else f"?token={secret}"
     return server, listening, f"http://{in_address(name)}:{port}/{query}"

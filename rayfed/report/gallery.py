@@ -10,12 +10,15 @@ import plotly.graph_objects as go
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.report.figures.facets import side_by_side
+from rayfed.report.figures.labels import plain
+from rayfed.report.figures.style import titled
 from rayfed.report.panels.base import Draw, FigurePanel, find
 from rayfed.report.read.curves import clocks, first_column
 from rayfed.report.read.results import Results, RunRecord
 
 SIDE_BY_SIDE = "convergence"
 """The figure that shows all cases at once."""
+_LETTERS = 80  # of a title
 _KEYS = ("seed", "round", "client")
 """Numeric columns that identify a row, not measurements."""
 
@@ -42,7 +45,7 @@ def figure(results: Results, kind: str, options: Mapping[str, Any]) -> go.Figure
 
     Where a study has cases, the option ``case`` selects the case of the figures of `by_case`.
     Without it "convergence" is of all cases side by side, and every other one of the first that has
-    it.
+    it, with its name as the title.
 
     Parameters
     ----------
@@ -85,9 +88,9 @@ def _of_cases(results: Results, kind: str, options: dict[str, Any]) -> go.Figure
     if kind == SIDE_BY_SIDE:
         return side_by_side(_on_one_scale(results, {"y": first_column(results)} | options))
     errors = []
-    for part in results.cases.values():
+    for name, part in results.cases.items():
         try:
-            return figure(part, kind, options)
+            return titled(figure(part, kind, options), plain(name, _LETTERS))
         except ScenarioError as error:
             errors.append(error)
     raise errors[0]

@@ -211,6 +211,8 @@ class LiveLog:
             sent = {"id": entry.id, "began": began, "round": 0, "columns": []}
             self._note(name, sent)
         entry = Entry(run, began, sent["id"])
+        if tracker.restarts(entry):
+            sent, points = sent | {"round": 0, "columns": []}, scalars(run, began)
         # The last row of a run that ends gets further values.
         last = points["round"] == sent["round"]
         fresh = points[~(last & points["name"].isin(sent["columns"]))]

@@ -314,6 +314,23 @@ def with_spread(mean: float, spread: float) -> str:
     return f"{mean:,.{places}f} ± {shown}"
 
 
+def mean_text(mean: float, spread: float) -> str:
+    """Return a mean as `with_spread` has it, without the deviation.
+
+    Examples
+    --------
+    >>> mean_text(0.79, 0.012), mean_text(0.79, float("nan"))
+    ('0.790', '0.79')
+    """
+    return with_spread(mean, spread).partition(" ± ")[0]
+
+
+def mean_texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """Return the `mean_text` of a column's last values in each row of a `summary`."""
+    pairs = zip(frame[f"{name}_mean"], _spreads(frame, f"{name}_sd"), strict=True)
+    return [mean_text(mean, spread) for mean, spread in pairs]
+
+
 def comparison(
     results: Results, y: str | None = None, target: float | None = None, width: int | None = 80
 ) -> pd.DataFrame:
@@ -389,8 +406,7 @@ def _overview(results: Results, frame: pd.DataFrame) -> tuple[pd.DataFrame, dict
             short = title.removeprefix("final ") if title.endswith("accuracy") else title
             column = finals[title]
             shown[short] = [*column.texts]
-            pairs = zip(column.texts, column.values, strict=True)
-            means[short] = [units.number(v) if "±" in text else text for text, v in pairs]
+            means[short] = [text.partition(" ± ")[0] for text in column.texts]
     reached = {title: texts for title, texts in shown.items() if set(texts) != {NEVER}}
     return pd.DataFrame({"algorithm": columns[0].texts} | reached), means
 

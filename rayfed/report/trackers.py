@@ -10,9 +10,11 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from glob import escape
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -88,6 +90,10 @@ class Tracker:
     def begin(self, run: RunRecord, began: float) -> Entry:
         """Add a run with its settings."""
         raise NotImplementedError
+
+    def restarts(self, entry: Entry) -> bool:
+        """Return whether a run that another process has begun needs all of its rows again."""
+        return False
 
     def add(self, entry: Entry, points: pd.DataFrame) -> None:
         """Add the `scalars` of some rounds; a run may have got others from another process."""
@@ -252,6 +258,17 @@ class WandB(Tracker):
         self._logged(entry)
         return entry
 
+    def restarts(self, entry: Entry) -> bool:
+        """Remove the offline files of a run that another process has begun.
+
+        A process that is killed leaves fewer rows in them than were sent, or more than it noted.
+        """
+        if entry.id in self.logged or self._mode != "offline":
+            return False
+        for folder in self.folder.glob(f"wandb/offline-run-*-{escape(entry.id)}"):
+            rmtree(folder)
+        return True
+
     def add(self, entry: Entry, points: pd.DataFrame) -> None:
         """Log points by round."""
         logged = self._logged(entry)
@@ -280,7 +297,7 @@ class WandB(Tracker):
         import wandb
 
         if entry.id not in self.logged:
-            mode: Any = "offline" if self.local else self._mode(wandb.setup().settings)
+            mode = self._mode
             if mode == "online" and not wandb.api.api_key:
                 raise RayfedError("not logged in; run wandb login, or set WANDB_MODE=offline")
             quiet = wandb.Settings(
@@ -297,7 +314,13 @@ class WandB(Tracker):
             self.logged[entry.id] = logged
         return self.logged[entry.id]
 
-    def _mode(self, found: Any) -> str:
+    @property
+    def _mode(self) -> Any:
+        import wandb
+
+        return "offline" if self.local else self._mode_of(wandb.setup().settings)
+
+    def _mode_of(self, found: Any) -> str:
         """Return wandb's mode; refuse its settings in the result folder, maybe somebody else's."""
         place = Path(found.settings_workspace).resolve()
         if place.is_file() and self.folder.parent.resolve() in place.parents:

@@ -159,3 +159,19 @@ def test_only_result_folders_are_deleted(control, folder, tmp_path, monkeypatch)
     with pytest.raises(ScenarioError, match="holds files that are no results"):
         control.do("delete", given)
     assert (folder / "first" / "fedavg-seed3" / "run.json").is_file()
+
+
+def test_the_end_waits_no_longer_for_the_first_round(control, monkeypatch):
+    real = subprocess.Popen
+
+    def start(command, stdin, **options):
+        return real([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, **options)
+
+    monkeypatch.setattr("rayfed.dashboard.control.subprocess.Popen", start)
+    monkeypatch.setattr("rayfed.dashboard.control.SOON_S", 600.0)
+    lines = []
+    control.end(lines.append)
+    assert "has started" in control.do("resume", {"study": "results/first"})
+    assert control.started["results/first"].poll() is None
+    control.started["results/first"].communicate(b"\n")
+    assert lines == []

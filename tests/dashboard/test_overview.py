@@ -109,7 +109,7 @@ def test_each_case_of_a_study_has_its_target(tmp_path):
     }
     (row,) = Overview.of(catalogue, 0.0, Goal()).studies
     assert row.goal == (
-        "2, by case" if len(set(wanted.values())) > 1 else f"{wanted.popitem()[1]:g}"
+        "2 values, by case" if len(set(wanted.values())) > 1 else f"{wanted.popitem()[1]:g}"
     )
 
 

@@ -1,5 +1,6 @@
 """Runs written for other tools, read back by the tools' own readers."""
 
+import json
 import shutil
 import struct
 import sys
@@ -13,6 +14,7 @@ from rayfed.report.export import write
 from rayfed.report.live import logged, write_note
 from rayfed.report.read.results import Results
 from rayfed.report.trackers import TRACKERS
+from rayfed.report.writing import LOGGING
 
 BEGAN = 1795190400.0  # 2026-11-20T16:00:00 UTC
 LOSS = [8.0, 4.0, 2.0]
@@ -255,24 +257,44 @@ def test_mlflow_follows_a_run_over_two_processes(tmp_path, run_writer, rows, mon
     ]  # fmt: skip
 
 
-def test_wandb_follows_a_run_over_two_processes(tmp_path, run_writer, rows, monkeypatch):
+def lost(out):
+    """Let the files of the first process lack rows that it has noted."""
+    (path,) = out.glob("wandb/wandb/offline-run-*/*.wandb")
+    path.write_bytes(path.read_bytes()[:7])
+
+
+def unnoted(out):
+    """Let the first process have noted fewer rows than it has sent."""
+    note = json.loads((out / LOGGING).read_text(encoding="utf-8"))
+    note["wandb"]["a-seed3"] |= {"round": 0}
+    write_note(out, {"wandb": note["wandb"]})
+
+
+@pytest.mark.parametrize("killed", [lost, unnoted, lambda out: None])
+def test_wandb_offline_has_each_row_once_after_two_processes(
+    killed, tmp_path, run_writer, rows, monkeypatch
+):
     wandb = pytest.importorskip("wandb", reason="needs wandb")
     wandb.teardown()  # it reads its settings once
     monkeypatch.setenv("WANDB_MODE", "offline")
-    folder = followed(tmp_path / "out", "wandb", run_writer, rows)
+
+    def between():
+        wandb.teardown()  # it writes in the background
+        killed(tmp_path / "out")
+
+    folder = followed(tmp_path / "out", "wandb", run_writer, rows, between)
     wandb.teardown()
-    losses, ids, codes = [], set(), []
-    for path in folder.glob("wandb/offline-run-*/*.wandb"):
-        found = list(records(path.read_bytes()))
-        codes += [record.exit.exit_code for record in found if record.HasField("exit")]
-        ids |= {record.run.run_id for record in found if record.HasField("run")}
-        items = [r.history.item for r in found if r.HasField("history")]
-        for row in items:
-            named = {i.key or i.nested_key[0]: float(i.value_json) for i in row}
-            losses.append((int(named["_step"]), named["loss"]))
-    assert sorted(losses) == list(enumerate(LOSS))
-    assert len(ids) == 1
-    assert sorted(codes) == [0, 255]  # 255: as after Ctrl-C
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    found = list(records(path.read_bytes()))
+    assert [record.exit.exit_code for record in found if record.HasField("exit")] == [0]
+    note = json.loads((tmp_path / "out" / LOGGING).read_text(encoding="utf-8"))
+    ids = {record.run.run_id for record in found if record.HasField("run")}
+    assert ids == {note["wandb"]["a-seed3"]["id"]}
+    losses = []
+    for row in (record.history.item for record in found if record.HasField("history")):
+        named = {i.key or i.nested_key[0]: float(i.value_json) for i in row}
+        losses.append((int(named["_step"]), named["loss"]))
+    assert losses == list(enumerate(LOSS))
 
 
 def test_wandb_asks_for_no_key(tmp_path, run_writer, rows, monkeypatch):

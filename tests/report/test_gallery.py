@@ -112,3 +112,20 @@ def test_a_mistake_is_one_line_that_names_the_nearest(results, kind, options, to
 def test_a_series_that_was_not_swept(swept):
     with pytest.raises(ScenarioError, match="unknown series 'fedav'; did you mean"):
         figure(swept, "sweep", {"series": "fedav"})
+
+
+@pytest.fixture
+def cases(tmp_path, case_writer):
+    """Two algorithms in two cases, of which the second is better."""
+    ends = {"0.1": {"fedavg": [4, 5], "fedexp": [3, 2]}, "1": {"fedavg": [1], "fedexp": [0.5]}}
+    return Results.read(case_writer(tmp_path, ends))
+
+
+def test_a_figure_of_an_unnamed_case_has_its_name_as_the_title(cases):
+    drawn, named = figure(cases, "finals", {}), figure(cases, "finals", {"case": "alpha = 0.1"})
+    assert drawn.layout.title.text == "alpha = 0.1"
+    assert named.layout.title.text is None
+    assert drawn.layout.height - named.layout.height == 24
+    assert drawn.layout.margin.t - named.layout.margin.t == 24
+    (dots,) = (t for t in drawn.data if t.meta["name"] == "fedavg" and t.meta["part"] == "seeds")
+    assert list(dots.x) == [4, 5]

@@ -282,9 +282,9 @@ def test_settings_of_wandb_in_a_result_folder_name_no_server(tmp_path):
         place.mkdir(exist_ok=True)
         (place / "settings").write_text("[default]\nbase_url = https://stranger.example\n")
     found = SimpleNamespace(settings_workspace=str(tmp_path / "mine" / "settings"), mode="online")
-    assert tracker._mode(found) == "online"
+    assert tracker._mode_of(found) == "online"
     found.settings_workspace = str(tmp_path / "mine" / ".." / "out" / "wandb" / "settings")
     with pytest.raises(RayfedError, match="out/wandb/settings: names a server in a result folder"):
-        tracker._mode(found)
+        tracker._mode_of(found)
     found.settings_workspace = str(tmp_path / "out" / "wandb" / "none")
-    assert tracker._mode(found) == "online"
+    assert tracker._mode_of(found) == "online"

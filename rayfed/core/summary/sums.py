@@ -49,7 +49,11 @@ USAGE = (
         about="Seconds between its replies that were used and the ends of their rounds; in gossip "
         "in steps those in which it waited for neighbours.",
     ),
-    Column("waited_s", "waited", "s", about="The same, whether or not it was asked meanwhile."),
+    Column(
+        "waited_s", "waited", "s",
+        about="Seconds between its last reply that was used in each round and the round's end, "
+        "whether or not it was asked meanwhile.",
+    ),
     Column("round_s", "rounds", "s", about="Length of all rounds in which its reply was used."),
     Column("step_s", "time of a step", "s", about="Mean seconds of a local step, as seen."),
     Column(

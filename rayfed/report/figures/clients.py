@@ -23,11 +23,11 @@ WORDS = {
     "computing": "computing",
     "communicating": "transfer",
     "finished": "waiting",
-    "idle": "not asked",
+    "idle": "idle",
     "away": "away",
 }
 """States of clients, for hovers and legends."""
-MEANINGS = WORDS | {"finished": "waiting for others", "idle": "available, not asked"}
+MEANINGS = WORDS | {"finished": "waiting for others", "idle": "available, idle"}
 """The same for keys above figures."""
 
 

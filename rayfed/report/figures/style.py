@@ -21,6 +21,7 @@ from rayfed.report.read.units import number
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 FONT_SIZE = 13
 POWER_SIZE = 10.5
+_TITLE = 24  # pixels
 NAMED = 30  # clients up to which each is named
 _SPAN = 10.0  # ratio of the largest to the smallest value from which a log axis helps
 
@@ -60,6 +61,14 @@ def canvas(height: int, **layout: Any) -> go.Figure:
         "yaxis": _axis(),
     }
     return go.Figure(layout=defaults | layout)
+
+
+def titled(figure: go.Figure, text: str) -> go.Figure:
+    """Write a title above a figure, which grows by its height."""
+    title = {"text": text, "x": 0, "xref": "paper", "y": 1, "yref": "paper", "yanchor": "bottom"}
+    title |= {"font": {"size": FONT_SIZE}, "pad": {"b": 6}}
+    height, top = figure.layout.height + _TITLE, figure.layout.margin.t + _TITLE
+    return figure.update_layout(title=title, height=height, margin_t=top)
 
 
 def _axis() -> dict[str, Any]:

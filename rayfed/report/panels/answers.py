@@ -16,6 +16,7 @@ from rayfed.report.read import units
 from rayfed.report.read.curves import history, leaders, points, stopped_at
 from rayfed.report.read.results import Results
 from rayfed.report.read.settings import planned
+from rayfed.report.tables import mean_text, mean_texts
 from rayfed.report.verdicts import Comparison, Verdict
 
 _FEW = 4  # cases up to which values are shown
@@ -186,8 +187,7 @@ def _final_values(rows: pd.DataFrame, column: Column) -> list[tuple[str, str]]:
         return []
     known = rows.dropna(subset=[mean])
     known = known.sort_values(mean, ascending=column.better != "higher", kind="stable")
-    ends = zip(known["name"], known[mean], strict=True)
-    return [(quoted(name), units.number(float(value))) for name, value in ends]
+    return [*zip(map(quoted, known["name"]), mean_texts(known, column.name), strict=True)]
 
 
 def _not_every_seed(missing: pd.DataFrame) -> str:
@@ -201,9 +201,9 @@ def _without_target(rivals: pd.DataFrame) -> str:
         return "No loss is recorded yet"
     if not (rivals["rounds"] > 0).any():
         return "No round is recorded yet"
-    best = known.sort_values("loss_mean").iloc[0]
-    end = units.number(float(best["loss_mean"]))
-    return f"{quoted(best['name'])} ended at loss {end}; no algorithm did better than at its start"
+    best = known.sort_values("loss_mean").iloc[:1]
+    (name,), (end,) = best["name"], mean_texts(best, "loss")
+    return f"{quoted(name)} ended at loss {end}; no algorithm did better than at its start"
 
 
 def _progress(results: Results) -> str:
@@ -265,8 +265,11 @@ def _outcome(ranking: Ranking, few: bool) -> tuple[int, str]:
 def _margin(ranking: Ranking) -> str:
     """Return the best value and the next one, with its algorithm."""
     first, second = ranking.ranking[:2]
-    ends = units.telling([ranking.ends[name].mean for name in (first, second)], least=3)
-    return f"{ends[0]}, {quoted(second)} {ends[1]}"
+    ends = [ranking.ends[name] for name in (first, second)]
+    texts = [mean_text(end.mean, end.sd) for end in ends]
+    if texts[0] == texts[1]:
+        texts = units.telling([end.mean for end in ends], least=3)
+    return f"{texts[0]}, {quoted(second)} {texts[1]}"
 
 
 def at(cases: Sequence[str]) -> str:

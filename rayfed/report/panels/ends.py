@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
+from rayfed.core.columns import Column
 from rayfed.report.figures import marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
-from rayfed.report.panels.base import MOST_CASES, FigurePanel, Panel, Section, short
+from rayfed.report.panels.base import MOST_CASES, FigurePanel, Panel, Section, figure_json
 from rayfed.report.panels.phrases import goal
 from rayfed.report.read import units
 from rayfed.report.read.curves import first_column, gap, history, last_values
@@ -121,32 +122,33 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
         If no run has a value.
     """
     column = column or first_column(results)
-    values = final_values(results, column)
-    if not values:
+    every = final_values(results, column)
+    if not every:
         raise ValueError(f"no run has a last value of {column}")
-    figure = canvas(_MARGINS + _ROW * len(values), hovermode="closest")
-    marks.rows_down(figure, list(map(plain, values)))
+    values = _best(results.column(column), every)
+    note = f"The best {MOST} of {len(every)} algorithms are drawn." if len(every) > MOST else ""
+    height = _MARGINS + _ROW * len(values)
+    figure = canvas(height, hovermode="closest", meta={"note": note})
+    figure.update_yaxes(
+        tickvals=[*range(len(values))], ticktext=[*map(plain, values)], nticks=None,
+        range=[len(values) - 0.4, -0.6], automargin=True, showgrid=False,
+    )  # fmt: skip
     styles = algorithm_styles(results)
     stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
-    for name, ends in values.items():
+    for row, (name, ends) in enumerate(values.items()):
         dot = {"size": 9, "opacity": 0.6, "color": styles[name].light, "line": marks.NO_LINE}
-        for part, x, marker in (("seeds", ends, dot), ("mean", [ends.mean()], dot | stroke)):
+        shown = (("seeds", ends.tolist(), dot), ("mean", [float(ends.mean())], dot | stroke))
+        for part, x, marker in shown:
             hover = f"%{{x:.4~g}}<extra>{plain(name)}, {part}</extra>"
-            row = [plain(name)] * len(x)
-            marks.dots(figure, part, x, row, marker, of=name, hovertemplate=hover)
-    return figure.update_xaxes(_axis(results, column, values))
+            marks.dots(figure, part, x, [row] * len(x), marker, of=name, hovertemplate=hover)
+    axis = column_axis(results.column(column), [*values.values()], "final ")
+    return figure.update_xaxes(axis)
 
 
-def _axis(results: Results, column: str, values: Mapping[str, Floats]) -> dict[str, Any]:
-    return column_axis(results.column(column), [*values.values()], "final ")
-
-
-def final_values(
-    results: Results, column: str, names: Collection[str] | None = None
-) -> Mapping[str, Floats]:
+def final_values(results: Results, column: str) -> dict[str, Floats]:
     """Return the last values of the seeds of each algorithm that has any, (n,) arrays.
 
-    Seeds that failed are left out.
+    Algorithms of which every run failed are left out.
 
     Parameters
     ----------
@@ -154,19 +156,20 @@ def final_values(
         A result folder.
     column : str
         A column of the rounds.
-    names : collection of str, optional
-        Which algorithms. If None: all, but of more than `MOST` those with the best means.
     """
     found = {}
-    for name in results.names if names is None else names:
+    for name in results.names:
         values = last_values([history(run) for run in results.usable(name)], column)
         if len(values) and name not in results.failed:
             found[name] = values
-    if names is not None:
-        return found
-    sign = -1.0 if results.column(column).better == "higher" else 1.0
-    best = sorted(found, key=lambda name: sign * float(found[name].mean()))[:MOST]
-    return {name: values for name, values in found.items() if name in best}
+    return found
+
+
+def _best(column: Column, every: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return those of the `MOST` best means, in their order."""
+    sign = -1.0 if column.better == "higher" else 1.0
+    best = sorted(every, key=lambda name: sign * float(every[name].mean()))[:MOST]
+    return {name: values for name, values in every.items() if name in best}
 
 
 class FinalsPanel(FigurePanel):
@@ -178,35 +181,19 @@ class FinalsPanel(FigurePanel):
     draws = (finals,)
     heading = "Final values"
     of_column = True
+    how = "Dots show the last value of each seed, strokes the mean over seeds."
 
     @property
     def applies(self) -> bool:
         """Whether any algorithm has several seeds, and values."""
         return self.source.seeds > 1 and bool(final_values(self.results, self.source.y))
 
-    @property
-    def how(self) -> str:
-        """Caption of the figure."""
-        every, drawn = len(self.results.names), len(self.drawn)
-        left = f" The best {drawn} of {every} algorithms are drawn." if drawn < every else ""
-        return f"Dots show the last value of each seed, strokes the mean over seeds.{left}"
-
-    @cached_property
-    def drawn(self) -> tuple[str, ...]:
-        """The algorithms that have a row."""
-        return tuple(final_values(self.results, self.source.y))
-
     @cached_property
     def content(self) -> dict[str, Any]:
-        """The figure of the first column, and axis and values of each column."""
-        columns = {column: self._column(column) for column in self.source.drawn}
-        return super().content | {"columns": columns}
+        """The figure of the first column, and of each other one that has values."""
+        others = [c for c in self.source.drawn if c != self.source.y]
+        known = [c for c in others if final_values(self.results, c)]
+        return super().content | {"columns": {c: self._of(c) for c in known}}
 
-    def _column(self, column: str) -> dict[str, Any]:
-        values = final_values(self.results, column, self.drawn)
-        axis = go.layout.XAxis(_axis(self.results, column, values)).to_plotly_json()
-        return {
-            "axis": {"dtick": None, "tickformat": ""} | axis,  # not those of the column before
-            "seeds": {name: short(ends) for name, ends in values.items()},
-            "mean": {name: short([ends.mean()]) for name, ends in values.items()},
-        }
+    def _of(self, column: str) -> dict[str, Any]:
+        return {"title": self.title(), "figure": figure_json(finals(self.results, column))}

@@ -77,16 +77,16 @@ def round_clock(run: RunRecord, last: int | None = None) -> RoundClock:
 
 
 def canvas_with_rounds(height: int, clock: RoundClock) -> go.Figure:
-    """Return a canvas with the server's rounds as a strip above the plot."""
+    """Return a canvas with the rounds as a strip above the plot."""
     figure = canvas(height, barmode="overlay", bargap=0, hovermode="closest", dragmode="zoom")
     inside = height - MARGINS
-    server = {
+    strip = {
         "domain": [1 - 18 / inside, 1], "range": [0, 1], "fixedrange": True, "anchor": "free",
         "position": 0, "showgrid": False, "zeroline": False, "showticklabels": True, "ticks": "",
-        "tickvals": [0.5], "ticktext": ["server"], "ticklabelstandoff": 6,
+        "tickvals": [0.5], "ticktext": ["rounds"], "ticklabelstandoff": 6,
         "tickfont": {"color": LIGHT["muted"]},
     }  # fmt: skip
-    figure.update_layout(yaxis={"domain": [0, 1 - STRIP / inside]}, yaxis2=server)
+    figure.update_layout(yaxis={"domain": [0, 1 - STRIP / inside]}, yaxis2=strip)
     _strip(figure, clock)
     # Round numbers that would have to shrink to fit are left out.
     figure.update_layout(uniformtext={"mode": "hide", "minsize": 8})
@@ -102,9 +102,9 @@ def _strip(figure: go.Figure, clock: RoundClock, most: int = 400) -> None:
     counts = groups[["participants", "late", "dropped"]].sum()
     length = blocks["end"] - blocks["start"]
     marks.bars(
-        figure, "server", (length / clock.worth).to_numpy(float), np.full(len(blocks), 0.5),
+        figure, "rounds", (length / clock.worth).to_numpy(float), np.full(len(blocks), 0.5),
         [LIGHT["strip"] if i % 2 else LIGHT["waiting"] for i in range(len(blocks))],
-        "round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, %{customdata[2]:.0f} replies used, "
+        "round %{customdata[0]:.0f}: %{customdata[1]:.3~g} s, %{customdata[2]:.0f} tasks used, "
         "%{customdata[3]:.0f} late, %{customdata[4]:.0f} dropped",
         base=(blocks["start"] / clock.worth).to_numpy(float), orientation="h", width=1.0,
         yaxis="y2", customdata=np.column_stack([blocks["round"], length, counts.to_numpy(float)]),
@@ -134,7 +134,7 @@ def waiting(
     -------
     DataFrame
         ``client, start_s, end_s, status``, by client and time: "finished" if the client has
-        answered and waits for the end of its round, or for neighbours, else "idle", not asked.
+        answered and waits for the end of its round, or for neighbours, else "idle".
     """
     free = pd.concat([_until_the_end(events, rounds), _for_neighbours(events)])
     layers = {"busy": _busy(events)[INTERVAL], "finished": free}
@@ -282,8 +282,8 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
 
     A bar reaches from the moment the server asks to the arrival of the reply, network included; in
     gossip in steps it is the node's own step. Dark grey is a client that waits for the round to
-    end, or for neighbours, light grey one that is available and not asked, blank one that is away.
-    Without recorded absences, blank is also a client that is not asked.
+    end, or for neighbours, light grey one that is available and idle, blank one that is away.
+    Without recorded absences, blank is also an idle client.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def timeline(results: Results, name: str, seed: int, most: int = MOST_BARS) -> g
     if not run.asked:
         raise marks.NothingToDraw.of(run, "has no record of what its clients did")
     clients = run.clients_by_speed
-    blank = "away" if run.away is not None else "not asked, or away (not recorded for this run)"
+    blank = "away" if run.away is not None else "idle, or away (not recorded for this run)"
     many = len(clients) > MOST_ROWS
     colour = algorithm_styles(results)[name].light
     figure = density(run, clients, colour) if many else _bars(run, clients, colour, most)
@@ -443,7 +443,7 @@ class TimelinePanel(RunPanel):
         colour = f"background:var(--a{self.source.colour_place(first)})"
         waiting = [(state, "", MEANINGS[state]) for state in ("finished", "idle")]
         if self.many:
-            waiting = [("idle", "", "available, not computing")]
+            waiting = [("idle", "", MEANINGS["idle"])]
         return [
             ("computing", colour, "computing"),
             *waiting,

@@ -186,7 +186,7 @@ class ClientsUtilisationPanel(RunPanel):
     draws = (utilisation_of_clients,)
     heading = "Use of each client's time"
     how = (
-        "The time of each client that was asked, in the colours of the figure above; the "
+        "The time of each client that took part, in the colours of the figure above; the "
         "fastest client is at the top. Shows the run chosen above."
     )
 
@@ -370,7 +370,7 @@ def round_times(results: Results) -> go.Figure:
 
 
 def staleness(results: Results) -> go.Figure:
-    """Draw the distribution of staleness: the share of replies up to each staleness.
+    """Draw the distribution of staleness: the share of updates up to each staleness.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def staleness(results: Results) -> go.Figure:
         raise marks.NothingToDraw("no reply has a staleness: all algorithms have rounds")
     title = "staleness (updates of the model meanwhile)"
     hover = "%{y:.0f} % are at most %{x:.0f} updates old"
-    return charts.steps(results, values, False, hover, title, "the replies")
+    return charts.steps(results, values, False, hover, title, "the updates")
 
 
 def values_of(results: Results, what: Callable[[Usage], Floats]) -> Mapping[str, Floats]:
@@ -434,12 +434,12 @@ class RoundTimesPanel(FigurePanel):
 
 
 class StalenessPanel(FigurePanel):
-    """Staleness of the replies of asynchronous algorithms."""
+    """Staleness of the updates of asynchronous algorithms."""
 
     name: ClassVar[str] = "staleness"
     section = Section.CLIENTS
     rank = 60
     draws = (staleness,)
-    heading = "Staleness of the replies"
+    heading = "Staleness of the updates"
     best_only = True
     keyed = True

@@ -91,7 +91,8 @@ def waits(results: Results, name: str, seed: int) -> go.Figure:
     share = 100 * total / lasting_s if lasting_s else 0.0
     note = f"Nodes wait {units.number(share)} % of the time of their steps."
     longest = float(most.max()) or 1.0
-    figure.update_xaxes(title_text="seconds that nodes wait for it", range=[0, 1.15 * longest])
+    title, ends = "seconds that nodes wait for it", [0, 1.15 * longest]
+    figure.update_xaxes(title_text=title, range=ends, nticks=5)  # level labels on a phone, too
     figure.update_yaxes(title_text="node")
     return figure.update_layout(meta={**figure.layout.meta, "note": note})
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -38,6 +39,8 @@ _SIGNS = {
 }
 _LEAST, _WIDEST = 1e-3, 1e3  # smallest number, and ratio of two in a column, without powers of ten
 _PLAIN = Axis("", "")  # of columns without a unit
+_COMMA = re.compile(r",(?=\s*\w+=)|,$")  # between options: names have commas, too
+_NAMES = ("case", "name", "series")  # options whose values are texts, even if they look otherwise
 _SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
@@ -167,13 +170,14 @@ class PaperItem:
         known = (*TABLES, *kinds())
         if kind not in known:
             raise ScenarioError("", unknown("figure or table", kind, known))
-        pairs = [part.partition("=") for part in given.split(",")] if given else []
+        pairs = [part.partition("=") for part in _COMMA.split(given)] if given else []
         wrong = next((key for key, sign, _ in pairs if not (key and sign)), None)
         if wrong is not None:
             raise ScenarioError(text, f"'{wrong}' is no option=value; write {kind}:option=value")
         if kind in TABLES and not {key for key, _, _ in pairs} <= {"y", "target"}:
             raise ScenarioError(text, "a table takes the options y and target")
-        return cls(kind, {key.strip(): _value(value) for key, _, value in pairs})
+        options = {key.strip(): value for key, _, value in pairs}
+        return cls(kind, {k: v.strip() if k in _NAMES else _value(v) for k, v in options.items()})
 
     @property
     def stem(self) -> str:
@@ -220,7 +224,7 @@ def write(
         If a library or a browser is missing, or files cannot be written.
     """
     asked = [tuple(map(PaperItem.parse, text.split(" + "))) for text in what]
-    wanted = asked or [(item,) for item in _every(results)]
+    wanted = asked or [(PaperItem(kind, {}),) for kind in (*TABLES, *kinds())]
     tables: dict[Path, str] = {}
     drawn: list[tuple[Sheet, Path]] = []
     for items in wanted:
@@ -228,7 +232,7 @@ def write(
             if len(items) == 1 and items[0].kind in TABLES:
                 tables[folder / f"{items[0].stem}.tex"] = tabular(_columns(results, items[0]))
             else:
-                drawn += _sheets(results, items, folder, font)
+                drawn += _figures(results, items, folder, font)
         except ScenarioError:
             if asked:
                 raise
@@ -241,15 +245,30 @@ def write(
     return [*tables, *(path for _, path in drawn)]
 
 
-def _every(results: Results) -> Iterator[PaperItem]:
-    """Yield all tables and figures, those of a case for each of them."""
-    of_case = by_case() - {SIDE_BY_SIDE} if results.cases else frozenset()
-    for kind in (*TABLES, *kinds()):
-        yield from (
-            (PaperItem(kind, {"case": case}) for case in results.cases)
-            if kind in of_case
-            else [PaperItem(kind, {})]
-        )
+def _figures(
+    results: Results, items: Sequence[PaperItem], folder: Path, font: Font
+) -> list[tuple[Sheet, Path]]:
+    """Return the sheets of a figure, for each case that has it if none is chosen.
+
+    Raises
+    ------
+    ScenarioError
+        The first one, if no case has it.
+    """
+    parts = [items]
+    if len(items) == 1 and items[0].kind in by_case() - {SIDE_BY_SIDE}:
+        (item,) = items
+        cases = () if "case" in item.options else results.cases
+        parts = [(replaced(item, options={"case": case, **item.options}),) for case in cases]
+    made, errors = list[tuple[Sheet, Path]](), list[ScenarioError]()
+    for part in parts or [items]:
+        try:
+            made += _sheets(results, part, folder, font)
+        except ScenarioError as error:
+            errors.append(error)
+    if not made:
+        raise errors[0]
+    return made
 
 
 def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
@@ -273,8 +292,8 @@ def _sheets(
     """Return a figure, or several as panels of one, in every width with a path for every format."""
     drawn = [_drawn(results, item, len(items) > 1) for item in items]
     heads = [
-        f"({letter}) {item.options.get('case', '')}".rstrip()
-        for letter, item in zip(ascii_lowercase, items, strict=False)
+        f"({letter}) {one.layout.title.text or item.options.get('case', '')}".rstrip()
+        for letter, item, one in zip(ascii_lowercase, items, drawn, strict=False)
     ]
     panels = dict(zip(heads, drawn, strict=True))
     joined = side_by_side(panels) if len(drawn) > 1 else drawn[0]

@@ -1149,3 +1149,12 @@ def test_the_script_names_the_target_where_the_figure_function_does(page):
         cases.append(view | {"better": better, "lines": drawn})
     assert len({tuple(place) for place in expected}) == 4
     assert page.execute_script(LABELS, cases) == expected
+
+
+def test_on_a_phone_axes_of_one_scale_are_as_high_as_wide(phone):
+    """But for some pixels of a scroll bar, which changes while the window narrows."""
+    wait(phone, "document.getElementById('walk')._fullLayout.height < 600")
+    wide, high = phone.execute_script(
+        "const { w, h } = document.getElementById('walk')._fullLayout._size; return [w, h];"
+    )
+    assert wide == pytest.approx(high, abs=10)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rayfed.report.panels.answers import by_case, headline, of_ranks, of_target
-from rayfed.report.pivot import Ranks
+from rayfed.report.pivot import Ranks, pivot
 from rayfed.report.read.results import Results
-from rayfed.report.tables import summary
+from rayfed.report.tables import summary, text_columns
 
 
 def answer(folder, target=None):
@@ -232,7 +232,8 @@ def test_a_reversal_is_named_with_the_margin(tmp_path, case_writer):
         "20.0": {"a": [3.9, 4.1, 4.0], "b": [3.9, 4.1, 4.0]},
     }
     assert said(tmp_path, case_writer, ends) == (
-        "Final loss: a is best at alpha = 0.1 (1, b 3.01); b is best at alpha = 10 (1, a 4.02); "
+        "Final loss: a is best at alpha = 0.1 (1.00, b 3.01); "
+        "b is best at alpha = 10 (1.00, a 4.02); "
         "undecided between a and b at alpha = 1 (about 10 seeds would separate them); "
         "a and b are equivalent at alpha = 20"
     )
@@ -240,7 +241,7 @@ def test_a_reversal_is_named_with_the_margin(tmp_path, case_writer):
 
 def test_one_that_is_ahead_with_every_seed(tmp_path, case_writer):
     ends = {x: {"a": [0.9, 1.1], "b": [1.2, 3.1]} for x in ("1.0", "2.0")}
-    text = "a is ahead with every seed at alpha = 1 (1, b 2.15) and at alpha = 2 (1, b 2.15)"
+    text = "a is ahead with every seed at alpha = 1 (1.00, b 2.1) and at alpha = 2 (1.00, b 2.1)"
     assert said(tmp_path, case_writer, ends) == f"Final loss: {text}"
 
 
@@ -280,3 +281,25 @@ def test_what_ranks_say(critical, said):
 def test_ranks_that_chance_may_make_tell_nobody_apart():
     text = of_ranks(Ranks({"a": 1.5, "b": 2.0, "c": 2.5}, cases=8, p=0.14, critical=0.5))
     assert text.endswith("1.5, but chance alone may make such ranks (Friedman's test, p = 0.14)")
+
+
+def test_final_values_have_the_digits_of_the_table(tmp_path, run_writer, rows):
+    """0.78 and 0.80 are 0.790 ± 0.014, not 0.79."""
+    for name, ends in (("apfl", (0.78, 0.8)), ("ditto", (0.5, 0.51))):
+        for seed, end in enumerate(ends):
+            own = {"personal_accuracy": [0.1, 0.2, end], "accuracy": [0.1, 0.1, 0.1]}
+            run_writer(tmp_path, name, seed, rows([1.0, 0.5, 0.4], **own))
+    results = Results.read(tmp_path)
+    frame = summary(results)
+    table = {column.title: column.texts for column in text_columns(results, frame)}
+    assert table["final personal accuracy"] == ("0.790 ± 0.014", "0.5050 ± 0.0071")
+    said = headline(results, frame)
+    assert "at personal accuracy 0.790 with apfl and 0.5050 with ditto" in said
+
+
+def test_a_margin_has_the_digits_of_the_table(tmp_path, case_writer):
+    ends = {"0.1": {"a": [0.78, 0.8], "b": [2, 3]}, "1": {"a": [0.78, 0.8], "b": [2, 3.5]}}
+    results = Results.read(case_writer(tmp_path, ends))
+    texts = [text for column in pivot(results, "loss") for text in column.texts]
+    assert "0.790 ± 0.014" in texts
+    assert "(0.790, b 2.50)" in by_case(results, "loss")

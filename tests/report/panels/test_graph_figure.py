@@ -1,5 +1,7 @@
 """The graph of gossip over time."""
 
+import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +11,10 @@ import pytest
 import rayfed
 from rayfed.report.figures.marks import NothingToDraw
 from rayfed.report.page.report import page
+from rayfed.report.panels.base import PageSource
 from rayfed.report.panels.graph import GraphPanel, eigenvalue_note, graph, title
+from rayfed.report.panels.timeline import TimelinePanel
+from rayfed.report.panels.usage import StalenessPanel, UtilisationPanel, WastePanel
 from rayfed.report.read.results import Results
 
 SCENARIO = {
@@ -98,3 +103,11 @@ def test_a_run_with_a_server_has_no_graph_of_nodes(results):
     html = page(results)
     assert GraphPanel.section in html
     assert "Nodes and their models" in html
+
+
+def test_texts_about_clients_mention_no_server_and_no_replies(results):
+    source = PageSource.of(replace(results, runs_found=results.of("ad-psgd")))
+    for kind in (TimelinePanel, UtilisationPanel, WastePanel, StalenessPanel):
+        panel = kind(source)
+        texts = f"{panel.render()} {json.dumps(panel.payload)}".casefold()
+        assert not re.findall(r"server|repl(?:y|ies|ied)\b|not asked|cohort|selected at", texts)

@@ -99,7 +99,7 @@ def test_who_leaves_after_its_reply_waits_no_longer(folder):
 
 
 def test_it_is_said_that_nobody_knows_who_was_away(figure):
-    assert figure.layout.meta["blank"] == "not asked, or away (not recorded for this run)"
+    assert figure.layout.meta["blank"] == "idle, or away (not recorded for this run)"
 
 
 def test_who_has_answered_is_told_from_who_is_not_asked_and_who_is_away_is_blank(with_away):
@@ -131,7 +131,7 @@ def test_a_bar_tells_its_times_in_the_unit_of_the_axis(tmp_path, run_writer, row
 
 
 def test_the_strip_shows_the_rounds_of_the_server(figure):
-    assert bars(figure, "server") == [(0.5, 0, 2), (0.5, 2, 2), (0.5, 4, 2)]
+    assert bars(figure, "rounds") == [(0.5, 0, 2), (0.5, 2, 2), (0.5, 4, 2)]
 
 
 def test_the_fastest_is_at_the_top(figure):

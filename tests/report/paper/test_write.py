@@ -97,6 +97,52 @@ def test_options_of_a_figure_are_values_of_yaml():
     assert wanted.stem == "timeline-FedExP-eps-1e-3-2"
 
 
+def test_commas_belong_to_names_and_names_stay_texts():
+    wanted = PaperItem.parse("finals:case=alpha = 0.1, cohort = 4,column=loss")
+    assert wanted.options == {"case": "alpha = 0.1, cohort = 4", "column": "loss"}
+    assert PaperItem.parse("timeline:name=RWSADMM, ours, seed=1").options == {
+        "name": "RWSADMM, ours",
+        "seed": 1,
+    }
+    assert PaperItem.parse("timeline:name=10").options == {"name": "10"}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory, case_writer):
+    """Two algorithms in two cases, one with several seeds in the first alone."""
+    ends = {"0.1": {"fedavg": [4, 5], "fedexp": [3, 2]}, "1": {"fedavg": [1], "fedexp": [0.5]}}
+    return Results.read(case_writer(tmp_path_factory.mktemp("c"), ends))
+
+
+def stems(paths):
+    return [path.name.removesuffix("-full.svg") for path in paths if path.match("*-full.svg")]
+
+
+def test_a_figure_is_drawn_of_each_case_unless_one_is_chosen(cases, tmp_path, drawn):
+    both = ["finals-alpha-0.1", "finals-alpha-1"]
+    assert stems(write(cases, tmp_path, ["finals"])) == both
+    assert stems(write(cases, tmp_path, ["finals:case=alpha = 1"])) == both[1:]
+    assert stems(write(cases, tmp_path, ["finals:column=loss"])) == [f"{s}-loss" for s in both]
+    assert stems(write(cases, tmp_path, ["convergence"])) == ["convergence"]
+    assert set(both) < set(stems(write(cases, tmp_path)))
+    names = {figure.layout.title.text for figure in (sheet.figure for sheet, _ in drawn)}
+    assert names == {None}  # of those files, their names say it
+
+
+def test_panels_of_an_unnamed_case_are_headed_by_it(cases, tmp_path, drawn):
+    write(cases, tmp_path, ["finals + finals:case=alpha = 1"])
+    headings = [n.text for n in drawn[0][0].figure.layout.annotations if n.name == "facet"]
+    assert headings == ["(a) alpha = 0.1", "(b) alpha = 1"]
+
+
+def test_a_figure_that_no_case_has_is_refused(cases, tmp_path, drawn):
+    with pytest.raises(ScenarioError, match=r"unknown column 'los'; did you mean 'loss'"):
+        write(cases, tmp_path, ["finals:column=los"])
+    with pytest.raises(ScenarioError, match="unknown case 'alpha = 2'"):
+        write(cases, tmp_path, ["finals:case=alpha = 2"])
+    assert not drawn
+
+
 @pytest.mark.parametrize(
     ("what", "told"),
     [

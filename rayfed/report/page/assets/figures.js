@@ -17,7 +17,7 @@ const figures = (() => {
   // Whether the key above a figure names the lines, not labels at their ends.
   const keyed = () => narrow.matches || !data.labelled;
 
-  function fitted(figure) {
+  function fitted(figure, width) {
     const layout = figure.layout;
     layout.showlegend = false;
     if (layout.annotations?.length || layout.margin.r > 100) {
@@ -30,8 +30,23 @@ const figures = (() => {
       for (const [key, axis] of Object.entries(layout)) {
         if (key.startsWith("yaxis") && axis.automargin) axis.title = { ...axis.title, text: "" }; // names need the room
       }
+      if (layout.yaxis.scaleanchor) square(figure, width);
     }
     return figure;
+  }
+
+  // Axes of one scale are no higher than they are wide; a scale of colours beside them stands above.
+  function square({ data: traces, layout }, width) {
+    const scales = traces.map((trace) => trace.marker?.colorbar).filter((bar) => bar && bar.orientation !== "h");
+    for (const trace of traces) trace.cliponaxis = false; // dots at the edge are not cut
+    for (const bar of scales) {
+      Object.assign(bar, { orientation: "h", len: 1, x: 0.5, xanchor: "center", y: 1, yanchor: "bottom" });
+      bar.title = { ...bar.title, side: "top" };
+    }
+    const bare = layout.yaxis.showticklabels === false;
+    Object.assign(layout.margin, { l: bare ? 16 : 52, t: scales.length ? 72 : 12 });
+    const { l, r, t, b } = layout.margin;
+    layout.height = Math.min(layout.height, width - l - r + t + b);
   }
 
   const folded = new Map(); // figures in closed folds, drawn when these are opened
@@ -45,7 +60,7 @@ const figures = (() => {
       folded.set(id, () => draw(id, figure, edits));
       return Promise.resolve();
     }
-    const { data: traces, layout } = themed(fitted(structuredClone(figure)));
+    const { data: traces, layout } = themed(fitted(structuredClone(figure), place.clientWidth));
     place.style.minHeight = `${layout.height}px`;
     const config = { displayModeBar: false, responsive: true, doubleClick: "reset", edits };
     const first = !place.on;

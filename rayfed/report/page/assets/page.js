@@ -71,7 +71,7 @@ const page = (() => {
       document.getElementById(name).addEventListener("keydown", clientHistory.go);
       figures.on(name, "plotly_click", ({ points }) => {
         const part = points[0].data.meta?.part;
-        if (part !== "server" && part !== "density") clientHistory.show(clientHistory.numbered(String(points[0].customdata[0])));
+        if (part !== "rounds" && part !== "density") clientHistory.show(clientHistory.numbered(String(points[0].customdata[0])));
       });
     }
 
