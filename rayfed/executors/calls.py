@@ -6,6 +6,7 @@ A driver that hosts clients calls its own host directly, once the others have th
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +22,7 @@ from rayfed.core.arrays import Array, Ints
 from rayfed.core.flat import NamedArrays
 from rayfed.executors.base import HostLost
 from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, guests, or_refusal, this_node
-from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers, settle
 
 LOST = (RayActorError, ActorUnschedulableError, ObjectLostError)
 """Errors of Ray about actors that died or lost their node, with what they have sent."""
@@ -30,7 +31,7 @@ Send: TypeAlias = Mapping[str, Array]
 Message: TypeAlias = tuple[int, Request, Send]
 """A host, the request for its clients, and their downloads."""
 
-_OVER_S = 60.0
+_OVER_S = 600.0  # a round of other runs, for which a request may wait, included
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
 
@@ -203,18 +204,26 @@ class Calls:
     def _checked(self, calls: Sequence[Any] = ()) -> Iterator[None]:
         """Hang up after any error, since answers may be left on wires; report lost hosts.
 
-        Other hosts have then done what they were asked by Ray: a combiner, which works on several
-        requests at once, could do it after the run is opened anew.
+        Where one was lost, the others have then done what they were asked, or dropped it. A
+        combiner, which works on several requests at once, could otherwise go on with it after the
+        run is opened anew, there or at its actors themselves.
         """
         try:
-            yield
-        except BaseException as error:
-            self.hang_up()
-            if isinstance(error, (Lost, *LOST)):
-                if refs := _by_ray(calls):
-                    ray.wait(refs, num_returns=len(refs), timeout=_OVER_S, fetch_local=False)
+            try:
+                yield
+            except (Lost, *LOST) as error:
+                self._settle(_by_ray(calls))
                 raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
+        except BaseException:
+            self.hang_up()
             raise
+
+    def _settle(self, refs: Sequence[Any]) -> None:
+        end = time.monotonic() + _OVER_S
+        settle([wire for wire in self.wires if wire is not None], _OVER_S)
+        if refs:
+            left = max(0.0, end - time.monotonic())
+            ray.wait(list(refs), num_returns=len(refs), timeout=left, fetch_local=False)
 
     def hang_up(self) -> None:
         """Let hosts drop requests that they have not begun: a run may be opened anew."""

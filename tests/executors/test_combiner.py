@@ -1,5 +1,8 @@
 """Combiners: what reaches a driver of 64 actors on 4 nodes, and that no bit depends on them."""
 
+import threading
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,8 +11,10 @@ from rayfed import api
 from rayfed.clients.request import uncharged
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
+from rayfed.executors.base import HostLost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
+from rayfed.executors.wire import Lost
 from rayfed.study.plan import controller
 from rayfed.testing.studies import LOCAL, mixed
 from tests.fakes.cluster import Node, Stored, no_ray, pool, stored
@@ -47,13 +52,15 @@ def rows_of(run, executor, rounds=6, changed=None):
             loop = Loop(changed, executor)
         state, row, _ = loop.step(state)
         rows.append(row)
-    pieces = list(executor.snapshot(run.folder))
-    clients = {
+    return pd.DataFrame(rows), state, clients_of(run, executor)
+
+
+def clients_of(run, executor):
+    return {
         int(i): {name: values[k] for name, values in piece.items()}
-        for piece in pieces
+        for piece in executor.snapshot(run.folder)
         for k, i in enumerate(piece["ids"])
     }
-    return pd.DataFrame(rows), state, clients
 
 
 def assert_same(found, wanted):
@@ -181,6 +188,53 @@ def test_a_client_that_fails_is_named_through_a_combiner(monkeypatch):
     ):  # fmt: skip
         with pytest.raises(RunFailed, match="client 5, 'train' failed: ValueError: no batteries"):
             rows_of(run, executor)
+
+
+@pytest.mark.parametrize("goes_on_at", ["combiner", "actors"])
+def test_a_request_by_wire_is_over_before_its_run_is_opened_anew(goes_on_at):
+    """A combiner that has begun it would change the state of the new run's clients."""
+    run, tables = prepared(23, algorithms=[METHODS[1]])
+    wanted = rows_of(run, SerialExecutor(tables))
+    left, lost = Node(2, 23), Node(1, 23)
+    begun, done = threading.Event(), threading.Event()
+    with no_ray(wires=True):
+        executor = RayExecutor(pool([left, lost]), 23, stored(tables))
+        executor.open(run.folder, run.setup())
+        loop = Loop(run, executor)
+        state, row = loop.start()
+        combiner = left.combiner.actor
+        # before it looks for the run, or before it asks its actors
+        if goes_on_at == "combiner":
+            place, name = combiner, "_with"
+        else:
+            place, name = combiner.runs[run.folder].executor, "ask"
+        whole = getattr(place, name)
+
+        def late(*message, **more):
+            begun.set()
+            time.sleep(0.3)
+            answer = whole(*message, **more)
+            done.set()
+            return answer
+
+        def lose(*message):
+            assert begun.wait(5)
+            raise Lost("its node has gone")
+
+        setattr(place, name, late)
+        executor.calls.wires[1].send = lose
+        with pytest.raises(HostLost, match="its node has gone"):
+            loop.step(state)
+        setattr(place, name, whole)
+        hosts = left.hosts if goes_on_at == "combiner" else left.actors
+        executor.offer(Pool(hosts, [2 // len(hosts)] * len(hosts)))
+        executor.open(run.folder, run.setup())
+        assert done.wait(5)
+        rows = [row]
+        while len(rows) <= 6:
+            state, row, _ = loop.step(state)
+            rows.append(row)
+        assert_same((pd.DataFrame(rows), state, clients_of(run, executor)), wanted)
 
 
 def test_a_run_waits_for_a_node_where_there_is_none(monkeypatch):
