@@ -1,6 +1,7 @@
 """Local transport: a driver and an actor of its node exchange pickles over a Unix socket.
 
-Ray carries the address of the socket and the key to it. The socket is in a private folder; both are
+Ray carries the address of the socket and a key, of which the driver sends the first half and the
+actor the second: pickles come from the other end alone. The socket is in a private folder; both are
 removed as soon as the driver is connected. A wire carries one request at a time: so a driver and an
 actor never both send, each waiting for the other to receive.
 """
@@ -30,7 +31,7 @@ Address: TypeAlias = tuple[str, bytes]
 """Path of a socket and the key to it."""
 
 PROTOCOL = 5
-_KEY = 32  # bytes
+_HALF = 32  # bytes of the key
 _BUFFER = 2**16  # bytes; larger arrays are received where they will be
 _CONNECT_S = 60.0
 _WITHDRAWN = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere what was withdrawn may be done
@@ -76,8 +77,12 @@ class Wire:
         self.asked = False
         self._socket = socket.socket(socket.AF_UNIX)
         try:
+            self._socket.settimeout(_CONNECT_S)
             self._socket.connect(path)
-            self._socket.sendall(key)
+            self._socket.sendall(key[:_HALF])
+            if not _receives(self._socket, key[_HALF:]):  # its actor may have given the path up
+                raise ConnectionRefusedError("no actor listens there")
+            self._socket.settimeout(None)
         except OSError:
             self._socket.close()
             raise
@@ -178,7 +183,7 @@ def listen(answer: Callable[..., Any], lock: AbstractContextManager[Any]) -> Add
     AttributeError
         On systems without such sockets.
     """
-    listener, key = socket.socket(socket.AF_UNIX), secrets.token_bytes(_KEY)
+    listener, key = socket.socket(socket.AF_UNIX), secrets.token_bytes(2 * _HALF)
     folder = private_folder("wire")
     path = folder / "wire"
     try:
@@ -235,12 +240,18 @@ def _accepted(listener: socket.socket, folder: Path, key: bytes) -> socket.socke
             driver, _ = listener.accept()
             driver.settimeout(_CONNECT_S)
             with suppress(OSError):
-                if hmac.compare_digest(driver.recv(_KEY, socket.MSG_WAITALL), key):
+                if _receives(driver, key[:_HALF]):
+                    driver.sendall(key[_HALF:])
                     driver.settimeout(None)
                     return driver
             driver.close()
     finally:
         _remove(listener, folder)
+
+
+def _receives(end: socket.socket, half: bytes) -> bool:
+    """Return whether the other end sends a half of the key."""
+    return hmac.compare_digest(end.recv(_HALF, socket.MSG_WAITALL), half)
 
 
 def _remove(listener: socket.socket, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import select
+import shutil
 import socket
 import stat
 import tempfile
@@ -177,7 +178,7 @@ def test_the_socket_is_private_needs_the_key_and_goes_away():
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(path)
-        stranger.sendall(bytes(len(key)))
+        stranger.sendall(bytes(len(key) // 2))
         assert stranger.recv(1) == b""  # hung up on
     end = Wire(address)
     assert answered(end, 5) == 5
@@ -185,6 +186,41 @@ def test_the_socket_is_private_needs_the_key_and_goes_away():
     with pytest.raises(FileNotFoundError):
         Wire(address)
     end.close()
+
+
+def test_a_stranger_in_the_place_of_an_actor_that_gave_up_is_not_heard(monkeypatch):
+    """Any user may make a folder of the same name then; a driver would run what it unpickles."""
+    monkeypatch.setattr(wire, "_CONNECT_S", 0.05)
+    path, key = listen(lambda x: x, threading.Lock())
+    folder = Path(path).parent
+    deadline = time.monotonic() + 5
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    folder.mkdir()
+    got = []
+
+    def pretend(stranger):
+        end, _ = stranger.accept()
+        with end:
+            got.append(end.recv(1000))
+            end.sendall(got[0] + pickle.dumps("anything"))
+
+    try:
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.bind(path)
+            stranger.listen()
+            with pytest.raises(TimeoutError):  # nobody answers
+                Wire((path, key))
+            monkeypatch.setattr(wire, "_CONNECT_S", 5.0)
+            thread = threading.Thread(target=pretend, args=(stranger,))
+            stranger.accept()[0].close()
+            thread.start()
+            with pytest.raises(ConnectionRefusedError):
+                Wire((path, key))
+            thread.join(5)
+    finally:
+        shutil.rmtree(folder)
+    assert got == [key[: len(key) // 2]]
 
 
 def test_a_driver_that_never_connects_leaves_nothing(monkeypatch):
