@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from rayfed import api
-from rayfed.clients.request import uncharged
+from rayfed.clients.request import Request, uncharged
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import HostLost
+from rayfed.executors.ray_host import RayHost
 from rayfed.executors.ray_pool import Pool, RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.executors.wire import Lost
@@ -27,7 +28,7 @@ def _without_ray():
 
 
 def study_of(count, **changed):
-    made = mixed(participation={}, executor="serial", **changed)
+    made = mixed(**{"participation": {}, "executor": "serial"} | changed)
     made["clients"] = {"count": count, "delay": {"name": "exponential", "mean_s": 0.3}}
     return api.read(made | {"rounds": 6})
 
@@ -90,6 +91,62 @@ def test_nodes_of_any_size_give_the_bits_of_one_process(method):
             assert_same(rows_of(run, executor), wanted)
             assert all((wire is not None) == wires for wire in executor.calls.wires)
             executor.close(run.folder)
+
+
+FEEDBACK = {"name": "top-k", "k": 3, "memory": "error-feedback"}
+STALE = {"cohort": 5, "deadline_s": 1.0, "late": "stale"}
+SECURE = {"name": "secure-sum", "range": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("most", "changes"),
+    [
+        (1, {"participation": {"cohort": 1}}),
+        (0, {"participation": {"cohort": 4, "deadline_s": 0.02}}),
+        (8, {"participation": STALE, "uplink": [FEEDBACK]}),
+        (6, {"participation": {"cohort": 6}, "uplink": [SECURE]}),
+    ],
+    ids=["one client", "all late", "stale with memory", "masked"],
+)
+def test_nodes_of_which_few_clients_are_asked_give_the_same_bits(most, changes):
+    run, tables = prepared(11, algorithms=[METHODS[0]], **changes)
+    wanted = rows_of(run, SerialExecutor(tables))
+    assert wanted[0]["participants"].max() == most
+    for sizes, own in (([1, 3], None), ([3, 1], RayHost(None))):
+        nodes = [Node(size, 11) for size in sizes]
+        executor = RayExecutor(pool(nodes), 11, stored(tables), own=own)
+        assert_same(rows_of(run, executor), wanted)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_sums_are_those_of_a_loop_over_clients(own):
+    """Nodes of unequal sizes, unequal weights, and cohorts with nobody at some nodes or actors."""
+    run, tables = prepared(23, algorithms=[METHODS[0]])
+    alone = SerialExecutor(tables)
+    host = RayHost(None) if own else None
+    executor = RayExecutor(pool([Node(1, 23), Node(3, 23)]), 23, stored(tables), own=host)
+    for each in (alone, executor):
+        each.open(run.folder, run.setup())
+    dice, size = np.random.default_rng(0), 3 * (5 + 1)  # of a model with intercepts
+    send = {"x": dice.normal(size=size)}
+
+    def sums(executor, ids, weights):
+        none = np.zeros(len(ids), dtype=np.int64)
+        up = {"delta": size}
+        request = Request("algorithm", "train", up, ids, weights, none + 5, none, 1, 0)
+        return executor.exchange(run.folder, request, send)
+
+    everyone = np.arange(23)
+    hosts = executor.run(run.folder).layout.hosts(everyone)
+    of_host = [np.flatnonzero(hosts == host) for host in executor.calls.hosts]
+    for ids in (everyone[7:8], *of_host, everyone):
+        weights = dice.gamma(1.0, size=len(ids))
+        found, total = sums(executor, ids, weights), np.zeros(size)
+        for k, weight in enumerate(weights):
+            one = sums(alone, ids[k : k + 1], np.ones(1))
+            total += weight * one.sums["delta"]
+            assert found.each["loss"][k] == one.each["loss"][0]
+        np.testing.assert_allclose(found.sums["delta"], total, rtol=1e-11)
 
 
 def test_a_changed_rate_reaches_the_actors_of_every_node():
