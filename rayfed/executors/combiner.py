@@ -117,7 +117,10 @@ class Combiner(Actor):
         def piece(run: _Run) -> tuple[StateRows, bool]:
             if fewest == 0:
                 run.snapshot = run.executor.pieces(key, most)
-            return next(run.snapshot)
+            rows, more = next(run.snapshot)
+            if not more:
+                run.snapshot = iter(())  # else the last rows are kept until the next checkpoint
+            return rows, more
 
         return self._with(key, piece)
 

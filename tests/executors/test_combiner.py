@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from rayfed import api
 from rayfed.clients.request import Request, uncharged
+from rayfed.clients.store import PIECE
 from rayfed.core.errors import RunFailed
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import HostLost
@@ -227,6 +229,21 @@ def test_clients_of_one_node_are_dealt_to_its_actors_anew():
         for host, part in zip(executor.pool.actors, parts, strict=True)
     ]
     assert [[len(p.request.ids) for p in two] for two in within] == [[2, 2], [2, 2]]
+
+
+def test_a_combiner_keeps_nothing_of_a_snapshot():
+    run, tables = prepared(8, algorithms=[METHODS[1]])
+    node = Node(2, 8)
+    executor = RayExecutor(pool([node]), 8, stored(tables))
+    executor.open(run.folder, run.setup())
+    loop = Loop(run, executor)
+    loop.step(loop.start()[0])
+    rows, more = node.combiner.actor.snapshot(run.folder, PIECE, 0)
+    assert rows["ids"].tolist() == list(range(8))
+    assert not more
+    last = weakref.ref(rows["ids"])
+    del rows
+    assert last() is None
 
 
 def test_a_client_that_fails_is_named_through_a_combiner(monkeypatch):
