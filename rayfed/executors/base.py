@@ -144,9 +144,12 @@ def combined(
     branches = []
     each: dict[str, Array] = {}
     printed = tuple(line for _, part in parts for line in part.printed)
+    failures = [part for _, part in parts if isinstance(part, Failure)]
+    if failures:  # one host names the first of its clients
+        first = min(failures, key=lambda failure: failure.client)
+        return replace(first, printed=printed)
     for index, part in parts:
-        if isinstance(part, Failure):
-            return replace(part, printed=printed)
+        assert isinstance(part, Partial)
         branches.extend(part.branches)
         for name, rows in part.each.items():
             if index is None:
