@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from rayfed.executors import ray_host, wire
@@ -134,6 +135,34 @@ def test_what_was_not_begun_when_a_driver_hangs_up_is_dropped(connected):
     thread.join(5)
     assert not thread.is_alive()
     assert begun == []
+
+
+WHOLE, ARRAY = pickle.dumps(("x",), 5), pickle.dumps((np.zeros(LARGE, np.uint8),), 5)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", WHOLE, WHOLE[:-3], ARRAY[:LARGE], b"\xff" * 10],
+    ids=["nothing", "a request", "a part of one", "a part of an array", "no pickle"],
+)
+def test_a_driver_that_hangs_up_leaves_nothing_at_the_actor(sent):
+    """While the actor waits for a request, receives it, or sends an answer."""
+    process, before = psutil.Process(), set(threading.enumerate())
+    files = process.num_fds()
+    begun = threading.Event()
+
+    def answer(x):
+        begun.set()
+        return np.zeros(LARGE, np.uint8)
+
+    end = Wire(listen(answer, threading.Lock()))
+    (thread,) = set(threading.enumerate()) - before
+    end._socket.sendall(sent)
+    assert sent != WHOLE or begun.wait(5)
+    end.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert process.num_fds() <= files
 
 
 def test_withdrawn_requests_are_dropped_or_done(connected):
