@@ -478,6 +478,18 @@ def test_what_is_better_is_bold_for_a_target_of_the_readers(
     assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
 
 
+def test_energy_follows_the_target(elsewhere, tmp_path, run_writer, rows):
+    for name, joules in (("a", 300.0), ("b", 5000.0)):
+        spent = np.array([0.0, 1.0, 1.0, 1.0]) * joules
+        energy = {"energy_j": spent, "energy_radio_j": 0 * spent, "energy_wasted_j": 0 * spent}
+        run_writer(tmp_path, name, 0, rows([8, 4, 2, 1], name, **energy))
+    page = elsewhere(tmp_path)
+    page.execute_script("page.panel('convergence').setTarget(2)")
+    shown = shown_table(page)
+    assert [shown[name][5][0] for name in "ab"] == ["600 J", "10 kJ"]  # of two rounds
+    assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
+
+
 def test_a_run_that_may_still_reach_a_target_takes_no_part(elsewhere, tmp_path, run_writer, rows):
     for seed in range(6):
         run_writer(tmp_path, "a", seed, rows([8, 2, 1]))
