@@ -31,10 +31,10 @@ def rows(names: Sequence[str], height: int, **layout: Any) -> go.Figure:
     """Return a canvas for stacked bars with a row of ``height`` pixels for each name, down."""
     bars = {"barmode": "stack", "hovermode": "closest", "meta": {"rows": list(names)}}
     figure = canvas(_MARGINS + height * len(names), **bars, **layout)
-    return _name_rows(figure, names).update_yaxes(showgrid=False)
+    return name_rows(figure, names).update_yaxes(showgrid=False)
 
 
-def _name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
+def name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
     """Let the y axis be rows 0, 1, ... with names, which may read alike; the first at the top."""
     return figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=[plain(name) for name in names],
@@ -171,7 +171,7 @@ def dotted_rows(results: Results, values: pd.DataFrame, number: str) -> go.Figur
         )  # fmt: skip
     legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
     figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)
-    return _name_rows(figure, [str(row) for row in values.index])
+    return name_rows(figure, [str(row) for row in values.index])
 
 
 def steps(
