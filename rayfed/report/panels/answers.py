@@ -196,6 +196,9 @@ def _not_every_seed(missing: pd.DataFrame) -> str:
 
 
 def _without_target(rivals: pd.DataFrame) -> str:
+    rivals = rivals[rivals["failed"] < rivals["seeds"]]
+    if not len(rivals):
+        return "All runs failed"
     known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
     if not len(known):
         return "No loss is recorded yet"
