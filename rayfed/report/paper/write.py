@@ -36,12 +36,16 @@ _SIGNS = {
     ">": r"\textgreater{}",
     "±": r"$\pm$",
     "∞": r"$\infty$",
+    "|": r"\textbar{}",
+    "[": "{[}",
+    "*": "{*}",
 }
+"""Signs in LaTeX; after the end of a row a bracket or an asterisk would be its option."""
 _LEAST, _WIDEST = 1e-3, 1e3  # smallest number, and ratio of two in a column, without powers of ten
 _PLAIN = Axis("", "")  # of columns without a unit
 _COMMA = re.compile(r",(?=\s*\w+=)|,$")  # between options: names have commas, too
 _NAMES = ("case", "name", "series")  # options whose values are texts, even if they look otherwise
-_SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
+_SPECIAL = re.compile(r"[\\~^<>±∞|[*&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
 

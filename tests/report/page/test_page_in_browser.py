@@ -522,15 +522,16 @@ def test_the_table_is_copied(page, kind):
 ODD = (
     "<thead><tr><th><button>algorithm</button></th><th><button>final loss</button></th></tr>"
     "</thead><tbody><tr><td>a_b|c, d</td><td class='best'>0.1 ± 0.02</td></tr>"
-    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr></tbody>"
+    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr><tr><td>[x]</td><td>*</td></tr></tbody>"
 )
 COPIES = {
     "markdown": "| algorithm | final loss |\n| --- | ---: |\n| a\\_b\\|c, d | **0.1 ± 0.02** |\n"
-    "| 50% & \\<x\\> | - |\n",
-    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n',
+    "| 50% & \\<x\\> | - |\n| [x] | \\* |\n",
+    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n[x],*\n',
     "latex": "\\begin{tabular}{lr}\n\\toprule\nalgorithm & final loss \\\\\n\\midrule\n"
-    "a\\_b|c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
-    "\\bottomrule\n\\end{tabular}\n",
+    "a\\_b\\textbar{}c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n"
+    "50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
+    "{[}x] & {*} \\\\\n\\bottomrule\n\\end{tabular}\n",
 }
 
 

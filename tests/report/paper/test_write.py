@@ -304,3 +304,10 @@ def test_signs_that_mean_something_to_latex_are_shown():
         r"\textasciitilde{}\textasciicircum{}\textbackslash{}\textless{}\textgreater{} \\",
         r"\$\#$\infty$ \\",
     ]
+
+
+def test_no_name_is_an_option_of_the_end_of_the_row_before():
+    """After a row LaTeX takes an asterisk, or a length in brackets, as options of its end."""
+    names = TextColumn("a", ("a|b", "[x]", "*y"), (0, 1, 2), (False,) * 3)
+    rows = tabular([names]).splitlines()[4:7]
+    assert rows == [r"a\textbar{}b \\", r"{[}x] \\", r"{*}y \\"]
