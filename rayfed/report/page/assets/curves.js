@@ -185,7 +185,7 @@ const curves = (() => {
     const made = singles.flatMap(({ run: { name, seed } }) => {
       const mean = traces.find(({ meta }) => meta.name === name && meta.part === "mean");
       if (!mean) return [];
-      return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${name} seed ${seed}`, meta: { name, part: "seed", seed } };
+      return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${mean.name} seed ${seed}`, meta: { name, part: "seed", seed } };
     });
     return [...made, ...traces.filter((trace) => trace.meta.part !== "seed" && drawn(trace))];
   }
