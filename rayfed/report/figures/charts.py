@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import PATTERNS
-from rayfed.report.figures.labels import label_ends, plain
+from rayfed.report.figures.labels import distinct, label_ends, plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line
 from rayfed.report.read import units
@@ -37,7 +37,7 @@ def rows(names: Sequence[str], height: int, **layout: Any) -> go.Figure:
 def name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
     """Let the y axis be rows 0, 1, ... with names, which may read alike; the first at the top."""
     return figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names],
+        tickvals=list(range(len(names))), ticktext=distinct(names),
         range=[len(names) - 0.5, -0.5], automargin=True, nticks=None,
     )  # fmt: skip
 

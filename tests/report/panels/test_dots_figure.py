@@ -118,13 +118,15 @@ def test_an_algorithm_without_a_layer_leaves_the_scale_logarithmic(tmp_path, run
     assert (axis.type, axis.range[1] > np.log10(0.5)) == ("log", True)
 
 
-def test_rows_with_long_names_that_are_cut_alike_stay_apart(tmp_path, run_writer, rows):
-    names = [f"encoder.blocks.{k}.attention.output.weight" for k in (3, 4)]
+@pytest.mark.parametrize(("middle", "alike"), [("attention", False), ("attention" * 5, True)])
+def test_rows_with_long_names_stay_apart(tmp_path, run_writer, rows, middle, alike):
+    names = [f"encoder.{middle}.{k}.{middle}.weight" for k in (3, 4)]
     drift = {f"layer_drift.{name}": [NAN, 0.1 * k] for k, name in enumerate(names, 1)}
     run_writer(tmp_path, "fedavg", 0, rows([2, 1], **drift))
     figure = layers(Results.read(tmp_path))
     (trace,) = figure.data
-    assert rows_of(figure)[0] == rows_of(figure)[1] != names[0]
+    first, second = rows_of(figure)
+    assert (first == second, first == names[0]) == (alike, not alike)
     assert dict(zip(trace.y, trace.x, strict=True)) == {0: 0.1, 1: 0.2}
     assert list(figure.layout.yaxis.range) == [1.5, -0.5]  # the first row is at the top
 
