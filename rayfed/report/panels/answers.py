@@ -40,6 +40,8 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
         is asynchronous.
     """
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
+    if len(results.failed) == len(results.names):
+        return f"All runs failed{_progress(results)}."
     if results.cases:
         return f"{by_case(results, column)}{_progress(results)}."
     leading = set(leaders(results, column)) & set(results.rivals)
@@ -196,9 +198,6 @@ def _not_every_seed(missing: pd.DataFrame) -> str:
 
 
 def _without_target(rivals: pd.DataFrame) -> str:
-    rivals = rivals[rivals["failed"] < rivals["seeds"]]
-    if not len(rivals):
-        return "All runs failed"
     known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
     if not len(known):
         return "No loss is recorded yet"
