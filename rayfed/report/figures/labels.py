@@ -13,7 +13,7 @@ GAP = 17  # pixels between two labels
 DIRECT = 8  # most lines that are labelled at their ends
 ROOM = (104, 250)  # least and most pixels at the right for the labels
 _SHIFT = 6  # pixels between a line's end and its name
-_CUTS = (28, 40, 60)  # letters of names
+_CUTS = (28, 40)  # letters of names; more would leave a phone no plot
 _LETTER = 8.2  # pixels of a letter, those of wide fonts too
 
 
@@ -132,12 +132,12 @@ def plain(text: str, most: int = 28) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Return names as `plain`, cut to 40 or 60 letters where two different ones would read alike.
+    """Return names as `plain`, cut to 40 letters where two different ones would else read alike.
 
     Examples
     --------
     >>> distinct([f"encoder.blocks.{k}.attention.weight" for k in (3, 4)])[1]
     'encoder.blocks.4.attention.weight'
     """
-    cuts = ([plain(name, most) for name in names] for most in _CUTS)
-    return next((texts for texts in cuts if len({*texts}) == len({*names})), [*map(plain, names)])
+    short, long = ([plain(name, most) for name in names] for most in _CUTS)
+    return long if len({*short}) < len({*long}) else short
