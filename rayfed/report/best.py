@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from rayfed.core.errors import ScenarioError, listed, many, unknown
 from rayfed.core.older import renewed
 from rayfed.report.read.curves import History, crossing, history
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.settings import has_cases, labels, objective, searched, tried
+from rayfed.report.read.settings import has_cases, labels, objective, searched, short_keys, tried
 from rayfed.report.verdicts import Verdict, verdict
 from rayfed.report.writing import replace
 
@@ -506,8 +507,19 @@ def best_of(results: Results) -> Results:
 
 def text_of(values: Mapping[str, Any]) -> str:
     """Return the values of a trial in a line."""
-    shown = (f"{key.rpartition('.')[2]} {value}" for key, value in values.items())
-    return ", ".join(shown) or "as given"
+    shown = zip(key_names(values), values.values(), strict=True)
+    return ", ".join(f"{name} {value}" for name, value in shown) or "as given"
+
+
+def key_names(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return short names of the keys of one algorithm.
+
+    Examples
+    --------
+    >>> key_names(["algorithms.0.local.lr", "algorithms.0.server.lr"])
+    ('local.lr', 'server.lr')
+    """
+    return short_keys(re.sub(r"^algorithms\.[^.]+\.", "", key) for key in keys)
 
 
 def _default(results: Results) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from rayfed.report.figures.palette import LineStyle
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))")
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?[BJ]|rounds?|updates?)(?!\w))")
 _FOLDER = resources.files("rayfed.report.page")
 
 
@@ -80,7 +80,7 @@ def keep_units(text: str) -> str:
 
     Examples
     --------
-    >>> keep_units("23 % of 3 h 12 min").split(" ")
-    ['23\xa0%', 'of', '3\xa0h', '12\xa0min']
+    >>> keep_units("23 % of 3 h 12 min, 6 kJ").split(" ")
+    ['23\xa0%', 'of', '3\xa0h', '12\xa0min,', '6\xa0kJ']
     """
     return _UNIT.sub("\u00a0", text)

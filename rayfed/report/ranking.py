@@ -119,8 +119,10 @@ class Ranking:
             runs = unfinished(results, name) and np.inf in values.values()
             ends[name] = End(values, runs, not (runs or rows["baseline"][name]))
         free = any(end.mean == 0 for end in ends.values() if end.competes)
-        share = rows["rounds_to_target_within"] / rows["rounds_to_target"]
-        return cls(ends, None if free else False, float(np.nan_to_num((share * rows[cost]).max())))
+        compared = rows.loc[[name for name, end in ends.items() if end.competes]]
+        share = compared["rounds_to_target_within"] / compared["rounds_to_target"]
+        resolution = float(np.nan_to_num((share * compared[cost]).max()))
+        return cls(ends, None if free else False, resolution)
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:

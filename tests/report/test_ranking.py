@@ -88,3 +88,17 @@ def test_costs_have_no_order_if_one_algorithm_starts_at_the_target(tmp_path, run
     results = Results.read(tmp_path)
     found = Ranking.of_costs(results, summary(results, target=2.0))
     assert found["rounds_to_target"].verdict is None
+
+
+def test_a_slow_baseline_does_not_blur_the_times_of_others(tmp_path, run_writer, rows):
+    for seed in range(5):
+        noise = 0.1 * seed
+        times = {"a": 2.0 + noise, "b": 12.0 - noise, "centralised": 1000.0}
+        for name, second in times.items():
+            run_writer(tmp_path, name, seed, rows([8, 2], name, time_s=[0.0, second]))
+    results = Results.read(tmp_path)
+    frame = summary(results, target=2.0)
+    found = Ranking.of_costs(results, frame)["time_to_target_s"]
+    assert found.resolution == pytest.approx(11.8)  # the mean of b, of one round
+    alone = frame[~frame["baseline"]]
+    assert found.verdict == Ranking.of_costs(results, alone)["time_to_target_s"].verdict

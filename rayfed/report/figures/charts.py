@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.report.figures import marks
 from rayfed.report.figures.clients import PATTERNS
-from rayfed.report.figures.labels import label_ends, plain
+from rayfed.report.figures.labels import distinct, label_ends, plain
 from rayfed.report.figures.palette import LIGHT
 from rayfed.report.figures.style import algorithm_styles, canvas, fitted, line
 from rayfed.report.read import units
@@ -31,9 +31,14 @@ def rows(names: Sequence[str], height: int, **layout: Any) -> go.Figure:
     """Return a canvas for stacked bars with a row of ``height`` pixels for each name, down."""
     bars = {"barmode": "stack", "hovermode": "closest", "meta": {"rows": list(names)}}
     figure = canvas(_MARGINS + height * len(names), **bars, **layout)
+    return name_rows(figure, names).update_yaxes(showgrid=False)
+
+
+def name_rows(figure: go.Figure, names: Sequence[str]) -> go.Figure:
+    """Let the y axis be rows 0, 1, ... with names, which may read alike; the first at the top."""
     return figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names],
-        range=[len(names) - 0.5, -0.5], automargin=True, showgrid=False, nticks=None,
+        tickvals=list(range(len(names))), ticktext=distinct(names),
+        range=[len(names) - 0.5, -0.5], automargin=True, nticks=None,
     )  # fmt: skip
 
 
@@ -155,19 +160,18 @@ def dotted_rows(results: Results, values: pd.DataFrame, number: str) -> go.Figur
     number : str
         The template of a value in the hover of a row.
     """
-    names = [plain(str(row)) for row in values.index]
-    figure = canvas(_MARGINS + _ROW * max(len(names), 4), hovermode="y unified")
+    rows = range(len(values))
+    figure = canvas(_MARGINS + _ROW * max(len(rows), 4), hovermode="y unified")
     styles = algorithm_styles(results)
     for place, name in enumerate(map(str, values.columns)):
         marker = {"color": styles[name].light, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 9}
         marks.dots(
-            figure, "dots", values[name].to_numpy(), names, marker, of=name, name=plain(name),
+            figure, "dots", values[name].to_numpy(), [*rows], marker, of=name, name=plain(name),
             hovertemplate=number,
         )  # fmt: skip
     legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom"}
     figure.update_layout(showlegend=len(values.columns) > 1, legend=legend)
-    marks.rows_down(figure, names)
-    return figure.update_yaxes(autorange="reversed", range=None, showgrid=None)
+    return name_rows(figure, [str(row) for row in values.index])
 
 
 def steps(
@@ -284,10 +288,9 @@ def _curves(figure: go.Figure) -> dict[str, dict[str, Floats]]:
 
 
 def _along(figure: go.Figure, name: str, values: Any) -> Floats:
-    """Return values as they lie along an axis; NaN for texts that are no rows of it."""
+    """Return values as they lie along an axis; NaN for texts."""
     axis = figure.layout[f"{name[0]}axis{name[1:]}"]
-    rows = {text: place for place, text in enumerate(axis.categoryarray or ())}
-    numbers = pd.to_numeric(pd.Series([rows.get(v, v) for v in values]), errors="coerce")
+    numbers = pd.to_numeric(pd.Series(values), errors="coerce")
     with np.errstate(divide="ignore", invalid="ignore"):
         places: Floats = numbers.to_numpy(float)
         return np.log10(places) if axis.type == "log" else places

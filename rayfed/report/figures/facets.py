@@ -30,16 +30,17 @@ def side_by_side(figures: Mapping[str, go.Figure]) -> go.Figure:
     figures : mapping of str to Figure
         By heading; each `is_panel`.
     """
-    made, named = canvas(_ROW), set[str]()
+    made, named = canvas(_ROW), set[tuple[Any, str]]()
     drawn = list(figures.values())
     for place, figure in enumerate(drawn):
         x, y = axis_names(place)
         for trace in figure.data:
             held = trace.to_plotly_json() | {"xaxis": x, "yaxis": y}
             name = "" if held["meta"]["part"] == "seed" else held.get("name", "")
-            first = name != "" and name not in named
-            named.add(name)
-            made.add_trace(held | {"showlegend": first, "legendgroup": held["meta"].get("name")})
+            of = held["meta"].get("name")  # two names may be cut to the same text
+            first = name != "" and (of, name) not in named
+            named.add((of, name))
+            made.add_trace(held | {"showlegend": first, "legendgroup": of})
         for shape in figure.layout.shapes:
             made.add_shape(_moved(shape, x, y))
         layout = figure.layout.to_plotly_json()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -13,6 +13,7 @@ GAP = 17  # pixels between two labels
 DIRECT = 8  # most lines that are labelled at their ends
 ROOM = (104, 250)  # least and most pixels at the right for the labels
 _SHIFT = 6  # pixels between a line's end and its name
+_CUTS = (28, 40)  # letters of names; more would leave a phone no plot
 _LETTER = 8.2  # pixels of a letter, those of wide fonts too
 
 
@@ -128,3 +129,15 @@ def plain(text: str, most: int = 28) -> str:
     head = most // 2
     cut = text if len(text) <= most else f"{text[: head - 1]}…{text[head - most :]}"
     return cut.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return names as `plain`, cut to 40 letters where two different ones would else read alike.
+
+    Examples
+    --------
+    >>> distinct([f"encoder.blocks.{k}.attention.weight" for k in (3, 4)])[1]
+    'encoder.blocks.4.attention.weight'
+    """
+    short, long = ([plain(name, most) for name in names] for most in _CUTS)
+    return long if len({*short}) < len({*long}) else short

@@ -132,14 +132,6 @@ def texts(
     mark(figure, "scatter", part, **base | is_)
 
 
-def rows_down(figure: go.Figure, names: Sequence[str]) -> None:
-    """Let the y axis be rows with names, the first at the top."""
-    figure.update_yaxes(
-        type="category", categoryorder="array", categoryarray=names, dtick=1, nticks=None,
-        range=[len(names) - 0.4, -0.6], automargin=True, showgrid=False,
-    )  # fmt: skip
-
-
 def over_levels(
     points: pd.DataFrame, styles: Mapping[str, LineStyle], x: str, y: Mapping[str, Any], height: int
 ) -> go.Figure:

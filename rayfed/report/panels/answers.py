@@ -40,6 +40,8 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
         is asynchronous.
     """
     target, column = float(frame["target"].iloc[0]), str(frame["target_column"].iloc[0])
+    if len(results.failed) == len(results.names):
+        return f"All runs failed{_progress(results)}."
     if results.cases:
         return f"{by_case(results, column)}{_progress(results)}."
     leading = set(leaders(results, column)) & set(results.rivals)

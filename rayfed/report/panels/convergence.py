@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures import marks
-from rayfed.report.figures.labels import label_ends
+from rayfed.report.figures.labels import label_ends, plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -201,7 +201,7 @@ def add_curve(
     if failed:
         marks.dots(
             figure, "failed", values.x, values.mean,
-            {"symbol": "x", "size": 10, "color": style.light}, of=name, name=name,
+            {"symbol": "x", "size": 10, "color": style.light}, of=name, name=plain(name),
             hovertemplate="%{y:.3g}, failed before its first round:<br>%{text}",
             text=["<br>".join(wrap(escape(failed), 60))] * len(values.x),
         )  # fmt: skip
@@ -214,7 +214,7 @@ def add_curve(
         opacity=0.16, visible=False if faded else None,
     )  # fmt: skip
     marks.lines(
-        figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=name,
+        figure, "mean", x, mean, OTHERS if faded else line(style), of=name, name=plain(name),
         hovertemplate="%{y:.3g}" if faded is None else SEED["hovertemplate"],
         mode="markers" if len(x) == 1 else "lines",
     )  # fmt: skip
@@ -233,7 +233,7 @@ def add_seed(
     about["line"] = {"color": style.light, "width": 1}
     if alone:
         about |= SEED | {"line": line(style, 1.5)}
-        about["name"] = f"{run.name} seed {run.seed}"
+        about["name"] = f"{plain(run.name)} seed {run.seed}"
     marks.lines(figure, "seed", values.x, values.mean, **about)
 
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
-from rayfed.report.figures import marks
+from rayfed.report.figures import charts, marks
 from rayfed.report.figures.labels import plain
 from rayfed.report.figures.style import algorithm_styles, canvas, column_axis
 from rayfed.report.panels.base import MOST_CASES, FigurePanel, Panel, Section, figure_json
@@ -129,10 +129,7 @@ def finals(results: Results, column: str | None = None) -> go.Figure:
     note = f"The best {MOST} of {len(every)} algorithms are drawn." if len(every) > MOST else ""
     height = _MARGINS + _ROW * len(values)
     figure = canvas(height, hovermode="closest", meta={"note": note})
-    figure.update_yaxes(
-        tickvals=[*range(len(values))], ticktext=[*map(plain, values)], nticks=None,
-        range=[len(values) - 0.4, -0.6], automargin=True, showgrid=False,
-    )  # fmt: skip
+    charts.name_rows(figure, [*values]).update_yaxes(showgrid=False)
     styles = algorithm_styles(results)
     stroke = {"symbol": "line-ns-open", "size": 16, "opacity": 1, "line": {"width": 2.5}}
     for row, (name, ends) in enumerate(values.items()):

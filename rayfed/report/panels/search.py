@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,9 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.distribution import Distribution
 from rayfed.core.errors import ScenarioError
-from rayfed.report.best import Candidate, Searched, text_of
-from rayfed.report.figures import marks
+from rayfed.report.best import Candidate, Searched, key_names, text_of
+from rayfed.report.figures import charts, marks
+from rayfed.report.figures.labels import plain
 from rayfed.report.figures.palette import LIGHT, LineStyle
 from rayfed.report.figures.style import (
     FONT_SIZE,
@@ -32,6 +34,7 @@ HEIGHT = 440
 _BAND = 190  # pixels of the axes of one algorithm
 _GAP = 0.75  # between those of two, in units of an axis
 _ROW = 34  # pixels of a key
+_HOVER = 200  # letters of a trial in a hover
 _GREY = {"color": LIGHT["strip"], "width": 1}
 _KEPT = 1.5  # times what the trials begin with, up to which others than the best set the scale
 
@@ -76,13 +79,18 @@ def trials(results: Results | Searched) -> go.Figure:
         for one in (*lines, chosen):
             end = max(end, float(one.x[-1]) / worth["worth"] if len(one.x) else 0.0)
         _add_rest(figure, label, lines, worth["worth"])
-        hover = f"{label}, {text_of(searched.values(searched.chosen(label)))}: %{{y:.3g}}"
+        hover = f"{_said(label, searched.values(searched.chosen(label)))}: %{{y:.3g}}"
         x_of, outline = chosen.x / worth["worth"], line(styles[label], 2.5)
         as_ = {"of": label, "name": label, "zorder": 2}
         marks.lines(figure, "mean", x_of, chosen.mean, outline, hover, **as_)
     known = _without_outliers(best, rest)
     figure.update_xaxes(title_text=worth["title"], range=[0, end or 1], showgrid=False)
     return figure.update_yaxes(column_axis(recorded.column(column), known))
+
+
+def _said(label: str, values: Mapping[str, Any]) -> str:
+    """Return an algorithm with the values of a trial."""
+    return plain(f"{label}, {text_of(values)}", _HOVER)
 
 
 def _curve(trial: Candidate, x: str, y: str) -> Curve:
@@ -146,13 +154,13 @@ def _add_axes(
         y = bottom + np.array([*places, heights.of_score(searched.score(trial))])
         best = trial is chosen
         outline, part = (line(style, 3), "best") if best else (_GREY, "rest")
-        hover = f"{label}, {text_of(values)}: {reached}"
+        hover = f"{_said(label, values)}: {reached}"
         marks.lines(figure, part, at, y, outline, hover, of=label, opacity=1.0 if best else 0.7)
-    for x, (key, held) in zip(at, space.items(), strict=False):
-        _add_axis(figure, float(x), bottom, _ticks(held), key.rpartition(".")[2])
+    for x, name, held in zip(at, key_names(space), space.values(), strict=False):
+        _add_axis(figure, float(x), bottom, _ticks(held), name)
     title = searched.results.column(aim.column).title
     _add_axis(figure, 1.0, bottom, heights.ticks, title)
-    _write(figure, -0.02, bottom + 1.26, label, "middle right", style.light)
+    _write(figure, -0.02, bottom + 1.26, plain(label), "middle right", style.light)
 
 
 class _Heights:
@@ -197,7 +205,7 @@ def _ticks(held: Distribution) -> dict[float, str]:
 
 def _short(value: Any) -> str:
     text = value.get("name", value) if isinstance(value, dict) else value
-    return str(text)[:20]
+    return plain(str(text), 20)
 
 
 def _add_axis(
@@ -238,17 +246,19 @@ def importance(results: Results | Searched) -> go.Figure:
         raise marks.NothingToDraw("the trials are too few to tell which key matters")
     rows = sum(map(len, shares.values()))
     figure = canvas(_ROW * rows + 80, hovermode="closest")
+    names: list[str] = []
     for label, share in shares.items():
         of = f" · {label}" if len(shares) > 1 else ""
-        names = [key.rpartition(".")[2] + of for key in share]
+        places = [*range(len(names), len(names) + len(share))]
+        names += [name + of for name in key_names(share)]
         marks.bars(
-            figure, "share", list(share.values()), names, styles[label].light, "", of=label,
+            figure, "share", list(share.values()), places, styles[label].light, "", of=label,
             orientation="h", width=0.5, cliponaxis=False, textfont={"color": LIGHT["muted"]},
             text=[f"{100 * part:.0f} %" for part in share.values()], textposition="outside",
         )  # fmt: skip
     figure.update_layout(margin={"l": 150, "r": 48, "t": 8, "b": 52}, barmode="overlay")
     figure.update_xaxes(range=[0, 1], tickformat=".0%", title_text="share of the importance")
-    return figure.update_yaxes(autorange="reversed", showgrid=False)
+    return charts.name_rows(figure, names).update_yaxes(showgrid=False)
 
 
 class _SearchPanel(FigurePanel):

@@ -183,12 +183,12 @@ def sensitivity(results: Results, sweep: SweptPoints, column: str) -> go.Figure:
     titles = dict(zip(sweep.keys, sweep.titles, strict=True))
     rows = {f"{titles[key]}, {of}": (of, key) for of in sweep.series for key in sweep.keys}
     figure = charts.rows([*rows], _ROW)
-    for place, (name, (series, key)) in enumerate(rows.items()):
+    for place, (series, key) in enumerate(rows.values()):
         values = along(results, ends[ends["series"] == series], sweep.keys, key, column)
         marks.dots(
             figure, "along", values["value"].to_numpy(), [place] * len(values),
             {"color": styles[series].light, "size": 9, "opacity": 1},
-            f"{plain(name)} %{{customdata}}: %{{x:.4~g}}", mode="lines+markers",
+            f"{titles[key]} %{{customdata}}, {plain(series)}: %{{x:.4~g}}", mode="lines+markers",
             line={"color": LIGHT["strip"], "width": 3},
             customdata=[*map(units.setting, values[key])],
         )  # fmt: skip

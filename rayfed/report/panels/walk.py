@@ -75,7 +75,8 @@ def model_distances(run: RunRecord, steps: Steps, most: int) -> Steps | None:
         "distance": [short(row, 3) for row in distance],
         "newest": newest.tolist(),
         "since": [None if np.isnan(k) else int(k) for k in since],
-        "top": float(f"{np.nanmax(np.where(asked, distance[newest], 0.0)):.3g}") or 1.0,
+        "top": float(f"{np.nanmax(np.where(asked, distance[newest], 0.0), initial=0.0):.3g}")
+        or 1.0,
         "waiting": LIGHT["waiting"],
     }
 
@@ -131,6 +132,8 @@ def walk(results: Results, name: str, seed: int, round: int | None = None) -> go
     steps = walk_steps(run, ALL)
     distances = model_distances(run, steps, ALL)
     shown = steps["round"]
+    if round is not None and round not in shown:
+        raise ValueError(f"round {round} is not recorded; give one of {shown[0]} to {shown[-1]}")
     at = len(shown) - 1 if round is None else shown.index(round)
     figure = walk_canvas(run, algorithm_styles(results)[name], steps, distances)
     for trace in figure.data:

@@ -183,11 +183,15 @@ def _add_legend(figure: go.Figure, width: float) -> int:
 
 
 def _legend_traces(figure: go.Figure, labelled: bool) -> list[Any]:
-    """Return a trace for each name: of lines with labels the means, else the first drawn."""
-    wanted = [trace for trace in figure.data if trace.name and _drawn(trace)]
+    """Return a trace for each name: of lines with labels the means, else the first drawn.
+
+    Algorithms whose names are cut to the same text have one each.
+    """
+    wanted = [(trace.meta or {}, trace) for trace in figure.data if trace.name and _drawn(trace)]
     if labelled or figure.layout.showlegend:
-        wanted = [trace for trace in wanted if (trace.meta or {}).get("part") != "seed"]
-    return list({trace.name: trace for trace in reversed(wanted)}.values())[::-1]
+        wanted = [(meta, trace) for meta, trace in wanted if meta.get("part") != "seed"]
+    found = {(meta.get("name"), trace.name): trace for meta, trace in reversed(wanted)}
+    return list(found.values())[::-1]
 
 
 def _text_width(text: str) -> float:

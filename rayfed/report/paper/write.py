@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
@@ -36,12 +37,16 @@ _SIGNS = {
     ">": r"\textgreater{}",
     "±": r"$\pm$",
     "∞": r"$\infty$",
+    "|": r"\textbar{}",
+    "[": "{[}",
+    "*": "{*}",
 }
+"""Signs in LaTeX; after the end of a row a bracket or an asterisk would be its option."""
 _LEAST, _WIDEST = 1e-3, 1e3  # smallest number, and ratio of two in a column, without powers of ten
 _PLAIN = Axis("", "")  # of columns without a unit
 _COMMA = re.compile(r",(?=\s*\w+=)|,$")  # between options: names have commas, too
 _NAMES = ("case", "name", "series")  # options whose values are texts, even if they look otherwise
-_SPECIAL = re.compile(r"[\\~^<>±∞&%$#_{}]")
+_SPECIAL = re.compile(r"[\\~^<>±∞|[*&%$#_{}]")
 TABLES = ("table-costs", "table-finals", "table-cases")
 """What it took to reach the target, the final values, and these of algorithms by cases."""
 
@@ -261,9 +266,13 @@ def _figures(
         cases = () if "case" in item.options else results.cases
         parts = [(replaced(item, options={"case": case, **item.options}),) for case in cases]
     made, errors = list[tuple[Sheet, Path]](), list[ScenarioError]()
+    counts = Counter[str]()
     for part in parts or [items]:
+        stem = "+".join(item.stem for item in part)
+        counts[stem.lower()] += 1  # cases may differ in signs that no file name has
+        number = f"-{counts[stem.lower()]}" if counts[stem.lower()] > 1 else ""
         try:
-            made += _sheets(results, part, folder, font)
+            made += _sheets(results, part, folder / f"{stem}{number}", font)
         except ScenarioError as error:
             errors.append(error)
     if not made:
@@ -287,9 +296,12 @@ def _columns(results: Results, wanted: PaperItem) -> list[TextColumn]:
 
 
 def _sheets(
-    results: Results, items: Sequence[PaperItem], folder: Path, font: Font
+    results: Results, items: Sequence[PaperItem], stem: Path, font: Font
 ) -> list[tuple[Sheet, Path]]:
-    """Return a figure, or several as panels of one, in every width with a path for every format."""
+    """Return a figure, or several as panels of one, in every width with a path for every format.
+
+    Paths begin with the stem.
+    """
     drawn = [_drawn(results, item, len(items) > 1) for item in items]
     heads = [
         f"({letter}) {one.layout.title.text or item.options.get('case', '')}".rstrip()
@@ -298,9 +310,8 @@ def _sheets(
     panels = dict(zip(heads, drawn, strict=True))
     joined = side_by_side(panels) if len(drawn) > 1 else drawn[0]
     made = {size: laid_out(joined, size, font) for size in WIDTHS_IN}
-    stem = "+".join(item.stem for item in items)
     return [
-        (sheet, folder / f"{stem}-{size}.{suffix}")
+        (sheet, stem.with_name(f"{stem.name}-{size}.{suffix}"))
         for size, sheet in made.items()
         for suffix in sheets.FORMATS
     ]

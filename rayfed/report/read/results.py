@@ -270,13 +270,16 @@ class Results(Caching):
         return [run for run in sound if run.begun] or sound or runs
 
     def means(self, what: Callable[[RunRecord], pd.Series | None]) -> pd.DataFrame:
-        """Return means over seeds of a recorded value, a column for each algorithm that has it."""
+        """Return means over seeds of a recorded value, a column for each algorithm that has it.
+
+        Rows are in the order in which runs have them.
+        """
         found = {}
         for name in self.names:
             known = [values for run in self.usable(name) if (values := what(run)) is not None]
             if known:
                 found[name] = pd.concat(known, axis=1).mean(axis=1)
-        return pd.DataFrame(found)
+        return pd.concat(found, axis=1) if found else pd.DataFrame()
 
     @cached_property
     def rounds(self) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Marks: named parts, hovers that end, and rows from the top."""
+"""Marks: named parts, and hovers that end."""
 
 from rayfed.report.figures import marks
 from rayfed.report.figures.palette import LIGHT
@@ -37,10 +37,3 @@ def test_bars_have_no_frame_and_a_pattern_where_one_is_named():
     pattern = figure.data[2].marker.pattern
     # Plotly warns where the ground is a list.
     assert (pattern.fillmode, pattern.bgcolor) == ("overlay", "#0072b2")
-
-
-def test_rows_are_named_from_the_top():
-    figure = canvas(200)
-    marks.rows_down(figure, ["a", "b"])
-    axis = figure.layout.yaxis
-    assert (list(axis.categoryarray), list(axis.range)) == (["a", "b"], [1.6, -0.6])

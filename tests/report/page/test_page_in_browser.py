@@ -478,6 +478,18 @@ def test_what_is_better_is_bold_for_a_target_of_the_readers(
     assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
 
 
+def test_energy_follows_the_target(elsewhere, tmp_path, run_writer, rows):
+    for name, joules in (("a", 300.0), ("b", 5000.0)):
+        spent = np.array([0.0, 1.0, 1.0, 1.0]) * joules
+        energy = {"energy_j": spent, "energy_radio_j": 0 * spent, "energy_wasted_j": 0 * spent}
+        run_writer(tmp_path, name, 0, rows([8, 4, 2, 1], name, **energy))
+    page = elsewhere(tmp_path)
+    page.execute_script("page.panel('convergence').setTarget(2)")
+    shown = shown_table(page)
+    assert [shown[name][5][0] for name in "ab"] == ["600 J", "10 kJ"]  # of two rounds
+    assert shown == written_table(Results.read(tmp_path), "loss", 2.0)
+
+
 def test_a_run_that_may_still_reach_a_target_takes_no_part(elsewhere, tmp_path, run_writer, rows):
     for seed in range(6):
         run_writer(tmp_path, "a", seed, rows([8, 2, 1]))
@@ -510,15 +522,16 @@ def test_the_table_is_copied(page, kind):
 ODD = (
     "<thead><tr><th><button>algorithm</button></th><th><button>final loss</button></th></tr>"
     "</thead><tbody><tr><td>a_b|c, d</td><td class='best'>0.1 ± 0.02</td></tr>"
-    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr></tbody>"
+    "<tr><td>50% &amp; &lt;x&gt;</td><td>-</td></tr><tr><td>[x]</td><td>*</td></tr></tbody>"
 )
 COPIES = {
     "markdown": "| algorithm | final loss |\n| --- | ---: |\n| a\\_b\\|c, d | **0.1 ± 0.02** |\n"
-    "| 50% & \\<x\\> | - |\n",
-    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n',
+    "| 50% & \\<x\\> | - |\n| [x] | \\* |\n",
+    "csv": 'algorithm,final loss\n"a_b|c, d",0.1 ± 0.02\n50% & <x>,-\n[x],*\n',
     "latex": "\\begin{tabular}{lr}\n\\toprule\nalgorithm & final loss \\\\\n\\midrule\n"
-    "a\\_b|c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
-    "\\bottomrule\n\\end{tabular}\n",
+    "a\\_b\\textbar{}c, d & \\textbf{0.1 $\\pm$ 0.02} \\\\\n"
+    "50\\% \\& \\textless{}x\\textgreater{} & - \\\\\n"
+    "{[}x] & {*} \\\\\n\\bottomrule\n\\end{tabular}\n",
 }
 
 

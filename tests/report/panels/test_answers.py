@@ -48,6 +48,13 @@ def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
     assert answer(tmp_path, 1.0) == "No algorithm reached loss 1."
 
 
+def test_an_algorithm_that_failed_is_no_answer(tmp_path, run_writer, rows):
+    run_writer(tmp_path, "a", 0, rows([8, 1]), status="failed")
+    assert answer(tmp_path, 2.0) == answer(tmp_path) == "All runs failed."
+    run_writer(tmp_path, "b", 0, rows([9, 9]))
+    assert answer(tmp_path) == "b ended at loss 9; no algorithm did better than at its start."
+
+
 def test_how_many_runs_reach_the_target_is_said(tmp_path, run_writer, rows):
     for seed, end in enumerate((2, 2, 7)):
         run_writer(tmp_path, "a", seed, rows([8, end]))

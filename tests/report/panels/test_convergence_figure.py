@@ -187,3 +187,14 @@ def test_a_run_that_failed_before_its_first_round_is_a_cross_with_its_reason(
     assert cross.text[0].replace("<br>", " ") == reason.replace("<x>", "&lt;x&gt;").replace(
         "'", "&#x27;"
     )
+
+
+def test_names_are_no_markup(tmp_path, run_writer, rows):
+    for seed in (0, 1):
+        run_writer(tmp_path, "a<b>", seed, rows([8, 4], "a<b>", seed))
+    run_writer(tmp_path, "c<d>", 0, rows([8]), status="failed")
+    for seeds in (False, True):
+        drawn = convergence(Results.read(tmp_path), seeds=seeds).data
+        shown = {trace.name for trace in drawn if trace.name}
+        own = {"a&lt;b> seed 0", "a&lt;b> seed 1"} if seeds else {"a&lt;b>"}
+        assert shown == own | {"c&lt;d>"}

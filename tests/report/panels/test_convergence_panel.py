@@ -1,5 +1,7 @@
 """What the page gets to draw any clock against any column."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,13 @@ def test_more_than_six_cases_are_folded_and_made_when_they_are_opened(tmp_path, 
         _, _, fold = page.partition("<details")
         assert "2 more cases: alpha = 7, alpha = 8</summary>" in fold
         assert fold.index('id="reading-6"') < fold.index('id="convergence-7"')
+
+
+def test_the_figure_of_a_case_is_labelled_by_it(tmp_path, case_writer):
+    results = Results.read(case_writer(tmp_path, {f"{k}.0": {"a": [k], "b": [3]} for k in (1, 2)}))
+    page = ConvergencePanel(PageSource.of(results)).render()
+    texts = dict(re.findall(r'id="(case[^"]*|reading[^"]*)"[^>]*>([^<]*)<', page))
+    labels = re.findall(r'id="convergence[^"]*"[^>]* aria-labelledby="([^"]*)"', page)
+    read = [[texts[part] for part in label.split()] for label in labels]
+    assert [first for first, _ in read] == ["alpha = 1", "alpha = 2"]
+    assert all(answer for _, answer in read)

@@ -31,15 +31,23 @@ def drifting(tmp_path, run_writer, rows):
     return Results.read(tmp_path)
 
 
+def rows_of(figure):
+    return list(figure.layout.yaxis.ticktext)
+
+
 def dots(figure):
-    return {t.name: dict(zip(t.y, np.round(t.x, 12), strict=True)) for t in figure.data}
+    names = rows_of(figure)
+    return {
+        t.name: dict(zip([names[y] for y in t.y], np.round(t.x, 12), strict=True))
+        for t in figure.data
+    }
 
 
 def test_layers_have_the_last_drift_of_each_algorithm(drifting):
     expected = {"fedavg": {"body": 0.15, "head": 0.4}, "fedexp": {"body": 0.05, "head": 0.1}}
     figure = layers(drifting)
     assert dots(figure) == expected
-    assert list(figure.layout.yaxis.categoryarray) == ["body", "head"]
+    assert rows_of(figure) == ["body", "head"]
 
 
 def test_drifts_are_no_choices_of_the_convergence_figure(drifting):
@@ -72,7 +80,7 @@ def test_classes_are_in_order_of_how_hard_they_are(classified):
         "fedavg": {"a": 0.75, "b": 0.5, "d": 1.0},
         "fedexp": {"a": 1.0, "b": 1.0, "d": 0.0},
     }
-    assert list(figure.layout.yaxis.categoryarray) == ["d", "b", "a"]
+    assert rows_of(figure) == ["d", "b", "a"]
 
 
 @pytest.fixture
@@ -92,7 +100,7 @@ def test_steps_have_milliseconds_of_a_round(profiled):
     expected = {"clock": 1.0, "computing": 6.0, "mean actor": 3.0, "records": 1.0}
     figure = profile(profiled)
     assert dots(figure) == {"fedavg": expected}
-    assert list(figure.layout.yaxis.categoryarray) == list(expected)
+    assert rows_of(figure) == list(expected)
     panel = ProfilePanel(PageSource(profiled))
     assert panel.applies
 
@@ -108,3 +116,25 @@ def test_an_algorithm_without_a_layer_leaves_the_scale_logarithmic(tmp_path, run
     run_writer(tmp_path, "b", 0, rows([2, 1], **{"layer_drift.head": [NAN, 0.5]}))
     axis = layers(Results.read(tmp_path)).layout.xaxis
     assert (axis.type, axis.range[1] > np.log10(0.5)) == ("log", True)
+
+
+@pytest.mark.parametrize(("middle", "alike"), [("attention", False), ("attention" * 5, True)])
+def test_rows_with_long_names_stay_apart(tmp_path, run_writer, rows, middle, alike):
+    names = [f"encoder.{middle}.{k}.{middle}.weight" for k in (3, 4)]
+    drift = {f"layer_drift.{name}": [NAN, 0.1 * k] for k, name in enumerate(names, 1)}
+    run_writer(tmp_path, "fedavg", 0, rows([2, 1], **drift))
+    figure = layers(Results.read(tmp_path))
+    (trace,) = figure.data
+    first, second = rows_of(figure)
+    assert (first == second, first == names[0]) == (alike, not alike)
+    assert dict(zip(trace.y, trace.x, strict=True)) == {0: 0.1, 1: 0.2}
+    assert list(figure.layout.yaxis.range) == [1.5, -0.5]  # the first row is at the top
+
+
+def test_layers_keep_the_order_of_the_model_where_an_algorithm_lacks_one(
+    tmp_path, run_writer, rows
+):
+    for label, names in (("a", ("stem", "body", "head")), ("b", ("stem", "head"))):
+        drift = {f"layer_drift.{name}": [NAN, 0.1] for name in names}
+        run_writer(tmp_path, label, 0, rows([2, 1], **drift))
+    assert rows_of(layers(Results.read(tmp_path))) == ["stem", "body", "head"]

@@ -106,9 +106,35 @@ def test_a_line_crosses_the_axes_at_what_the_trial_chose(results):
 
 
 def test_the_key_that_matters_has_the_longer_bar(results):
-    (bar,) = importance(results).data
-    assert bar.y == ("lr", "how")
+    figure = importance(results)
+    (bar,) = figure.data
+    assert (bar.y, figure.layout.yaxis.ticktext) == ((0, 1), ("lr", "how"))
+    assert figure.layout.yaxis.range == (1.5, -0.5)  # the first at the top
     assert bar.x[0] > 0.5 > bar.x[1]
+
+
+def test_keys_that_end_alike_have_names_and_rows_of_their_own(tmp_path, run_writer, rows):
+    keys = ["algorithms.0.local.lr", "algorithms.0.server.lr"]
+    space = {key: {"log": [1e-4, 1]} for key in keys}
+    scenario = {"name": "odd", "algorithms": [{"name": "fedavg"}], "search": space}
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+    for number in range(12):
+        chosen = [LR.at((number + 0.5) / 12), LR.at((5 * number % 12 + 0.5) / 12)]
+        run_writer(
+            tmp_path, "ours <i>", 0, rows([2.0, 1.0 + number]), setting=f"trial {number}",
+            folder=f"trial-{number}-seed0",
+            trial={"number": number, "values": dict(zip(keys, chosen, strict=True))},
+            settings={"name": "fedavg", "number": number},
+        )  # fmt: skip
+    results = Results.read(tmp_path)
+    shown = importance(results)
+    assert {*shown.layout.yaxis.ticktext} == {"local.lr", "server.lr"}
+    assert shown.data[0].y == (0, 1)
+    lines = coordinates(results).data
+    written = [trace.text[0] for trace in lines if trace.meta["part"] == "label"]
+    assert {"local.lr", "server.lr", "ours &lt;i>"} <= {*written}
+    best = next(trace for trace in lines if trace.meta["part"] == "best")
+    assert best.hovertemplate.startswith("ours &lt;i>, local.lr 0.0001")
 
 
 def test_shares_are_of_all_keys_whatever_failures_are_worse_by(results):

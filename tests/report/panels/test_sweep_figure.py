@@ -105,6 +105,7 @@ def test_what_each_key_does_is_drawn_along_the_best_point(swept):
     assert [set(trace.y) for trace in figure.data] == [{0}, {1}]
     assert (rows["lr, A"].x.tolist(), list(rows["lr, A"].customdata)) == ([1e-4, 1e-3], ["10", "1"])
     assert rows["tau, A"].x.tolist() == [1e-4, 10]
+    assert rows["tau, A"].hovertemplate.startswith("tau %{customdata}, A: ")
 
 
 def test_powers_of_two_are_written_as_such_and_digits_tell_cells_apart(swept):

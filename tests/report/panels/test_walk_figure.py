@@ -255,3 +255,19 @@ def test_a_run_whose_server_stays_has_no_figure(results, tmp_path):
     (tmp_path / "b-seed0" / "walk.npz").unlink()
     with pytest.raises(ValueError, match="did not walk"):
         walk(Results.read(tmp_path), "b", 0)
+
+
+def test_a_round_that_is_not_recorded_is_refused_with_those_that_are(results):
+    with pytest.raises(ValueError, match=r"^round 9 is not recorded; give one of 1 to 4$"):
+        walk(results(), "b", 0, round=9)
+
+
+def test_models_that_all_diverged_leave_the_colours_a_scale(
+    tmp_path, run_writer, walk_writer, personal_writer, rows
+):
+    folder = run_writer(tmp_path, "b", 0, rows([2, 1]), cohorts((1,), OTHER))  # asks everybody
+    walk_writer(folder, (1,), (OTHER,))
+    personal_writer(folder, [1], distance=np.full((1, 4), np.inf))
+    run = Results.read(tmp_path).run("b", 0)
+    distances = model_distances(run, walk_steps(run), 100)
+    assert (distances["top"], distances["distance"]) == (1.0, [[None] * 4])

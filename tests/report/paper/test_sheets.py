@@ -7,6 +7,7 @@ import pytest
 
 from rayfed.core.errors import ScenarioError
 from rayfed.report.figures.clients import WORDS
+from rayfed.report.figures.facets import side_by_side
 from rayfed.report.figures.labels import GAP
 from rayfed.report.figures.style import canvas
 from rayfed.report.gallery import figure
@@ -67,6 +68,19 @@ def test_they_become_a_legend_where_there_is_none(results):
     shown = [trace.name for trace in sheet.data if trace.showlegend]
     assert shown == list(results.names)
     assert sheet.layout.margin.r == 16
+
+
+def test_names_that_are_cut_alike_have_an_entry_each(tmp_path, run_writer, rows):
+    names = [f"FedAvg, local steps {k} and momentum 0.9" for k in (3, 4)]
+    for k, name in enumerate(names):
+        run_writer(tmp_path, name, 0, rows([8, 4 - k], name))
+    results = Results.read(tmp_path)
+    one = figure(results, "convergence", {})
+    both = side_by_side({"(a)": one, "(b)": one})
+    for drawn in (both, laid_out(both, "column").figure, laid_out(one, "column").figure):
+        shown = [trace for trace in drawn.data if trace.showlegend]
+        assert [trace.meta["name"] for trace in shown] == names
+        assert shown[0].name == shown[1].name  # else this test shows nothing
 
 
 def test_what_the_page_explains_beside_a_figure_is_in_its_legend(results):

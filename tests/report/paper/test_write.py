@@ -1,5 +1,6 @@
 """Figures and tables as files: which are written, their sizes, and what is said where they fail."""
 
+import json
 import re
 import shutil
 import sys
@@ -127,6 +128,19 @@ def test_a_figure_is_drawn_of_each_case_unless_one_is_chosen(cases, tmp_path, dr
     assert set(both) < set(stems(write(cases, tmp_path)))
     names = {figure.layout.title.text for figure in (sheet.figure for sheet, _ in drawn)}
     assert names == {None}  # of those files, their names say it
+
+
+def test_cases_that_differ_in_signs_have_files_of_their_own(tmp_path, run_writer, rows, drawn):
+    names = {"a b": 0.1, "a-b": 1, "A/B": 2}
+    text = {name: {"partition.alpha": alpha} for name, alpha in names.items()}
+    held = {"seeds": [0], "cases": text, "algorithms": [{"name": "a"}, {"name": "b"}]}
+    (tmp_path / "scenario.yaml").write_text(json.dumps(held))
+    for place, name in enumerate(names):
+        for label in "ab":
+            folder = f"{label}-{place}-seed0"
+            run_writer(tmp_path, label, 0, rows([8, 4], label), folder=folder, setting=name)
+    made = stems(write(Results.read(tmp_path), tmp_path / "paper", ["finals"]))
+    assert made == ["finals-a-b", "finals-a-b-2", "finals-A-B-3"]
 
 
 def test_panels_of_an_unnamed_case_are_headed_by_it(cases, tmp_path, drawn):
@@ -304,3 +318,10 @@ def test_signs_that_mean_something_to_latex_are_shown():
         r"\textasciitilde{}\textasciicircum{}\textbackslash{}\textless{}\textgreater{} \\",
         r"\$\#$\infty$ \\",
     ]
+
+
+def test_no_name_is_an_option_of_the_end_of_the_row_before():
+    """After a row LaTeX takes an asterisk, or a length in brackets, as options of its end."""
+    names = TextColumn("a", ("a|b", "[x]", "*y"), (0, 1, 2), (False,) * 3)
+    rows = tabular([names]).splitlines()[4:7]
+    assert rows == [r"a\textbar{}b \\", r"{[}x] \\", r"{*}y \\"]

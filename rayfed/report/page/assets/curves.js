@@ -2,7 +2,7 @@
 // rayfed/report/panels/convergence.py; here they get new numbers.
 const curves = (() => {
   const GAP = 17; // pixels between two labels
-  const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?B|rounds?|updates?)(?!\w))/g;
+  const UNIT = /(?<=\d) (?=(?:%|ms|s|min|h|d|[kMGTP]?[BJ]|rounds?|updates?)(?!\w))/g;
   const MOST_NAMED = 4; // algorithms that the reading names
   const SPAN = 10; // ratio of the largest to the smallest value from which a log axis helps
   const LABEL = [0.3, 0.1]; // of the width and the height of the axes, for the name of the target
@@ -185,7 +185,7 @@ const curves = (() => {
     const made = singles.flatMap(({ run: { name, seed } }) => {
       const mean = traces.find(({ meta }) => meta.name === name && meta.part === "mean");
       if (!mean) return [];
-      return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${name} seed ${seed}`, meta: { name, part: "seed", seed } };
+      return { ...mean, ...style, line: { ...mean.line, width: 1.5 }, name: `${mean.name} seed ${seed}`, meta: { name, part: "seed", seed } };
     });
     return [...made, ...traces.filter((trace) => trace.meta.part !== "seed" && drawn(trace))];
   }
@@ -302,5 +302,5 @@ const curves = (() => {
     }, 0);
   }
 
-  return { build, common, reading, scale, spread, targetLine };
+  return { build, common, reading, scale, targetLine };
 })();

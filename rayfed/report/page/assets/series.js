@@ -1,7 +1,5 @@
 // Where runs reach a target that the reader has moved, as rayfed/report/read/curves.py has it; curves come from there.
 const series = (() => {
-  const MOST = 600;
-
   // The evaluated points of one run: [clock, value] pairs of arrays.
   function points(run, x, y) {
     const xs = run.data[x];

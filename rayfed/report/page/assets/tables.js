@@ -8,6 +8,9 @@ const tables = (() => {
     ">": "\\textgreater{}",
     "±": "$\\pm$",
     "∞": "$\\infty$",
+    "|": "\\textbar{}",
+    "[": "{[}", // after the end of a row it would be an option of that
+    "*": "{*}", // and so would this
   };
 
   const formats = {
@@ -24,7 +27,7 @@ const tables = (() => {
       return texts.map((row) => `${row.map(safe).join(",")}\n`).join("");
     },
     latex({ titles, cells }) {
-      const safe = (text) => text.replace(/[\\~^<>±∞&%$#_{}]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
+      const safe = (text) => text.replace(/[\\~^<>±∞|[*&%$#_{}]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
       const shown = ({ text, best }) => (best ? `\\textbf{${safe(text)}}` : safe(text));
       const line = (texts) => `${texts.join(" & ")} \\\\`;
       return [

@@ -53,7 +53,7 @@ const units = (() => {
   const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
   const ENERGIES = ["J", "kJ", "MJ", "GJ", "TJ", "PJ"];
 
-  function size(amount, names = SIZES) {
+  function metric(amount, names) {
     if (!Number.isFinite(amount)) return "-";
     let step = 0;
     while (step < names.length - 1 && Number(amount.toPrecision(2)) >= 1000) {
@@ -63,14 +63,17 @@ const units = (() => {
     return `${number(amount, amount >= 100 ? 3 : 2)} ${names[step]}`;
   }
 
+  const size = (octets) => metric(octets, SIZES);
+  const energy = (joules) => metric(joules, ENERGIES);
+
   function clock(x, value) {
     if (x === "time_s") return duration(value);
     if (x === "bytes_up") return size(value);
-    if (x === "energy_j") return size(value, ENERGIES);
+    if (x === "energy_j") return energy(value);
     if (x === "epsilon") return `epsilon ${number(value)}`;
     const one = { round: "round", updates: "update", communications: "communication" }[x];
     return `${count(value)} ${one}${value === 1 ? "" : "s"}`;
   }
 
-  return { number, target, count, duration, size, clock };
+  return { number, target, count, duration, size, energy, clock };
 })();

@@ -51,6 +51,7 @@ page.add("costs", ({ critical }) => {
     updates: units.count,
     time_s: units.duration,
     bytes_up: units.size,
+    energy_j: units.energy,
   };
   let opening = null; // what the page came with, at full precision
 
