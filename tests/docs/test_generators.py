@@ -72,7 +72,7 @@ def test_every_plugin_and_every_setting_is_in_the_gallery(generator):
             assert f"<{kind}-{name}>`" in found[f"{kind}.md"]  # in the table
     page = gallery.pages("delays", parts, {})["delays.md"]
     lognormal = page.partition("## `lognormal`")[2]
-    assert "| `sigma` | number ≥ 0, ≤ 100 | `0.5` |" in lognormal
+    assert "| `sigma` | number ≥ 0, ≤ 30 | `0.5` |" in lognormal
 
 
 def test_settings_with_another_default_than_the_base_are_shown(generator):
