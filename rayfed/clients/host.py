@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rayfed.clients.function import ClientError
+from rayfed.clients.near import SharedMessages
 from rayfed.clients.prints import DIRECT, Prints
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
@@ -87,6 +88,16 @@ class Host:
         Those of others may come with them.
         """
         return self._run(key).messages.of(ids)
+
+    def shared(self, key: str) -> SharedMessages:
+        """Return where other processes find the messages of all nodes that live here.
+
+        Raises
+        ------
+        OSError
+            If the system has no such memory.
+        """
+        return self._run(key).messages.share()
 
     def exchange(
         self, key: str, request: Request, send: Mapping[str, Array], prints: Prints = DIRECT

@@ -16,6 +16,7 @@ import ray
 from ray.exceptions import ActorUnschedulableError, ObjectLostError, RayActorError
 
 from rayfed.clients.host import UnknownRun
+from rayfed.clients.near import SharedMessages
 from rayfed.clients.request import Request
 from rayfed.clients.store import ScratchError
 from rayfed.core.arrays import Array, Ints
@@ -30,6 +31,9 @@ Send: TypeAlias = Mapping[str, Array]
 """Downloads of clients."""
 Message: TypeAlias = tuple[int, Request, Send]
 """A host, the request for its clients, and their downloads."""
+
+_VALUES = (dict, SharedMessages)
+"""Messages of nodes that are no references."""
 
 _OVER_S = 600.0  # a round of other runs, for which a request may wait, included
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
@@ -49,6 +53,7 @@ class Calls:
     def __init__(self, actors: Sequence[Any], own: RayHost | None = None) -> None:
         self.actors, self.own = list(actors), own
         self.wires: list[Wire | None] = [None] * len(self.actors)
+        self.shares, self.tried = True, False  # memory with hosts of this node
 
     @property
     def hosts(self) -> range:
@@ -127,6 +132,39 @@ class Calls:
                 return ray.put(self.own.host.outgoing(key, ids))
             return self.call(host, "outgoing", key, ids)
 
+    def near(self, host: int) -> bool:
+        """Return whether a host is in this process, or on this node and reached by wire."""
+        return self.is_own(host) or (host in self.hosts and self.wires[host] is not None)
+
+    def shared(self, key: str, hosts: Sequence[int]) -> dict[int, SharedMessages]:
+        """Return where hosts that are `near` have their messages, those that can share them.
+
+        Raises
+        ------
+        HostLost
+            As for `get`.
+        """
+        if not self.shares:
+            return {}
+        calls: list[Any] = []
+        with self._checked():
+            for host in hosts:
+                wire = None if self.is_own(host) else self.wires[host]
+                if wire is not None:
+                    wire.send("shared", key)
+                calls.append(self.call(host, "shared", key) if wire is None else wire)
+        answers = zip(hosts, self.get(calls), strict=True)
+        found = {host: sent for host, sent in answers if sent is not None}
+        if found and not self.tried:
+            try:
+                for sent in found.values():
+                    sent.rows()
+            except OSError:  # the system keeps processes apart
+                self.shares = False
+                return {}
+            self.tried = True
+        return found
+
     def mix(
         self, method: Method, key: str, messages: Sequence[tuple[int, Request, Sequence[Any]]]
     ) -> list[Any]:
@@ -138,7 +176,7 @@ class Calls:
         Parameters
         ----------
         messages : sequence of (host, request, pieces)
-            One to a host; the pieces are what `outgoing` returned for it.
+            One to a host; the pieces are what `outgoing` and `shared` returned for it.
 
         Raises
         ------
@@ -146,7 +184,7 @@ class Calls:
             As for `get`.
         """
         references = [
-            piece for *_, pieces in messages for piece in pieces if not isinstance(piece, dict)
+            piece for *_, pieces in messages for piece in pieces if not isinstance(piece, _VALUES)
         ]
         calls: list[Any] = []
         with self._checked(calls):
@@ -156,6 +194,11 @@ class Calls:
                 if self.is_own(host):
                     calls.append(partial(self._mix_here, method, key, request, pieces))
                     continue
+                wire = self.wires[host]
+                if wire is not None and all(isinstance(p, SharedMessages) for p in pieces):
+                    wire.send(method, key, request, list(pieces))
+                    calls.append(wire)
+                    continue
                 packed = pickle.dumps((key, request, {}), PROTOCOL)
                 calls.append(self.call(host, "message", method, packed, (), *pieces))
         return self.get(calls)
@@ -163,7 +206,7 @@ class Calls:
     def _mix_here(self, method: Method, key: str, request: Request, pieces: Sequence[Any]) -> Any:
         assert self.own is not None
         own = self.own
-        found = [piece if isinstance(piece, dict) else ray.get(piece) for piece in pieces]
+        found = [piece if isinstance(piece, _VALUES) else ray.get(piece) for piece in pieces]
         return or_refusal(lambda: own.answer(method, key, request, guests(found)))
 
     def _wire(self, host: int, send: Send) -> Wire | None:

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import ray
 
 from rayfed.clients.host import Host, UnknownRun, state_bytes
+from rayfed.clients.near import SharedMessages
 from rayfed.clients.prints import Captured
 from rayfed.clients.request import Failure, Partial, Request
 from rayfed.clients.setup import Setup
@@ -30,6 +31,8 @@ Answered = TypeVar("Answered")
 Refusal: TypeAlias = UnknownRun | ScratchError | HostLost
 """Errors that are sent back as values: Ray would wrap them."""
 Answer: TypeAlias = Partial | Failure | Refusal
+Piece: TypeAlias = StateRows | SharedMessages | Refusal
+"""Messages of one host for another, or why there are none."""
 Method: TypeAlias = Literal["exchange", "timed"]
 """What drivers ask for in messages, by Ray or by wire."""
 
@@ -74,13 +77,28 @@ class Actor:
         if node != this_node():
             return None
         try:
-            return listen(self.answer, self.lock)
+            return listen(self._by_wire, self.lock)
         except (OSError, AttributeError):
             return None
 
+    def _by_wire(self, method: Method | Literal["shared"], key: str, *given: Any) -> Any:
+        """Answer a message that came by wire; one to mix has the messages of other hosts."""
+        if method == "shared":
+            return self.shared(key)
+        request, send = given
+        return or_refusal(
+            lambda: self.answer(
+                method, key, request, send if request.mixing is None else guests(send)
+            )
+        )
+
+    def shared(self, key: str) -> SharedMessages | Refusal | None:
+        """Return where other processes of this node find messages of nodes; None if nowhere."""
+        return None
+
     def message(
         self, method: Method, packed: bytes, stored: Sequence[Any] = (),
-        *pieces: StateRows | Refusal,
+        *pieces: Piece,
     ) -> Answer | bytes:  # fmt: skip
         """Answer a message that came by Ray, pickled where the answer is small.
 
@@ -93,7 +111,7 @@ class Actor:
             Pickled (key of the run, request, what its clients download).
         stored : sequence of object references
             One, of what they download, where that is in the object store; it is not packed then.
-        pieces : mapping of str to array
+        pieces : mapping of str to array or SharedMessages
             Messages of nodes at other hosts, for a request that mixes them; see `Host.outgoing`.
         """
         key, request, send = pickle.loads(packed)
@@ -166,6 +184,13 @@ class RayHost:
         with self.lock:
             return or_refusal(lambda: self.host.outgoing(key, ids))
 
+    def shared(self, key: str) -> SharedMessages | Refusal | None:
+        """Return where other processes of this node find messages; None if nowhere."""
+        try:
+            return or_refusal(lambda: self.host.shared(key))
+        except OSError:
+            return None
+
     def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
         with self.lock:
@@ -216,18 +241,23 @@ def _setup(stored: Sequence[Any]) -> Setup:
     return found
 
 
-def guests(pieces: Sequence[StateRows | Refusal]) -> StateRows:
+def guests(pieces: Sequence[Piece]) -> StateRows:
     """Return messages of several hosts as one, ids ascending; nothing without any.
 
     Raises
     ------
     UnknownRun, ScratchError, HostLost
-        If a host refused to send its own.
+        If a host refused to send its own, or has ended.
     """
+    found = []
     for piece in pieces:
         if isinstance(piece, Exception):
             raise piece
-    return merged(cast(Sequence[StateRows], pieces)) if pieces else {}
+        try:
+            found.append(piece.rows() if isinstance(piece, SharedMessages) else piece)
+        except OSError as error:
+            raise HostLost(f"a client actor was lost ({error})") from error
+    return merged(found) if found else {}
 
 
 def _bytes(answer: object) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -215,21 +215,29 @@ class RayExecutor:
     ) -> list[list[Any]]:
         """Return the messages that each host needs from each other one, by reference.
 
-        `send` are messages from beyond all hosts here, of which each gets what it needs.
+        Hosts of this node read one another's memory where they can. `send` are messages from
+        beyond all hosts here, of which each gets what it needs.
         """
         pieces: list[list[Any]] = [[] for _ in parts]
         wanted = [part.request.senders for part in parts]
         hosts = [layout.hosts(ids) for ids in wanted]
-        # the own host comes last: it copies while others do
-        for host in (*self.calls.hosts, OUTSIDE):
-            for part, ids, at, found in zip(parts, wanted, hosts, pieces, strict=True):
-                ids = ids[at == host]
-                if host == part.host or not len(ids):
-                    continue
-                if host == OUTSIDE:
-                    found.append(share(send, send["ids"].searchsorted(ids)))
-                else:
-                    found.append(self.calls.outgoing(host, key, ids))
+        needed = [
+            (host, part.host, of_host, found)
+            # the own host comes last: it copies while others do
+            for host in (*self.calls.hosts, OUTSIDE)
+            for part, ids, at, found in zip(parts, wanted, hosts, pieces, strict=True)
+            if host != part.host and len(of_host := ids[at == host])
+        ]
+        near = self.calls.near
+        sharing = dict.fromkeys(host for host, to, *_ in needed if near(host) and near(to))
+        shared = self.calls.shared(key, list(sharing))
+        for host, to, ids, found in needed:
+            if host == OUTSIDE:
+                found.append(share(send, send["ids"].searchsorted(ids)))
+            elif host in shared and near(to):
+                found.append(replace(shared[host], wanted=ids))
+            else:
+                found.append(self.calls.outgoing(host, key, ids))
         return pieces
 
     def outgoing(self, key: str, ids: Ints) -> StateRows:

@@ -104,7 +104,9 @@ def with_missing(w: csr_array[Any], heard: Bools, rule: MixingRule) -> csr_array
     return csr_array((data[came], w.indices[came], starts), shape=w.shape)
 
 
-def product(w: csr_array[Any], rows: Array, others: Array | None = None) -> Array:
+def product(
+    w: csr_array[Any], rows: Array, others: Array | None = None, out: Array | None = None
+) -> Array:
     """Return W times rows (N,) or (N, p), every number added up in the order of the row of W.
 
     Long rows are multiplied in pieces of columns that stay in the cache, since each row is read
@@ -114,13 +116,14 @@ def product(w: csr_array[Any], rows: Array, others: Array | None = None) -> Arra
     ----------
     w : csr_array (K, N) or (N, N)
     rows : (N, ...) array
-        With `others`, only the first K; the product replaces them, without memory for another
-        matrix.
-    others : (N - K, ...) array, optional
+        With `others`, only the first of them.
+    others : array, optional
         The other rows.
+    out : (K, ...) array, optional
+        What the product is written to. It may be `rows` if there are K of them.
     """
     width = max(_NARROW, 2 * caches().own // max(1, w.shape[1] * rows.itemsize))
-    out = np.empty((w.shape[0], *rows.shape[1:]), rows.dtype) if others is None else rows
+    out = np.empty((w.shape[0], *rows.shape[1:]), rows.dtype) if out is None else out
     parts = [rows] if others is None else [rows, others]
     for start in range(0, rows.shape[1] if rows.ndim > 1 else 1, width):
         piece = (slice(None), slice(start, start + width))[: rows.ndim]

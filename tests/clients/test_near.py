@@ -1,9 +1,12 @@
 """Messages that a host keeps: sums at each receiver have the bits of a loop in the order of ids."""
 
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from rayfed.clients.near import Messages
 from rayfed.topology import mixing as module
@@ -50,6 +53,34 @@ def test_sums_at_each_host_are_those_of_a_loop(hosts, dtype, shape, narrow, monk
         near = messages.mixed(w[ids], others)["v"]
         assert near.dtype == dtype
         assert near.tobytes() == expected[ids].tobytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has such memory")
+def test_shared_messages_stay_as_they_are_while_sums_are_formed():
+    """Over steps of different numbers of senders, in which others read their memory."""
+    at, others = np.array([0, 3, 4, 9]), np.setdiff1d(np.arange(COUNT), [0, 3, 4, 9])
+    messages, last = kept(at, V), None
+    for ids in (at, at[:2], at, at + 1):
+        messages.begin(ids)
+        rows = V[ids] + len(ids)
+        if "v" in messages.rows:
+            messages.rows["v"][:] = rows
+        else:
+            messages.rows["v"] = rows.copy()
+        sent = messages.share()
+        assert len(sent.places) == 1
+        assert last is None or sent.places == last
+        last = sent.places
+        found, part = sent.rows(), replace(sent, wanted=ids[:1]).rows()
+        guests = {"ids": others, "v": V[others]} if ids is at else {}
+        w = W[ids] if ids is at else csr_array(np.eye(COUNT)[ids])
+        every = V.copy()
+        every[ids] = rows
+        near = messages.mixed(w, guests)["v"]
+        np.testing.assert_allclose(near, w @ every, rtol=1e-13)
+        assert found["v"].tobytes() == rows.tobytes()
+        assert part["v"].tobytes() == rows[:1].tobytes()
+        assert part["ids"].tolist() == ids[:1].tolist()
 
 
 def test_all_messages_are_sent_uncopied_if_nearly_all_are_wanted():

@@ -101,14 +101,20 @@ def test_hosts_of_any_number_give_the_bits_of_one_process(kind):
     if kind == "absent":
         assert (wanted[0]["participants"].iloc[1:] < COUNT).any()
         assert (wanted[0]["missed"].iloc[1:] > 0).any()
-    for sizes, own, wires in (([1], True, True), ([2, 1, 3], False, False), ([1, 2], True, False)):
+    for sizes, own, wires in (
+        ([1], True, True), ([1, 1, 1], False, True), ([1, 2, 1], True, True),
+        ([2, 1, 3], False, False), ([1, 2], True, False),
+    ):  # fmt: skip
         with no_ray(wires=wires):
             nodes, executor = placed(tables, sizes, own=own, memory=0)
             assert_same(of(run, executor), wanted)
             executor.close(run.folder)
-        for node in nodes:
+        if kind == "alone":
+            continue
+        assert executor.calls.tried == wires
+        for node in nodes:  # actors that the driver reaches by wire share their memory
             asked = [method for actor in node.actors for method, *_ in actor.calls]
-            assert ("outgoing" in asked) or kind == "alone"
+            assert ("outgoing" in asked) == (len(node.actors) > 1 or not wires)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -150,6 +156,48 @@ def test_actors_that_send_late_mix_what_all_had_before():
         assert calls.mix("exchange", "run", messages) == [3, 3]
     finally:
         ray.shutdown()
+
+
+@pytest.mark.parametrize("blocked", ["SharedArray", "read"])
+def test_without_shared_memory_messages_go_through_ray(blocked, monkeypatch):
+    run, tables = prepared("two vectors")
+    wanted = of(run, SerialExecutor(tables))
+
+    def refuse(*_):
+        raise OSError("not here")
+
+    monkeypatch.setattr(f"rayfed.clients.near.{blocked}", refuse)
+    with no_ray(wires=True):
+        nodes, executor = placed(tables, [1, 1], own=False)
+        assert_same(of(run, executor), wanted)
+    for node in nodes:
+        assert "outgoing" in [method for method, *_ in node.actors[0].calls]
+
+
+def test_a_host_that_ended_before_others_read_its_messages_is_lost(monkeypatch):
+    """The run goes on from a checkpoint."""
+    run, tables = prepared("two vectors")
+    wanted = of(run, SerialExecutor(tables))
+    with no_ray(wires=True):
+        _, executor = placed(tables, [1], own=True)
+        loop = begun(run, executor)
+        state, row = loop.start()
+        rows, kept = [row], state
+        for _ in range(3):
+            kept, row, _ = loop.step(kept)
+            rows.append(row)
+        pieces = list(executor.snapshot(run.folder))
+
+        def gone(place):
+            raise FileNotFoundError(f"/proc/{place.pid}")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("rayfed.clients.near.read", gone)
+            with pytest.raises(HostLost, match="/proc/"):
+                loop.step(kept)
+        loop = begun(run, executor, pieces)
+        found = ended(run, executor, loop, kept, rows)
+    assert_same((found[0], found[1]), wanted[:2])
 
 
 def test_messages_do_not_pass_the_driver():
