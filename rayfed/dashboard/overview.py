@@ -414,9 +414,8 @@ def titled(name: str, runs: Sequence[RunLine]) -> str:
 
 
 def _counted(runs: Sequence[RunLine]) -> str:
-    """Return the number of runs by status; no line ends between a number and its status."""
     counts = Counter(run.status for run in runs)
-    parts = [f"{counts[state]}\u00a0{state}" for state in STATES if counts[state]]
+    parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
     return ", ".join(parts)
 
 

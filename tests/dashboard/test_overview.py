@@ -212,7 +212,7 @@ def test_runs_are_grouped_by_any_column(folder):
     assert whole.more[:4] == (*EXTRA, "rounds")
     by_rounds = Overview.of(catalogue, 0.0, Goal(), Layout(group="rounds")).groups
     assert [(group.title, group.counts) for group in by_rounds] == [
-        ("4", "1\u00a0finished"), ("12", "2\u00a0finished")
+        ("4", "1 finished"), ("12", "2 finished")
     ]  # fmt: skip
     losses = [row.best("loss") for row in by_rounds[1].rows]
     assert by_rounds[1].cell("best loss") == f"mean {units.number(sum(losses) / 2)}"
@@ -235,7 +235,7 @@ def test_archived_studies_are_listed_on_request(folder):
     assert (len(found.studies), len(found.runs), found.archived) == (1, 1, 1)
     found = Overview.of(catalogue, 0.0, Goal(), Layout(archived=True))
     assert sorted(row.tags for row in found.runs) == [(), ("old",), ("old",)]
-    assert Overview.of(catalogue, 0.0, Goal()).sentence == "1 run in 1 study: 1\u00a0finished"
+    assert Overview.of(catalogue, 0.0, Goal()).sentence == "1 run in 1 study: 1 finished"
     Notes(archived=True).write(folder / "deep" / "second")
     catalogue.look()
     assert Overview.of(catalogue, 0.0, Goal()).sentence == "All studies are archived"

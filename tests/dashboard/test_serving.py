@@ -28,7 +28,7 @@ def test_a_result_serves_its_own_dashboard(folder):
         assert f'src="{served.address}"' in served._repr_html_()
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         with browser.open(served.address) as answer:
-            assert "2 runs in 1 study: 2\u00a0finished" in answer.read().decode()
+            assert "2 runs in 1 study: 2 finished" in answer.read().decode()
     finally:
         served.close()
     with pytest.raises(OSError, match="refused"):
