@@ -3,8 +3,8 @@
 What one writes in NumPy and SciPy for the workload of `benchmarks.gossip`: local steps of a few
 nodes at once, one product with W for blocks of columns, no clock, no losses, no records. The ratio
 of a step and a round, and the speed of two independent halves at once, are what the machine gives.
-Two halves on Ray actors, which exchange their models through Ray's store in each step, are what a
-step in two processes can take. Times are of a processor, those of Ray's threads in it included.
+Two halves on Ray actors exchange their models through Ray's store in each step. All times are of a
+processor, those of Ray's threads in a process included; waits are not in them.
 """
 
 from __future__ import annotations

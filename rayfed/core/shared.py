@@ -6,10 +6,10 @@ uses it. Linux lets others open it by the number that it has in the process that
 
 from __future__ import annotations
 
+import mmap
 import os
 import sys
 import weakref
-from mmap import MAP_POPULATE, MAP_SHARED, PROT_READ, mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -61,13 +61,12 @@ class SharedArray:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
-        if sys.platform != "linux":
-            raise OSError("only Linux shows the files of one process to others")
+        _check()
         wanted = np.dtype(dtype)
         number = os.memfd_create("rayfed")
         weakref.finalize(self, os.close, number)
         os.ftruncate(number, max(1, wanted.itemsize * int(np.prod(shape))))
-        self.array: Array = np.ndarray(shape, wanted, buffer=mmap(number, 0))
+        self.array: Array = np.ndarray(shape, wanted, buffer=mmap.mmap(number, 0))
         self.place = Place(os.getpid(), number, os.fstat(number).st_ino, shape, wanted.str)
 
 
@@ -81,12 +80,19 @@ def read(place: Place) -> Array:
     OSError
         If that process does not have it any more, or this one may not read it.
     """
+    _check()
     number = os.open(f"/proc/{place.pid}/fd/{place.number}", os.O_RDONLY | os.O_NONBLOCK)
     try:
         if os.fstat(number).st_ino != place.inode:
             raise OSError(f"process {place.pid} has dropped that memory")
         # all pages at once: a fault for each costs more
-        memory = mmap(number, 0, flags=MAP_SHARED | MAP_POPULATE, prot=PROT_READ)
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        memory = mmap.mmap(number, 0, flags=flags, prot=mmap.PROT_READ)
     finally:
         os.close(number)
     return np.ndarray(place.shape, place.dtype, buffer=memory)
+
+
+def _check() -> None:
+    if sys.platform != "linux":
+        raise OSError("only Linux shows the files of one process to others")

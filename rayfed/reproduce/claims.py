@@ -344,7 +344,10 @@ class Claims(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        said = [claim.says for claim in self.claims]  # which tables of all studies know them by
         for index, claim in enumerate(self.claims):
+            if claim.says in said[:index]:
+                fail("an earlier claim says the same", claim.says, "claims", index, "says")
             named = [("part", claim.part)]
             named += [(f"check.{at}.part", where.part) for at, where in runs_of(claim.check)]
             for place, part in named:

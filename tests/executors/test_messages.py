@@ -83,6 +83,17 @@ def of(run, executor):
     return ended(run, executor, loop, state, [row])
 
 
+def interrupted(run, executor):
+    """Return a loop after three rounds, its state, its rows, and the client state."""
+    loop = begun(run, executor)
+    state, row = loop.start()
+    rows = [row]
+    for _ in range(3):
+        state, row, _ = loop.step(state)
+        rows.append(row)
+    return loop, state, rows, list(executor.snapshot(run.folder))
+
+
 def assert_same(found, wanted):
     pd.testing.assert_frame_equal(found[0], wanted[0], check_exact=True)
     assert found[1:] == wanted[1:]
@@ -180,13 +191,7 @@ def test_a_host_that_ended_before_others_read_its_messages_is_lost(monkeypatch):
     wanted = of(run, SerialExecutor(tables))
     with no_ray(wires=True):
         _, executor = placed(tables, [1], own=True)
-        loop = begun(run, executor)
-        state, row = loop.start()
-        rows, kept = [row], state
-        for _ in range(3):
-            kept, row, _ = loop.step(kept)
-            rows.append(row)
-        pieces = list(executor.snapshot(run.folder))
+        loop, kept, rows, pieces = interrupted(run, executor)
 
         def gone(place):
             raise FileNotFoundError(f"/proc/{place.pid}")
@@ -228,13 +233,7 @@ def test_a_run_goes_on_from_a_checkpoint_after_messages_were_lost(lost, monkeypa
     wanted = of(run, SerialExecutor(tables))
     with no_ray():
         nodes, executor = placed(tables, [2, 1], own=True)
-        loop = begun(run, executor)
-        state, row = loop.start()
-        rows, kept = [row], state
-        for _ in range(3):
-            kept, row, _ = loop.step(kept)
-            rows.append(row)
-        pieces = list(executor.snapshot(run.folder))
+        loop, kept, rows, pieces = interrupted(run, executor)
         victim, outgoing = nodes[0].actors[1], executor.calls.outgoing
 
         def fail(host, key, ids):

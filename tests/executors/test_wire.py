@@ -217,14 +217,21 @@ def test_the_socket_is_private_needs_the_key_and_goes_away():
     end.close()
 
 
-def test_a_stranger_in_the_place_of_an_actor_that_gave_up_is_not_heard(monkeypatch):
-    """Any user may make a folder of the same name then; a driver would run what it unpickles."""
+def given_up(monkeypatch):
+    """Return the address of an actor that no longer waits for its driver."""
     monkeypatch.setattr(wire, "_CONNECT_S", 0.05)
     path, key = listen(lambda x: x, threading.Lock())
-    folder = Path(path).parent
     deadline = time.monotonic() + 5
-    while folder.exists() and time.monotonic() < deadline:
+    while Path(path).parent.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
+    assert not Path(path).parent.exists()
+    return path, key
+
+
+def test_a_stranger_in_the_place_of_an_actor_that_gave_up_is_not_heard(monkeypatch):
+    """Any user may make a folder of the same name then; a driver would run what it unpickles."""
+    path, key = given_up(monkeypatch)
+    folder = Path(path).parent
     folder.mkdir()
     got = []
 
@@ -253,13 +260,7 @@ def test_a_stranger_in_the_place_of_an_actor_that_gave_up_is_not_heard(monkeypat
 
 
 def test_a_driver_that_never_connects_leaves_nothing(monkeypatch):
-    monkeypatch.setattr(wire, "_CONNECT_S", 0.05)
-    path, _ = listen(lambda x: x, threading.Lock())
-    folder = Path(path).parent
-    deadline = time.monotonic() + 5
-    while folder.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not folder.exists()
+    given_up(monkeypatch)
 
 
 def test_a_long_path_of_temporary_files_is_avoided(monkeypatch, tmp_path):

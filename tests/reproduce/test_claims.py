@@ -121,6 +121,7 @@ def test_what_else_may_be_wrong(refused, tmp_path):
         assert error.startswith("claims.0.because: write measured numbers as {0}, {1:.3f}")
     never = claim | {"part": "long", "only": "short"}
     assert refused(claims=[never]) == "claims.0.only: reads parts that never run together"
+    assert refused(claims=[claim, claim]) == "claims.1.says: an earlier claim says the same"
 
 
 def test_neither_a_list_nor_code_nor_a_key_twice(tmp_path):
