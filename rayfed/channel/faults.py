@@ -389,13 +389,15 @@ class Mimic(Collusion):
         """Return the vector (p,) of an honest client."""
         assert known.vectors is not None
         now = dict(state)
-        if state["t"][0] < self.learning:
+        learning = state["t"][0] < self.learning
+        if learning:
             now |= _learnt(known.vectors.astype(np.float64), state)
-        place = int(np.abs(known.vectors @ now["z"]).argmax())
-        if state["t"][0] < self.learning:
-            now["chosen"] = known.ids[place : place + 1].astype(np.float64)
-        elif state["chosen"][0] in known.ids:
+        if not learning and state["chosen"][0] in known.ids:
             place = int(np.searchsorted(known.ids, state["chosen"][0]))
+        else:
+            place = int(np.abs(known.vectors @ now["z"]).argmax())
+        if learning:
+            now["chosen"] = known.ids[place : place + 1].astype(np.float64)
         return known.vectors[place].copy(), now
 
 

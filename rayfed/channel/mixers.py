@@ -144,6 +144,9 @@ def squared_distances(vectors: Array) -> Floats:
 
     Norms and inner products would lose small distances between long vectors.
     """
-    from scipy.spatial.distance import cdist  # imported late: most runs need no distances
+    # imported late: most runs need no distances
+    from scipy.spatial.distance import pdist, squareform
 
-    return np.asarray(cdist(vectors, vectors, "sqeuclidean"))
+    if len(vectors) < 2:
+        return np.zeros((len(vectors), len(vectors)))
+    return np.asarray(squareform(pdist(vectors, "sqeuclidean"), checks=False))
