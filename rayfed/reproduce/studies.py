@@ -351,16 +351,20 @@ def publish(path: Path, plain: Mapping[str, Any]) -> Path:
 
 
 def _same(study: Study, folder: Path) -> bool:
-    """Return whether a result folder is of the same scenario.
+    """Return whether a result folder is of the same scenario, whatever its description is.
 
     Settings that are newer than the recorded scenario have their defaults in it.
     """
     path = folder / "scenario.yaml"
     try:
         with of_study(folder):
-            return path.is_file() and api.read(path).to_yaml() == study.to_yaml()
+            return path.is_file() and _settings(api.read(path)) == _settings(study)
     except ScenarioError:  # of a setting that no longer exists
         return False
+
+
+def _settings(study: Study) -> str:
+    return study.model_copy(update={"name": "", "description": ""}).to_yaml()
 
 
 def _complete(study: Study, folder: Path) -> bool:

@@ -149,6 +149,10 @@ def test_what_is_recorded_is_kept_when_asked(study, reproduce):
     assert (status, table.stat().st_mtime_ns) == (1, before)
     assert "0 of them to resume" in out
     assert [claim["holds"] for claim in told(home)["claims"]] == [True, True, False]
+    study(FALSE, ("Two steps.", "Two steps, in other words."))
+    status, out, _ = reproduce("own", "--keep")
+    assert (status, table.stat().st_mtime_ns) == (1, before)
+    assert "0 of them to resume" in out
     # what was recorded is of another length, so that it is moved aside
     status, out, _ = reproduce("own", "--keep", "--full", "--part", "main")
     assert "6 rounds" in out
