@@ -121,7 +121,7 @@ def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
     ran = _run_parts(study, parts, keep, volume)
     begun = time.monotonic()
     outcome = studies.conclude(study, *ran)
-    return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun)
+    return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun, parts)
 
 
 def _print_failures(outcome: Any, volume: Volume) -> None:

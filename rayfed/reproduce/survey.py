@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,10 +32,13 @@ class Surveyed:
         Its verdicts.
     seconds : float
         Wall-clock time of its runs, kept ones included, and of its checks.
+    parts : sequence of str
+        The parts that were asked for.
     """
 
     outcome: Outcome
     seconds: float
+    parts: Sequence[str]
 
     @property
     def name(self) -> str:
@@ -45,6 +48,16 @@ class Surveyed:
     def as_plain(self) -> dict[str, Any]:
         """Return the study as plain values."""
         return self.outcome.as_plain() | {"seconds": round(self.seconds, 1)}
+
+    @property
+    def left_out(self) -> set[str]:
+        """Claims that were not checked, about parts that were not asked for, by what they say."""
+        needs = self.outcome.study.claims.needs
+        return {
+            verdict.claim.says
+            for verdict in self.verdicts("not checked")
+            if not needs(verdict.claim) <= {*self.parts}
+        }
 
     def verdicts(self, *states: str) -> list[Verdict]:
         """Return the verdicts of the states; see `Verdict.status`."""
@@ -113,7 +126,7 @@ def update(path: Path, study: Surveyed) -> None:
     others = [each for each in found["studies"] if each["study"] != study.name]
     for before in found["studies"]:
         if before["study"] == study.name:
-            fresh["claims"] = _updated(before["claims"], fresh["claims"])
+            fresh["claims"] = _updated(before["claims"], fresh["claims"], study.left_out)
             data = before.get("data", {}) | fresh["data"]
             fresh["data"] = {
                 part: data[part] for part in study.outcome.study.every.parts if part in data
@@ -122,10 +135,13 @@ def update(path: Path, study: Surveyed) -> None:
     publish(path, {**found, **totals(plain), "studies": plain})
 
 
-def _updated(before: Sequence[Claim], fresh: Sequence[Claim]) -> list[Claim]:
+def _updated(
+    before: Sequence[Claim], fresh: Sequence[Claim], left_out: Collection[str]
+) -> list[Claim]:
     """Return the new claims, with the earlier ones in place of those that did not run."""
     known = {claim["says"]: claim for claim in before}
-    return [known.get(c["says"], c) if c["status"] == "not run" else c for c in fresh]
+    stays = {claim["says"] for claim in fresh if claim["status"] == "not run"} | {*left_out}
+    return [known.get(c["says"], c) if c["says"] in stays else c for c in fresh]
 
 
 def _machine() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A published study from its files to its exit status."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -285,7 +286,7 @@ def test_all_studies_in_one_table(study, reproduce, no_page, monkeypatch, tmp_pa
 
 
 def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, no_page, tmp_path):
-    study(FALSE + LONG)
+    home = study(FALSE + LONG)
     table = tmp_path / "all.json"
     gone = {"says": "Gone.", "status": "holds"}
     later = {"says": "Later.", "status": "holds", "measured": "3", "over": "2 seeds"}
@@ -312,6 +313,10 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     assert again["data"] == own["data"]
     assert [each["says"] for each in again["claims"]] == [each["says"] for each in own["claims"]]
     assert "not run" not in {each["status"] for each in again["claims"]}
+    shutil.rmtree(home)
+    assert reproduce("own", "--part", "main", "--update", str(table))[0] == 1
+    alone = json.loads(table.read_text())["studies"][0]["claims"]
+    assert alone == again["claims"]  # also that of the part which has no record
 
 
 def test_what_is_no_table_of_all_is_refused_before_anything_runs(study, reproduce, tmp_path):
