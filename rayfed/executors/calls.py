@@ -6,7 +6,6 @@ A driver that hosts clients calls its own host directly, once the others have th
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,8 +21,16 @@ from rayfed.clients.store import ScratchError
 from rayfed.core.arrays import Array, Ints
 from rayfed.core.flat import NamedArrays
 from rayfed.executors.base import HostLost
-from rayfed.executors.ray_host import BY_VALUE, Method, RayHost, guests, or_refusal, this_node
-from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers, settle
+from rayfed.executors.ray_host import (
+    BY_VALUE,
+    Method,
+    Opened,
+    RayHost,
+    guests,
+    or_refusal,
+    this_node,
+)
+from rayfed.executors.wire import PROTOCOL, Address, Lost, Wire, answers
 
 LOST = (RayActorError, ActorUnschedulableError, ObjectLostError)
 """Errors of Ray about actors that died or lost their node, with what they have sent."""
@@ -35,7 +42,6 @@ Message: TypeAlias = tuple[int, Request, Send]
 _VALUES = (dict, SharedMessages)
 """Messages of nodes that are no references."""
 
-_OVER_S = 600.0  # a round of other runs, for which a request may wait, included
 _BY_WIRE = 2**22  # bytes of arrays up to which a wire is faster than the object store
 
 
@@ -79,7 +85,7 @@ class Calls:
             self.wires[h] = _connected(address)
 
     def exchange(
-        self, method: Method, key: str, messages: Sequence[Message], in_store: dict[int, Any]
+        self, method: Method, key: Opened, messages: Sequence[Message], in_store: dict[int, Any]
     ) -> list[Any]:
         """Send requests to hosts with the downloads of their clients, and return the answers.
 
@@ -87,8 +93,7 @@ class Calls:
         ----------
         method : str
             Of the host.
-        key : str
-            Of the run.
+        key : Opened
         messages : sequence of (host, request, send)
             One to a host.
         in_store : dict of int to object reference
@@ -107,7 +112,7 @@ class Calls:
         )
         large = sum(by_ray) > BY_VALUE
         calls: list[Any] = []
-        with self._checked(calls):
+        with self._checked():
             for (host, request, send), wire in zip(messages, wires, strict=True):
                 if wire is not None:
                     wire.send(method, key, request, NamedArrays(send))
@@ -125,18 +130,18 @@ class Calls:
                 calls.append(self.call(host, "message", method, packed, *reference))
         return self.get(calls)
 
-    def outgoing(self, host: int, key: str, ids: Ints) -> Any:
+    def outgoing(self, host: int, key: Opened, ids: Ints) -> Any:
         """Return a reference to messages of nodes at a host; see `Host.outgoing`."""
         with self._checked():
             if self.own is not None and self.is_own(host):
-                return ray.put(self.own.host.outgoing(key, ids))
+                return ray.put(self.own.outgoing(key, ids))
             return self.call(host, "outgoing", key, ids)
 
     def near(self, host: int) -> bool:
         """Return whether a host is in this process, or on this node and reached by wire."""
         return self.is_own(host) or (host in self.hosts and self.wires[host] is not None)
 
-    def shared(self, key: str, hosts: Sequence[int]) -> dict[int, SharedMessages]:
+    def shared(self, key: Opened, hosts: Sequence[int]) -> dict[int, SharedMessages]:
         """Return where hosts that are `near` have their messages, those that can share them.
 
         Raises
@@ -166,7 +171,7 @@ class Calls:
         return found
 
     def mix(
-        self, method: Method, key: str, messages: Sequence[tuple[int, Request, Sequence[Any]]]
+        self, method: Method, key: Opened, messages: Sequence[tuple[int, Request, Sequence[Any]]]
     ) -> list[Any]:
         """Send requests that mix messages of nodes, and return the answers.
 
@@ -187,7 +192,7 @@ class Calls:
             piece for *_, pieces in messages for piece in pieces if not isinstance(piece, _VALUES)
         ]
         calls: list[Any] = []
-        with self._checked(calls):
+        with self._checked():
             if references:
                 ray.wait(references, num_returns=len(references), fetch_local=False)
             for host, request, pieces in messages:
@@ -203,7 +208,9 @@ class Calls:
                 calls.append(self.call(host, "message", method, packed, (), *pieces))
         return self.get(calls)
 
-    def _mix_here(self, method: Method, key: str, request: Request, pieces: Sequence[Any]) -> Any:
+    def _mix_here(
+        self, method: Method, key: Opened, request: Request, pieces: Sequence[Any]
+    ) -> Any:
         assert self.own is not None
         own = self.own
         found = [piece if isinstance(piece, _VALUES) else ray.get(piece) for piece in pieces]
@@ -223,8 +230,8 @@ class Calls:
         ScratchError
             If client state fits neither the memory nor the disk of a host.
         """
-        refs = _by_ray(calls)
-        with self._checked(refs):
+        refs = [call for call in calls if not isinstance(call, (Wire, partial))]
+        with self._checked():
             here = {id(call): call() for call in calls if isinstance(call, partial)}
             by_wire = answers(call for call in calls if isinstance(call, Wire))
             by_ray = iter(ray.get(refs) if refs else [])
@@ -244,32 +251,18 @@ class Calls:
         return results
 
     @contextmanager
-    def _checked(self, calls: Sequence[Any] = ()) -> Iterator[None]:
-        """Hang up after any error, since answers may be left on wires; report lost hosts.
-
-        Where one was lost, the others have then done what they were asked, or dropped it. A
-        combiner, which works on several requests at once, could otherwise go on with it after the
-        run is opened anew, there or at its actors themselves.
-        """
+    def _checked(self) -> Iterator[None]:
+        """Hang up after any error, since answers may be left on wires; report lost hosts."""
         try:
-            try:
-                yield
-            except (Lost, *LOST) as error:
-                self._settle(_by_ray(calls))
-                raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
-        except BaseException:
+            yield
+        except BaseException as error:
             self.hang_up()
+            if isinstance(error, (Lost, *LOST)):
+                raise HostLost(f"a client actor was lost ({reason_of(error)})") from error
             raise
 
-    def _settle(self, refs: Sequence[Any]) -> None:
-        end = time.monotonic() + _OVER_S
-        settle([wire for wire in self.wires if wire is not None], _OVER_S)
-        if refs:
-            left = max(0.0, end - time.monotonic())
-            ray.wait(list(refs), num_returns=len(refs), timeout=left, fetch_local=False)
-
     def hang_up(self) -> None:
-        """Let hosts drop requests that they have not begun: a run may be opened anew."""
+        """Let hosts drop requests that they have not begun."""
         for host, wire in enumerate(self.wires):
             if wire is not None:
                 wire.close()
@@ -282,11 +275,6 @@ def _connected(address: Address | None) -> Wire | None:
         return None if address is None else Wire(address)
     except OSError:
         return None
-
-
-def _by_ray(calls: Sequence[Any]) -> list[Any]:
-    """Return those of some calls that Ray passes on."""
-    return [call for call in calls if not isinstance(call, (Wire, partial))]
 
 
 def _unpacked(answer: Any) -> Any:

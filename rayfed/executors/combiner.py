@@ -21,7 +21,15 @@ from rayfed.core.threads import own_process
 from rayfed.core.tree import Class
 from rayfed.executors.base import combined
 from rayfed.executors.orphan import end_with_parent
-from rayfed.executors.ray_host import Actor, Answer, Answered, Method, Refusal, or_refusal
+from rayfed.executors.ray_host import (
+    Actor,
+    Answer,
+    Answered,
+    Method,
+    Opened,
+    Refusal,
+    or_refusal,
+)
 from rayfed.executors.ray_pool import Pool, RayExecutor
 
 AT_ONCE = 16
@@ -30,8 +38,9 @@ AT_ONCE = 16
 
 @dataclass
 class _Run:
-    """A run at a node: the executor of its actors, for one call at a time."""
+    """A run at a node as it was opened: the executor of its actors, for one call at a time."""
 
+    key: Opened
     executor: RayExecutor
     lock: threading.Lock = field(default_factory=threading.Lock)
     snapshot: Iterator[tuple[StateRows, bool]] = iter(())
@@ -70,45 +79,44 @@ class Combiner(Actor):
         RayExecutor(self.pool, self.clients, {}).wait_for_all()
         return os.getpid()
 
-    def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> Refusal | None:
-        """Begin a run, after the earlier calls of it; see `HostActor.open`."""
-        self.close(key)
+    def open(self, key: Opened, owned: Sequence[Class], stored: Sequence[Any]) -> Refusal | None:
+        """Begin a run; see `HostActor.open`."""
 
         def begin() -> None:
-            run = _Run(RayExecutor(self.pool, self.clients, {}))
+            run = _Run(key, RayExecutor(self.pool, self.clients, {}))
             stateless = not ray.get(stored[0]).initial
             run.executor.begin(key, owned, stored, stateless=stateless)
-            self.runs[key] = run
+            self.runs[key.run] = run
 
         return or_refusal(begin)
 
-    def change(self, key: str, stored: Sequence[Any]) -> Refusal | None:
+    def change(self, key: Opened, stored: Sequence[Any]) -> Refusal | None:
         """Continue a run with another setup; see `HostActor.change`."""
-        return self._with(key, lambda run: run.executor.pass_on(key, stored))
+        return self._with(key, lambda run: run.executor.pass_on(key.run, stored))
 
-    def restore(self, key: str, rows: StateRows) -> Refusal | None:
+    def restore(self, key: Opened, rows: StateRows) -> Refusal | None:
         """Take the state of some clients of this node, from a checkpoint."""
-        return self._with(key, lambda run: run.executor.restore(key, rows))
+        return self._with(key, lambda run: run.executor.restore(key.run, rows))
 
     def answer(
-        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
+        self, method: Method, key: Opened, request: Request, send: Mapping[str, Array],
         stored: Sequence[Any] = (),
     ) -> Answer:  # fmt: skip
         """Answer a message as one host would; `stored` is as for `Actor.message`."""
 
         def answer(run: _Run) -> Answer:
             timed = method == "timed"
-            parts = run.executor.ask(key, request, send, timed=timed, stored=stored)
-            asked, all_classes = request.classes, run.executor.run(key).layout.within
+            parts = run.executor.ask(key.run, request, send, timed=timed, stored=stored)
+            asked, all_classes = request.classes, run.executor.run(key.run).layout.within
             return combined(request, parts, all_classes if asked is None else asked)
 
         return self._with(key, answer)
 
-    def outgoing(self, key: str, ids: Ints) -> StateRows | Refusal:
+    def outgoing(self, key: Opened, ids: Ints) -> StateRows | Refusal:
         """Return messages of nodes that live on this node, once for all hosts of another one."""
-        return self._with(key, lambda run: run.executor.outgoing(key, ids))
+        return self._with(key, lambda run: run.executor.outgoing(key.run, ids))
 
-    def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
+    def snapshot(self, key: Opened, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed; see `Host.snapshot`.
 
         A snapshot begins with the call for no client at least.
@@ -116,7 +124,7 @@ class Combiner(Actor):
 
         def piece(run: _Run) -> tuple[StateRows, bool]:
             if fewest == 0:
-                run.snapshot = run.executor.pieces(key, most)
+                run.snapshot = run.executor.pieces(key.run, most)
             rows, more = next(run.snapshot)
             if not more:
                 run.snapshot = iter(())  # else the last rows are kept until the next checkpoint
@@ -124,17 +132,18 @@ class Combiner(Actor):
 
         return self._with(key, piece)
 
-    def close(self, key: str) -> None:
-        """Forget a run."""
-        run = self.runs.pop(key, None)
-        if run is not None:
+    def close(self, key: Opened) -> None:
+        """Forget a run, unless it was opened anew since."""
+        run = self.runs.get(key.run)
+        if run is not None and run.key == key:
+            del self.runs[key.run]
             with run.lock:
-                run.executor.close(key)
+                run.executor.close(key.run)
 
-    def _with(self, key: str, call: Callable[[_Run], Answered]) -> Answered | Refusal:
+    def _with(self, key: Opened, call: Callable[[_Run], Answered]) -> Answered | Refusal:
         """Do something with a run while nothing else is done with it."""
-        run = self.runs.get(key)
-        if run is None:
-            return UnknownRun(key)
+        run = self.runs.get(key.run)
+        if run is None or run.key != key:
+            return UnknownRun(key.run)
         with run.lock:
             return or_refusal(lambda: call(run))

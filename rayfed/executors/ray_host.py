@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import ray
 
@@ -42,6 +42,21 @@ BY_VALUE = 2**20
 _SMALL = 2**16  # bytes up to which a pickle of our own saves a third of a millisecond
 
 
+class Opened(NamedTuple):
+    """A run as it was opened: requests of an earlier opening, which may come late, are refused.
+
+    Parameters
+    ----------
+    run : str
+        Key of the run.
+    token : str
+        Drawn for each opening.
+    """
+
+    run: str
+    token: str
+
+
 class Actor:
     """Receiver of the messages of drivers: a client actor, or the combiner of some.
 
@@ -54,7 +69,7 @@ class Actor:
     lock: AbstractContextManager[Any]
 
     def answer(
-        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
+        self, method: Method, key: Opened, request: Request, send: Mapping[str, Array],
         stored: Sequence[Any] = (),
     ) -> Answer:  # fmt: skip
         """Answer a message."""
@@ -81,7 +96,7 @@ class Actor:
         except (OSError, AttributeError):
             return None
 
-    def _by_wire(self, method: Method | Literal["shared"], key: str, *given: Any) -> Any:
+    def _by_wire(self, method: Method | Literal["shared"], key: Opened, *given: Any) -> Any:
         """Answer a message that came by wire; one to mix has the messages of other hosts."""
         if method == "shared":
             return self.shared(key)
@@ -92,7 +107,7 @@ class Actor:
             )
         )
 
-    def shared(self, key: str) -> SharedMessages | Refusal | None:
+    def shared(self, key: Opened) -> SharedMessages | Refusal | None:
         """Return where other processes of this node find messages of nodes; None if nowhere."""
         return None
 
@@ -137,16 +152,18 @@ class RayHost:
     """
 
     def __init__(self, memory_gb: float | None = None, neighbours: int = 1) -> None:
-        self.host = Host(state_bytes(memory_gb) // neighbours)
+        self._hold(Host(state_bytes(memory_gb) // neighbours))
+
+    def _hold(self, host: Host) -> None:
+        self.host, self.tokens = host, dict[str, str]()
         self.lock: AbstractContextManager[Any] = threading.Lock()
 
-    def open(self, key: str, owned: Sequence[Class], stored: Sequence[Any]) -> None:
+    def open(self, key: Opened, owned: Sequence[Class], stored: Sequence[Any]) -> None:
         """Begin a run; its setup and tables are shared from the object store without copies.
 
         Parameters
         ----------
-        key : str
-            Of the run.
+        key : Opened
         owned : sequence of (residue, modulus)
             Residue classes of the ids of the clients that live here.
         stored : sequence of object references
@@ -155,51 +172,61 @@ class RayHost:
         """
         setup = _setup(stored)
         with self.lock:
-            self.host.open(key, setup, owned)
+            self.host.open(key.run, setup, owned)
+            self.tokens[key.run] = key.token
 
-    def change(self, key: str, stored: Sequence[Any]) -> Refusal | None:
+    def change(self, key: Opened, stored: Sequence[Any]) -> Refusal | None:
         """Continue a run with another setup; `stored` is as for `open`."""
         setup = _setup(stored)
         with self.lock:
-            return or_refusal(lambda: self.host.change(key, setup))
+            return or_refusal(lambda: self.host.change(self._run(key), setup))
 
-    def restore(self, key: str, rows: StateRows) -> Refusal | None:
+    def restore(self, key: Opened, rows: StateRows) -> Refusal | None:
         """Take the state of some clients that live here, from a checkpoint."""
         with self.lock:
-            return or_refusal(lambda: self.host.restore(key, rows))
+            return or_refusal(lambda: self.host.restore(self._run(key), rows))
 
     def answer(
-        self, method: Method, key: str, request: Request, send: Mapping[str, Array],
+        self, method: Method, key: Opened, request: Request, send: Mapping[str, Array],
         stored: Sequence[Any] = (),
     ) -> Answer:  # fmt: skip
         """Answer a message, while nothing else is done here; `stored` is as for `Actor.message`."""
         begun = time.perf_counter()
-        answer: Answer = or_refusal(lambda: self.host.exchange(key, request, send, Captured()))
+        answer: Answer = or_refusal(
+            lambda: self.host.exchange(self._run(key), request, send, Captured())
+        )
         if method == "timed" and isinstance(answer, Partial):
             answer = replace(answer, seconds=(time.perf_counter() - begun,))
         return answer
 
-    def outgoing(self, key: str, ids: Ints) -> StateRows | Refusal:
+    def outgoing(self, key: Opened, ids: Ints) -> StateRows | Refusal:
         """Return the messages of some nodes that live here; see `Host.outgoing`."""
         with self.lock:
-            return or_refusal(lambda: self.host.outgoing(key, ids))
+            return or_refusal(lambda: self.host.outgoing(self._run(key), ids))
 
-    def shared(self, key: str) -> SharedMessages | Refusal | None:
+    def shared(self, key: Opened) -> SharedMessages | Refusal | None:
         """Return where other processes of this node find messages; None if nowhere."""
         try:
-            return or_refusal(lambda: self.host.shared(key))
+            return or_refusal(lambda: self.host.shared(self._run(key)))
         except OSError:
             return None
 
-    def snapshot(self, key: str, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
+    def snapshot(self, key: Opened, most: int, fewest: int) -> tuple[StateRows, bool] | Refusal:
         """Return client state that changed since it was last returned; see `Host.snapshot`."""
         with self.lock:
-            return or_refusal(lambda: self.host.snapshot(key, most, fewest))
+            return or_refusal(lambda: self.host.snapshot(self._run(key), most, fewest))
 
-    def close(self, key: str) -> None:
-        """Forget a run."""
+    def close(self, key: Opened) -> None:
+        """Forget a run, unless it was opened anew since."""
         with self.lock:
-            self.host.close(key)
+            if self.tokens.get(key.run) == key.token:
+                del self.tokens[key.run]
+                self.host.close(key.run)
+
+    def _run(self, key: Opened) -> str:
+        if self.tokens.get(key.run) != key.token:
+            raise UnknownRun(key.run)
+        return key.run
 
 
 class HostActor(RayHost, Actor):

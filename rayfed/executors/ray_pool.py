@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from rayfed.executors.base import Gathered, gather, merged, share
 from rayfed.executors.calls import LOST, Calls, reason_of
 from rayfed.executors.layout import OUTSIDE, HostRequest, Layout, needed
 from rayfed.executors.profile import Profile
-from rayfed.executors.ray_host import Method, RayHost
+from rayfed.executors.ray_host import Method, Opened, RayHost
 
 _RESTART_S = 600.0  # the rounds of other runs, for which an answer may wait, included
 _LOOK_S = 1.0  # between looks at a pool that was offered, while hosts start
@@ -51,12 +52,15 @@ class _Run:
 
     Parameters
     ----------
+    key : Opened
+        For its hosts.
     layout : Layout
         Its clients' hosts.
     stateless : bool
         Whether they keep no state.
     """
 
+    key: Opened
     layout: Layout
     stateless: bool
 
@@ -110,17 +114,17 @@ class RayExecutor:
     def open(self, key: str, setup: Setup, pieces: Iterable[StateRows] = ()) -> None:
         """Begin a run on every host, or begin it again; waits for hosts that are starting."""
         self.wait_for_all()
-        self.begin(key, EVERY, self._stored(setup), stateless=not setup.initial)
+        opened = Opened(key, secrets.token_hex(8))
+        self.begin(opened, EVERY, self._stored(setup), stateless=not setup.initial)
         for rows in pieces:
             self.restore(key, rows)
 
     def begin(
-        self, key: str, within: Sequence[Class], stored: Sequence[Any], *, stateless: bool
+        self, key: Opened, within: Sequence[Class], stored: Sequence[Any], *, stateless: bool
     ) -> None:
         """Begin a run with the clients of some residue classes; see `HostActor.open`."""
-        run = self.runs[key] = _Run(
-            Layout.even(self.clients, self.sizes, within), stateless=stateless
-        )
+        layout = Layout.even(self.clients, self.sizes, within)
+        run = self.runs[key.run] = _Run(key, layout, stateless=stateless)
         self.calls.connect()
         self.calls.get(
             [
@@ -135,7 +139,8 @@ class RayExecutor:
 
     def pass_on(self, key: str, stored: Sequence[Any]) -> None:
         """Pass another setup of a run on to every host; see `HostActor.change`."""
-        self.calls.get([self.calls.call(h, "change", key, list(stored)) for h in self.calls.hosts])
+        at = self.run(key).key
+        self.calls.get([self.calls.call(h, "change", at, list(stored)) for h in self.calls.hosts])
 
     def _stored(self, setup: Setup) -> list[Any]:
         """Put a setup into the object store and return it with the tables of its views there."""
@@ -143,10 +148,11 @@ class RayExecutor:
 
     def restore(self, key: str, rows: StateRows) -> None:
         """Take the state of some clients from a checkpoint."""
-        hosts = self.run(key).layout.hosts(rows["ids"])
+        run = self.run(key)
+        hosts = run.layout.hosts(rows["ids"])
         self.calls.get(
             [
-                self.calls.call(h, "restore", key, share(rows, hosts == h))
+                self.calls.call(h, "restore", run.key, share(rows, hosts == h))
                 for h in np.unique(hosts).tolist()
             ]
         )
@@ -203,15 +209,15 @@ class RayExecutor:
                 for part in parts
             ]
             in_store = {id(send): stored[0]} if stored else {}
-            answers = self.calls.exchange(method, key, messages, in_store)
+            answers = self.calls.exchange(method, run.key, messages, in_store)
         else:
-            pieces = self._pieces(key, run.layout, parts, send)
+            pieces = self._pieces(run.key, run.layout, parts, send)
             mixing = [(p.host, p.request, rows) for p, rows in zip(parts, pieces, strict=True)]
-            answers = self.calls.mix(method, key, mixing)
+            answers = self.calls.mix(method, run.key, mixing)
         return [(part.index, answer) for part, answer in zip(parts, answers, strict=True)]
 
     def _pieces(
-        self, key: str, layout: Layout, parts: Sequence[HostRequest], send: Mapping[str, Array]
+        self, key: Opened, layout: Layout, parts: Sequence[HostRequest], send: Mapping[str, Array]
     ) -> list[list[Any]]:
         """Return the messages that each host needs from each other one, by reference.
 
@@ -242,8 +248,9 @@ class RayExecutor:
 
     def outgoing(self, key: str, ids: Ints) -> StateRows:
         """Return messages of nodes that live here, ids ascending; see `Host.outgoing`."""
-        hosts = self.run(key).layout.hosts(ids)
-        calls = [self.calls.call(h, "outgoing", key, ids[hosts == h]) for h in np.unique(hosts)]
+        run = self.run(key)
+        hosts = run.layout.hosts(ids)
+        calls = [self.calls.call(h, "outgoing", run.key, ids[hosts == h]) for h in np.unique(hosts)]
         return merged(self.calls.get(calls))
 
     def snapshot(self, key: str) -> Iterator[StateRows]:
@@ -256,26 +263,27 @@ class RayExecutor:
 
         All hosts are asked at once for what makes `most` bytes together, then one after the other.
         """
-        call, hosts = self.calls.call, self.calls.hosts
+        call, hosts, at = self.calls.call, self.calls.hosts, self.run(key).key
         each = most // len(hosts)
-        first = self.calls.get([call(host, "snapshot", key, each, 0) for host in hosts])
+        first = self.calls.get([call(host, "snapshot", at, each, 0) for host in hosts])
         waiting = [host for host, (_, more) in zip(hosts, first, strict=True) if more]
         rows = merged([rows for rows, _ in first])
         del first
         yield rows, bool(waiting)
         while waiting:
-            ((rows, more),) = self.calls.get([call(waiting[0], "snapshot", key, PIECE, 1)])
+            ((rows, more),) = self.calls.get([call(waiting[0], "snapshot", at, PIECE, 1)])
             if not more:
                 waiting.pop(0)
             yield rows, bool(waiting)
 
     def close(self, key: str) -> None:
         """Forget a run."""
-        self.runs.pop(key, None)
-        for actor in self.pool.actors:
-            actor.close.remote(key)
-        if self.own is not None:
-            self.own.close(key)
+        run = self.runs.pop(key, None)
+        if run is not None:
+            for actor in self.pool.actors:
+                actor.close.remote(run.key)
+            if self.own is not None:
+                self.own.close(run.key)
         if not self.runs:
             self.calls.hang_up()
 

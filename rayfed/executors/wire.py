@@ -15,7 +15,6 @@ import select
 import shutil
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, closing, suppress
@@ -34,7 +33,6 @@ PROTOCOL = 5
 _HALF = 32  # bytes of the key
 _BUFFER = 2**16  # bytes; larger arrays are received where they will be
 _CONNECT_S = 60.0
-_WITHDRAWN = getattr(select, "POLLRDHUP", 0)  # Linux; elsewhere what was withdrawn may be done
 _ENDED = (OSError, EOFError, pickle.UnpicklingError)  # the last: in the middle of an array
 
 
@@ -61,11 +59,6 @@ class Wire:
     address : (path, key)
         Of a socket where an actor of this node listens; see `listen`.
 
-    Attributes
-    ----------
-    asked : bool
-        Whether a request was sent that has not been answered.
-
     Raises
     ------
     OSError
@@ -74,7 +67,6 @@ class Wire:
 
     def __init__(self, address: Address) -> None:
         path, key = address
-        self.asked = False
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.settimeout(_CONNECT_S)
@@ -96,7 +88,6 @@ class Wire:
         Lost
             If the actor has ended.
         """
-        self.asked = True
         try:
             pickle.dump(message, self._file, PROTOCOL)
             self._file.flush()
@@ -111,16 +102,10 @@ class Wire:
         Lost
             If the actor has ended.
         """
-        self.asked = False
         try:
             return pickle.load(self._file)
         except _ENDED as error:
             raise Lost("its socket was closed") from error
-
-    def withdraw(self) -> None:
-        """Let the actor drop a request that it has not begun, and hang up once it is done."""
-        with suppress(OSError):  # the actor has ended
-            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Hang up; the actor drops a request that it has not begun."""
@@ -153,17 +138,6 @@ def answers(wires: Iterable[Wire]) -> dict[Wire, Any]:
         if isinstance(answer, Raised):
             raise answer.error from RuntimeError(answer.trace)
     return found
-
-
-def settle(wires: Iterable[Wire], timeout_s: float) -> None:
-    """Withdraw the requests of wires, and wait until those that had begun are done."""
-    waiting: dict[Any, Wire] = {wire.fileno(): wire for wire in wires if wire.asked}
-    for wire in waiting.values():
-        wire.withdraw()
-    end = time.monotonic() + timeout_s
-    while waiting and (left := end - time.monotonic()) > 0:
-        for socket_number in wait(waiting, left):
-            del waiting[socket_number]
 
 
 def listen(answer: Callable[..., Any], lock: AbstractContextManager[Any]) -> Address:
@@ -213,11 +187,11 @@ def _serve(
         driver.makefile("rwb", _BUFFER) as file,
     ):
         hang_ups = select.poll()
-        hang_ups.register(driver, _WITHDRAWN)  # reported even behind unread bytes, as hang-ups are
+        hang_ups.register(driver, 0)  # they are always reported, even behind unread bytes
         while True:
             request = pickle.load(file)
             with lock:
-                if hang_ups.poll(0):  # its run may have been opened anew meanwhile
+                if hang_ups.poll(0):  # nobody waits for the answer
                     return
                 reply = _reply(answer, request)
             pickle.dump(reply, file, PROTOCOL)

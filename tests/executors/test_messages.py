@@ -1,5 +1,6 @@
 """Messages of nodes go from host to host; no bit depends on where their nodes live."""
 
+import pickle
 import time
 
 import numpy as np
@@ -12,7 +13,7 @@ from rayfed.clients.host import UnknownRun
 from rayfed.engine.loop import Loop
 from rayfed.executors.base import HostLost
 from rayfed.executors.calls import Calls
-from rayfed.executors.ray_host import RayHost
+from rayfed.executors.ray_host import Opened, RayHost
 from rayfed.executors.ray_pool import RayExecutor
 from rayfed.executors.serial import SerialExecutor
 from rayfed.testing.studies import LOCAL
@@ -253,20 +254,28 @@ def test_a_run_goes_on_from_a_checkpoint_after_messages_were_lost(lost, monkeypa
     assert_same((found[0], found[1]), wanted[:2])
 
 
-def test_hosts_have_done_what_they_were_asked_when_another_one_is_found_lost():
-    """What a combiner begins late would change the state of the run that is opened anew."""
-    run, tables = prepared("two vectors")
+@pytest.mark.parametrize("kind", ["two vectors", "coded"])
+def test_a_message_that_begins_after_its_run_was_opened_anew_is_refused(kind):
+    """It would change the state of the new run's clients."""
+    run, tables = prepared(kind)
+    wanted = of(run, SerialExecutor(tables))
     with no_ray():
         nodes, executor = placed(tables, [2, 3], own=False, late=["message"])
         loop = begun(run, executor)
-        state, _ = loop.start()
-        nodes[1].combiner.calls.clear()
+        state, row = loop.start()
         nodes[0].go()
+        asked = len(nodes[1].combiner.waiting)
         with pytest.raises(HostLost):
             loop.step(state)
-    assert "message" in [method for method, *_ in nodes[1].combiner.calls]
+        (late,) = nodes[1].combiner.waiting[asked:]
+        executor.offer(pool(nodes[1:]))
+        loop = begun(run, executor)
+        late.settle()
+        assert isinstance(pickle.loads(late.value), UnknownRun)
+        found = ended(run, executor, loop, state, [row])
+    assert_same(found, wanted)
 
 
 def test_a_host_without_the_run_has_no_messages():
     host = RayHost(None)
-    assert isinstance(host.outgoing("unknown", np.arange(2)), UnknownRun)
+    assert isinstance(host.outgoing(Opened("unknown", ""), np.arange(2)), UnknownRun)

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import select
 import shutil
 import socket
 import stat
@@ -16,7 +15,7 @@ import psutil
 import pytest
 
 from rayfed.executors import ray_host, wire
-from rayfed.executors.wire import Lost, Wire, answers, listen, settle
+from rayfed.executors.wire import Lost, Wire, answers, listen
 
 LARGE = 3 * 2**20  # bytes, many times what a socket takes at once
 
@@ -163,42 +162,6 @@ def test_a_driver_that_hangs_up_leaves_nothing_at_the_actor(sent):
     thread.join(5)
     assert not thread.is_alive()
     assert process.num_fds() <= files
-
-
-def test_withdrawn_requests_are_dropped_or_done(connected):
-    """Those that have begun go on until they are done; the driver waits for these alone."""
-    begun, alone, done = threading.Event(), threading.Lock(), []
-
-    def slowly(large):
-        begun.set()
-        time.sleep(0.2)
-        done.append("begun")
-        return large
-
-    def later(large):
-        done.append("not begun")
-
-    ends = [connected(slowly), connected(later, alone), connected(later)]
-    alone.acquire()
-    for end in ends[:2]:  # the last is asked nothing
-        end.send(np.zeros(LARGE, np.uint8))  # a socket does not take the answer at once
-    assert begun.wait(5)
-    threading.Timer(0.1, alone.release).start()
-    began = time.monotonic()
-    settle(ends, 5.0)
-    assert done[:1] == ["begun"]
-    assert len(done) == 1 or not hasattr(select, "POLLRDHUP")
-    assert time.monotonic() - began < 4
-
-
-def test_the_wait_for_a_request_that_has_begun_has_an_end(connected):
-    over = threading.Event()
-    end = connected(lambda x: over.wait(5))
-    end.send(1)
-    began = time.monotonic()
-    settle([end], 0.05)
-    assert time.monotonic() - began < 2
-    over.set()
 
 
 def test_the_socket_is_private_needs_the_key_and_goes_away():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -99,6 +98,8 @@ class Handle:
         How often the actor got each stored value, by its id.
     answered : list of str
         The methods of the messages that it answered, those by wire included.
+    waiting : list of Late
+        The calls that began late, or have not begun.
     """
 
     def __init__(self, actor: Any, late: Sequence[str] = ()) -> None:
@@ -106,6 +107,7 @@ class Handle:
         self.calls: list[tuple[str, int, int]] = []
         self.got: Counter[int] = Counter()
         self.answered: list[str] = []
+        self.waiting: list[Late] = []
         whole = actor.answer
 
         def answer(method: str, *message: Any) -> Any:
@@ -119,7 +121,8 @@ class Handle:
 
     def _called(self, method: str, given: Sequence[Any]) -> Stored:
         if method in self.late:
-            return Late(partial(self._call, method, given))
+            self.waiting.append(Late(partial(self._call, method, given)))
+            return self.waiting[-1]
         return self._call(method, given)
 
     def _call(self, method: str, given: Sequence[Any]) -> Stored:
@@ -144,7 +147,7 @@ _callers: list[Handle] = []
 
 class _HostHere(HostActor):
     def __init__(self, memory: int | None) -> None:
-        self.host, self.lock = Host(memory), threading.Lock()
+        self._hold(Host(memory))
 
 
 class _CombinerHere(Combiner):
