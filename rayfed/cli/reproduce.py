@@ -104,7 +104,7 @@ def _reproduce(
     surveyed = _surveyed(study, [part] if part else list(study.claims.parts), keep, volume)
     outcome = surveyed.outcome
     out.print(tables.claims(outcome))
-    _print_failures(outcome, volume)
+    _print_failures(surveyed, volume)
     for where, why in outcome.missing.items():
         say(f"{where} was left out: {why}", err, style="yellow")
     say(f"{tables.counted(outcome)}; in detail: {study.home / studies.CLAIMS}")
@@ -124,12 +124,12 @@ def _surveyed(study: Any, parts: list[str], keep: bool, volume: Volume) -> Any:
     return Surveyed(outcome, studies.recorded_s(study) + time.monotonic() - begun, parts)
 
 
-def _print_failures(outcome: Any, volume: Volume) -> None:
+def _print_failures(surveyed: Any, volume: Volume) -> None:
     """Print the reasons of failed runs, and the claims that fail where no table shows them."""
-    for where, why in outcome.failed.items():
+    for where, why in surveyed.outcome.failed.items():
         say(f"{where} failed: {why}", err, style="red")
-    for verdict in outcome.verdicts if volume.quiet else ():
-        if verdict.status in ("fails", "not checked"):
+    for verdict in surveyed.verdicts("fails", "not checked") if volume.quiet else ():
+        if verdict.claim.says not in surveyed.left_out:
             why = verdict.remark or verdict.measured
             say(f"{verdict.status}: {verdict.claim.says} ({why})", err, style="red")
 
@@ -151,7 +151,7 @@ def _reproduce_all(
         place = f"{len(surveyed)} of {len(named)} studies, {ended - started:.0f} s"
         say(f"{name}: {tables.counted(outcome)} ({place})")
         if volume.quiet:
-            _print_failures(outcome, volume)
+            _print_failures(surveyed[-1], volume)
         survey = Survey(surveyed, ended - started)
         path = survey.write(folder)
     out.print(tables.survey(survey))
