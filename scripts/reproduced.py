@@ -8,6 +8,7 @@ reproduce NAME --update docs/reproduced.json``.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,26 @@ def renewed(study: dict[str, Any], claims: Claims) -> dict[str, Any]:
     plain = []
     for claim in claims.claims:
         claim = claim.model_copy(update={"part": claims.part_of(claim)})
-        plain.append(_renewed(claim, known.get(claim.says), claims, study["length"]))
+        before = known.get(claim.says)
+        if before is None or before["status"] == "not run":
+            plain.append(_not_run(claim, claims, study["length"], study["data"]))
+        else:
+            plain.append(_renewed(claim, before))
     return study | {"source": claims.source, "claims": plain}
 
 
-def _renewed(
-    claim: Claim, before: dict[str, Any] | None, claims: Claims, length: Length
-) -> dict[str, Any]:
-    if before is None or before["status"] == "not run":
-        if claims.counts(claim, length):
+def _not_run(claim: Claim, claims: Claims, length: Length, ran: Collection[str]) -> dict[str, Any]:
+    """Return a claim about the other length, or about parts without a record."""
+    why = f"is about runs of {'full' if length == 'short' else 'short'} length"
+    if claims.counts(claim, length):
+        lacking = sorted(claims.needs(claim) - {*ran})
+        if not lacking:
             raise ValueError(f"was never run: {claim.says}")
-        other = "full" if length == "short" else "short"
-        return Verdict(claim, None, f"is about runs of {other} length", ran=False).as_plain()
+        why = "; ".join(f"part {part} was not run" for part in lacking)
+    return Verdict(claim, None, why, ran=False).as_plain()
+
+
+def _renewed(claim: Claim, before: dict[str, Any]) -> dict[str, Any]:
     values = numbers(before["values"])
     if not values:
         holds, measured = before["holds"], before["measured"]

@@ -141,7 +141,9 @@ def _updated(
     """Return the new claims, with the earlier ones in place of those that did not run."""
     known = {claim["says"]: claim for claim in before}
     stays = {claim["says"] for claim in fresh if claim["status"] == "not run"} | {*left_out}
-    return [known.get(c["says"], c) if c["says"] in stays else c for c in fresh]
+    return [
+        known.get(c["says"], {**c, "status": "not run"}) if c["says"] in stays else c for c in fresh
+    ]
 
 
 def _machine() -> dict[str, Any]:

@@ -318,6 +318,10 @@ def test_one_study_is_brought_up_to_date_in_the_table_of_all(study, reproduce, n
     assert (status, "was not run" in err) == (1, False)
     alone = json.loads(table.read_text())["studies"][0]["claims"]
     assert alone == again["claims"]  # also that of the part which has no record
+    table.write_text(json.dumps({"studies": [{**old, "claims": []}], "seconds": 0.0}))
+    reproduce("own", "--part", "main", "--update", str(table))
+    first = json.loads(table.read_text())["studies"][0]["claims"]
+    assert [each["part"] for each in first if each["status"] == "not run"] == ["sweep", "main"]
 
 
 def test_what_is_no_table_of_all_is_refused_before_anything_runs(study, reproduce, tmp_path):
