@@ -117,7 +117,7 @@ class Knowledge:
     honest, faulty : int
         How many honest replies there are, and how many colluding ones.
     vectors : (H, p) array, optional
-        The honest vectors, for faults that see them.
+        The honest vectors, read-only, for faults that see them.
     ids : (H,) array of int
         Whose they are, ascending.
     """

@@ -490,8 +490,9 @@ class _Observed:
         self.found = [found for _, _, found in parts]
         self.weight = sum(float(request.weights[at].sum()) for request, at, _ in parts)
         ids = np.concatenate([request.ids[at] for request, at, _ in parts])
-        self.order = np.argsort(ids, kind="stable")
-        self.ids = ids[self.order]
+        order = np.argsort(ids, kind="stable")
+        self.ids = ids[order]
+        self.order = slice(None) if np.array_equal(self.ids, ids) else order  # which copies rows
 
     def vectors(self, up: Mapping[str, int]) -> list[str]:
         """Return the names of the vectors in client uploads."""
@@ -506,8 +507,10 @@ class _Observed:
         mean, square = (self._mean(f"{name}^{power}") for power in (1, 2))
         vectors = None
         if name in self.found[0].each:
-            rows = np.concatenate([found.each[name] for found in self.found])
-            vectors = rows.reshape(len(rows), -1)[self.order]
+            rows = [found.each[name] for found in self.found]
+            joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            vectors = joined.reshape(len(joined), -1)[self.order]
+            vectors.flags.writeable = False  # they may be the rows that the server gets
         return Knowledge(mean, square, len(self.ids), faulty, vectors, self.ids)
 
     def _mean(self, name: str) -> Array:

@@ -35,6 +35,7 @@ def check_uploads(fault: UploadFault) -> None:
 def check_collusion(fault: Collusion) -> None:
     """Check that colluding clients upload one vector, and the state keeps its names."""
     v = np.random.default_rng(4).standard_normal((_K, _P))
+    v.flags.writeable = False  # as in a run, where they are the vectors that the server gets
     state = dict(fault.init(_P, Key(1, "fault").uniforms([0], _P)[0]))
     ids, rows = np.arange(3, 3 + _K), v if VECTORS in fault.needs else None
     known = Knowledge(v.mean(0), (v * v).mean(0), _K, 2, rows, ids)
