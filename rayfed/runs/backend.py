@@ -12,12 +12,13 @@ from rayfed.engine.run import Run
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Progress of a run: rounds done and to do, virtual seconds, last loss."""
+    """Progress of a run: rounds done and to do, virtual seconds, last loss, round of its start."""
 
     round: int
     rounds: int
     time_s: float
     loss: float
+    first: int = 0
 
 
 Report: TypeAlias = Callable[[Mapping[str, RunProgress], Mapping[str, str]], None]

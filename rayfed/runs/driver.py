@@ -266,6 +266,7 @@ class Driver:
             If the run diverged.
         """
         now = self._moment(run_state, row)
+        self.progress = replace(self.progress, first=run_state.round)
         self._update_progress(now)
         if run_state.round == 0:
             now = yield from self._shown(now)
@@ -383,7 +384,7 @@ class Driver:
         """Note the run's progress; a row without an evaluation keeps the last loss."""
         loss = now.closed["loss"] if math.isfinite(now.closed["loss"]) else self.progress.loss
         rounds, state = self.run.ending.rounds, now.state
-        self.progress = RunProgress(state.round, rounds, state.time_s, loss)
+        self.progress = RunProgress(state.round, rounds, state.time_s, loss, self.progress.first)
 
     def _checkpoint(self, run_state: RunState) -> None:
         """Write the state of the run, and the clients' state as far as it changed."""

@@ -102,6 +102,7 @@ class LogLines(ProgressDisplay):
         self.paging = False
         self.began = self.last = time.monotonic()
         self.lead = ""
+        self.earlier: dict[str, float] = {}
 
     def note(self, line: str) -> None:
         """Print a line."""
@@ -114,14 +115,19 @@ class LogLines(ProgressDisplay):
             self.note(f"{many(total, 'client actor')} started in {taken:.1f} s")
 
     def runs(self, progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> None:
-        """Print the progress of the study, if the last line is long ago."""
+        """Print the progress of the study, if the last line is long ago.
+
+        The time left is estimated from the rounds since the start, without those of checkpoints.
+        """
+        self.earlier |= {name: far.first / far.rounds for name, far in progress.items()}
         if time.monotonic() - self.last < _EVERY_S:
             return
         self.last = time.monotonic()
         done = _done(progress, outcome)
         spent = time.monotonic() - self.began
-        known = done and all(far.rounds < ENDLESS for far in progress.values())
-        left = f", about {spent * (self.total / done - 1):.0f} s left" if known else ""
+        new = done - sum(self.earlier.values())
+        known = new > 0 and all(far.rounds < ENDLESS for far in progress.values())
+        left = f", about {spent * (self.total - done) / new:.0f} s left" if known else ""
         running = "; ".join(f"{name}: {_text(far)}" for name, far in progress.items())
         self.note(f"{len(outcome)}/{self.total} runs{left}; {running}{self.lead}")
 

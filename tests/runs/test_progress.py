@@ -61,6 +61,18 @@ class TestLines:
             "1/4 runs, about 33 s left; b-seed0: round 50/100, 1234 s simulated, loss 0.1235"
         ]
 
+    def test_the_rounds_of_a_checkpoint_took_no_time(self, lines, clock):
+        """In 20 s a quarter of a run, 3.25 more take 260 s; then three halves in 60 s, 2 in 80."""
+        looks, said = lines
+        looks.runs({"a": RunProgress(50, 100, 0.0, NAN, first=50)}, {})
+        clock(20)
+        looks.runs({"a": RunProgress(75, 100, 0.0, NAN, first=50)}, {})
+        clock(40)
+        looks.runs({}, {"a": "finished", "b": "finished"})
+        assert [line.split(";")[0] for line in said()] == [
+            "0/4 runs, about 260 s left", "2/4 runs, about 80 s left"
+        ]  # fmt: skip
+
     def test_nothing_is_known_before_anything_is_done(self, lines, clock):
         looks, said = lines
         clock(11)
