@@ -1,4 +1,4 @@
-"""One result on every machine: ``python -m benchmarks.machines``.
+"""One result in every placement: ``python -m benchmarks.machines``.
 
 A study of built-in methods and one of own training code with client state run in one process, on
 1, 2 and 16 client actors, on two Ray nodes, and in processes that are killed by signal 9 again and

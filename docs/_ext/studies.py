@@ -52,9 +52,10 @@ Studies that ran again since, by `rayfed reproduce NAME --update docs/reproduced
 _AGAINST = """\
 ## Evidence against a source
 
-These claims do not hold over three seeds or more, or with any seed, in runs with the data, the
-rounds and the model of the source. An unnoticed difference can still be the reason; the page of
-each study lists the known ones.
+These claims are excluded by runs with the data, the rounds and the model of the source: no number
+in the 95 % interval over the seeds is as claimed. The intervals are not corrected for the number of
+claims. An unnoticed difference can still be the reason; the page of each study lists the known
+ones.
 """
 
 
@@ -168,19 +169,16 @@ def _states(counts: Sequence[int]) -> str:
 
 
 def _against(found: dict[str, sources.Claims], studies: dict[str, Survey]) -> str:
-    """Return the claims that do not hold though nothing about the runs excuses it."""
+    """Return the claims of others that the seeds exclude, and nothing about the runs excuses."""
     rows = [
         (f"{{ref}}`{name} <study-{name}>`", *map(md.escaped, (told["says"], told["measured"])))
         for name in found
         for told in studies.get(name, {}).get("claims", ())
-        if told["status"] == "not reproduced" and not told["rests_on"] and _sure(told)
+        if told["status"] == "not reproduced" and told["excluded"] and not told["rests_on"]
+        if not found[name].own
     ]
     table = md.table(("study", "the source says", "measured"), rows)
     return f"{_AGAINST}\n{table}\n" if rows else ""
-
-
-def _sure(told: Survey) -> bool:
-    return told["seeds"] >= 3 or "all alike" in told["over"]
 
 
 def _told(surveyed: Survey, total: list[int], known: int) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from rayfed.core.columns import Column
 from rayfed.report.read.curves import History, before, crossing, ends_by_seed, history, keeping
 from rayfed.report.read.results import Results
-from rayfed.report.verdicts import Verdict, verdict
+from rayfed.report.verdicts import Verdict, place, verdict
 
 COSTS = {
     "rounds_to_target": "round",
@@ -128,13 +128,10 @@ class Ranking:
     def ranking(self) -> tuple[str, ...]:
         """The algorithms that compete, the best first; those that some seeds lack come last."""
         sign = -1.0 if self.higher else 1.0
-        finite = {
-            name: np.isfinite([*end.values.values()]).sum() for name, end in self.ends.items()
+        known = {
+            n: np.array([*end.values.values()]) for n, end in self.ends.items() if end.competes
         }
-        return tuple(sorted(
-            (name for name, end in self.ends.items() if end.competes),
-            key=lambda name: (-finite[name], sign * self.ends[name].mean),
-        ))  # fmt: skip
+        return tuple(sorted(known, key=lambda name: place(sign * known[name])))
 
     @cached_property
     def verdict(self) -> Verdict | None:

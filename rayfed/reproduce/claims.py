@@ -91,7 +91,7 @@ class RecordedValue(Where):
     at : int, list of int or "last"
         The rounds; "last" is the last one that was evaluated.
     reduce : "mean", "min", "max", "sum" or "sd"
-        Instead of `at`: over the evaluated rounds.
+        Instead of `at`: over the rounds that have a value.
     over : (int, int), optional
         The first and last round that `reduce` takes.
     rounds_to : mapping
@@ -140,6 +140,12 @@ class RecordedValue(Where):
         if isinstance(self.at, tuple):
             return self.at
         return (self.at,) if isinstance(self.at, int) else ()
+
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        both = self.ratio or self.difference
+        return both[0].count if both else len(self.parameters or self.rounds or (0,))
 
     @property
     def name(self) -> str:
@@ -217,7 +223,7 @@ class Check(Close):
     value : RecordedValue
         The compared value.
     equals : float or list of float
-        Exactly, or within the tolerance.
+        Exactly, or within the tolerance; one number for all values, or one for each.
     below, above : float
         The value is smaller, or larger.
     between : (float, float)
@@ -252,6 +258,10 @@ class Check(Close):
             bound = _only_key(self, *bounds)
             left_out = ("by", "apart", *([] if bound == "equals" else slacks))
             self.slacks()
+            count = self.value.count if self.value is not None else 1
+            if isinstance(self.equals, tuple) and len(self.equals) != count:
+                several = f", or {count} as the value has" if count > 1 else ""
+                fail(f"give one number{several}", list(self.equals), "equals")
         else:
             left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
         _without(self, left_out, "has no effect here; leave it out")
@@ -329,6 +339,8 @@ class Claims(Settings):
     ----------
     source : str
         Authors, title, venue, year, link.
+    own : bool
+        Whether the claims are expectations of this project, not of the source.
     stands_in : str, optional
         Replacements in runs of both lengths: "LeNet-5 for VGG-11".
     parts : mapping of str to Part
@@ -338,6 +350,7 @@ class Claims(Settings):
     """
 
     source: Text
+    own: bool = False
     stands_in: Text | None = None
     parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w.-]+$")], StudyPart], Len(1)]
     claims: Annotated[tuple[Claim, ...], Len(1)]

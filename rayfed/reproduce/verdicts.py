@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +25,8 @@ from rayfed.reproduce.claims import Check, Claim, Claims, Close, Mark, RecordedV
 
 NEVER = math.inf
 """The rounds to a target that is not reached: later than any round."""
+Ends: TypeAlias = tuple[float, float]
+"""The ends of an interval."""
 SHOWN = 8
 """The most numbers of a list that are shown."""
 _SLACK = 1e-12  # 1.1 is within 0.1 of 1, though 1.1 - 1 > 0.1 in floating point
@@ -89,9 +91,42 @@ class Verdict:
         None if all are certain, or the claim orders no different runs. The claim needs every pair,
         so that p-values are not corrected for their number.
         """
-        found = [paired({"low": low, "high": high}, best="low") for low, high in self._pairs]
+        found = [_paired(*pair, ratio=self._by_ratio) for pair in self._pairs]
         unclear = [one for one in found if one is not None and not one.clear]
         return max(unclear, key=lambda one: one.comparisons[0].p, default=None)
+
+    @property
+    def _by_ratio(self) -> bool:
+        """Whether ratios are compared: the claim has a factor."""
+        return self.claim.check.by is not None
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the claim does not hold, and the seeds exclude it.
+
+        They do if no number in the 95 % interval of a value, or of the difference or ratio of a
+        pair, is as claimed; without an interval if the claim holds with no seed.
+        """
+        if self.holds is not False:
+            return False
+        found = [*self._intervals()]
+        if not found or any(math.isnan(low) for (low, _), _ in found):
+            return len(self.each) > 1 and not any(holds for holds, _ in self.each.values())
+        return any(high < least or low > most for (low, high), (least, most) in found)
+
+    def _intervals(self) -> Iterator[tuple[Ends, Ends]]:
+        """Yield the interval of each value or pair, with the bounds of the claim."""
+        check = self.claim.check
+        each = {s: own for s, (_, own) in self.each.items() if len(own) == len(self.values)}
+        if check.value is not None:
+            for k, bounds in enumerate(_bounds(check, len(self.values))):
+                own = {seed: numbers[k] for seed, numbers in each.items()}
+                yield _ends(dict.fromkeys(own, 0.0), own), bounds
+            return
+        for low, high in self._pairs:
+            yield _ends(low, high), (check.apart or 0.0, math.inf)
+            if check.by is not None and _positive(low, high):
+                yield _ends(low, high, ratio=True), (math.log(check.by), math.inf)
 
     @cached_property
     def _pairs(self) -> list[tuple[dict[int, float], dict[int, float]]]:
@@ -123,7 +158,7 @@ class Verdict:
         """
         check = self.claim.check
         pairs = [] if check.value is not None else self._pairs
-        found = [_interval(*pair, ratio=check.by is not None) for pair in pairs]
+        found = [_interval(*pair, ratio=self._by_ratio) for pair in pairs]
         if not found or not all(found):
             return self.measured
         kind = "difference" if check.by is None else "ratio"
@@ -159,7 +194,8 @@ class Verdict:
         """Return the verdict as plain values; "never", infinite numbers and NaN are texts."""
         return {
             "says": self.claim.says, "where": self.claim.where, "part": self.claim.part,
-            "status": self.status, "holds": self.holds, "measured": self.result,
+            "status": self.status, "holds": self.holds, "excluded": self.excluded,
+            "measured": self.result,
             "seeds": len(self.each), "over": self.seeds, "rests_on": list(self.rests_on),
             "values": _plain(self.values),
             "each": {str(seed): _plain(values) for seed, (_, values) in self.each.items()},
@@ -170,16 +206,50 @@ class Verdict:
 
 def _interval(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool) -> str:
     """Return the mean of paired differences or ratios, with its interval; empty without one."""
-    if ratio:
-        if min([*low.values(), *high.values()], default=0) <= 0:
-            return ""
-        low, high = ({seed: math.log(v) for seed, v in of.items()} for of in (low, high))
-    one = paired({"low": low, "high": high}, best="low")
-    if one is None or not math.isfinite(one.comparisons[0].low):
+    one = _paired(low, high, ratio=ratio)
+    logs = ratio and _positive(low, high)
+    if one is None or ratio != logs or not math.isfinite(one.comparisons[0].low):
         return ""
     gap = one.comparisons[0]
+    if gap.low == gap.high:  # all seeds are alike
+        return ""
     ends = [math.exp(x) if ratio else x for x in (gap.difference, gap.low, gap.high)]
     return "{:.3g} ({:.3g} to {:.3g})".format(*ends)
+
+
+def _paired(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool) -> Paired | None:
+    """Return the verdict on two runs by seed, on the logarithms of positive numbers for a ratio."""
+    if ratio and _positive(low, high):
+        low, high = ({seed: math.log(v) for seed, v in of.items()} for of in (low, high))
+    return paired({"low": low, "high": high}, best="low")
+
+
+def _ends(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool = False) -> Ends:
+    """Return the 95 % interval of paired differences, or of logarithms; NaN without one."""
+    one = _paired(low, high, ratio=ratio)
+    return (
+        (math.nan, math.nan) if one is None else (one.comparisons[0].low, one.comparisons[0].high)
+    )
+
+
+def _bounds(check: Check, count: int) -> list[Ends]:
+    """Return the least and the largest claimed number for each of some values."""
+    if check.between is not None:
+        return [check.between] * count
+    if check.equals is None:
+        below, above = check.below, check.above
+        ends = (-math.inf if above is None else above, math.inf if below is None else below)
+        return [ends] * count
+    if check.factor is not None:
+        scaled = [(n / check.factor, n * check.factor) for n in _numbers(check, count)]
+        return [(min(ends), max(ends)) for ends in scaled]
+    relative, absolute = check.within or 0.0, check.absolute or 0.0
+    slacks = [(n, relative * abs(n) + absolute) for n in _numbers(check, count)]
+    return [(n - slack, n + slack) for n, slack in slacks]
+
+
+def _positive(low: Mapping[int, float], high: Mapping[int, float]) -> bool:
+    return min([*low.values(), *high.values()], default=0) > 0
 
 
 def _plain(values: Sequence[float]) -> list[float | str]:
@@ -255,10 +325,10 @@ def is_close(close: Close, wanted: Sequence[float], values: Sequence[float]) -> 
     return bool(((measured == numbers) | _close(close, measured, numbers)).all())
 
 
-def _numbers(check: Check) -> Sequence[float]:
-    """Return the numbers of a check with `equals`."""
+def _numbers(check: Check, count: int = 1) -> Sequence[float]:
+    """Return the numbers of a check with `equals`; a single one for each of some values."""
     given = check.equals
-    return given if isinstance(given, tuple) else () if given is None else (given,)
+    return given if isinstance(given, tuple) else () if given is None else (given,) * count
 
 
 def claimed(check: Check) -> str:
@@ -299,7 +369,7 @@ def compare(check: Check, values: Sequence[float]) -> bool:
     if check.between is not None:
         low, high = check.between
         return bool(((low <= measured) & (measured <= high)).all())
-    return is_close(check, _numbers(check), values)
+    return is_close(check, _numbers(check, len(values)), values)
 
 
 def ordered(check: Check, values: Sequence[float]) -> list[tuple[float, float]]:

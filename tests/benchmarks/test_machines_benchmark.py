@@ -1,4 +1,4 @@
-"""The benchmark of one result on every machine: equal digests, kills, and what differs."""
+"""The benchmark of one result in every placement: equal digests, kills, and what differs."""
 
 import random
 

@@ -150,10 +150,10 @@ def test_what_is_undecided_is_not_marked(results):
 
 
 @pytest.mark.parametrize(("seeds", "best"), [(5, (False, False)), (6, (True, False))])
-def test_a_target_that_others_never_reach_is_decided_by_rank(
+def test_a_target_that_others_never_reach_is_decided_by_signs(
     tmp_path, run_writer, rows, seeds, best
 ):
-    """Wilcoxon's exact p-value is 2 / 2^n: 0.0625 of five seeds, 0.03125 of six."""
+    """The p-value of n equal signs is 2 / 2^n: 0.0625 of five seeds, 0.03125 of six."""
     for seed in range(seeds):
         run_writer(tmp_path, "a", seed, rows([8, 2]))
         run_writer(tmp_path, "b", seed, rows([8, 7]))

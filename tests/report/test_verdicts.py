@@ -75,7 +75,7 @@ def test_higher_values_are_better_where_they_are():
     assert (found.best, words(found)) == ("b", {"a": "better"})
 
 
-def test_targets_that_were_never_reached_go_by_rank():
+def test_targets_that_were_never_reached_go_by_signs():
     some = verdict(of(a=[10, 20, 30], b=[NEVER, 50, 60]))
     assert (some.best, words(some)) == ("a", {"b": "better with every seed"})
     many = verdict(of(a=list(range(10, 17)), b=[NEVER] * 3 + list(range(50, 54))))
@@ -84,6 +84,31 @@ def test_targets_that_were_never_reached_go_by_rank():
     assert words(split)[split.comparisons[0].other] == "undecided"
     assert verdict(of(a=[NEVER, NEVER], b=[NEVER])) is None
     assert verdict({}) is None
+
+
+def test_most_seeds_can_decide_where_some_never_reached_the_target():
+    """Seeds in which neither did have no sign, and p is that of a fair coin."""
+    found = verdict(of(a=[*range(10, 29), NEVER], b=[NEVER] * 20))
+    (c,) = found.comparisons
+    assert (found.best, c.word, c.p) == ("a", "better", 2 / 2**19)
+    most = verdict(of(a=[10] * 9 + [30], b=[NEVER] * 9 + [20]))
+    (c,) = most.comparisons
+    assert (c.word, c.p) == ("better", pytest.approx(stats.binomtest(9, 10).pvalue))
+    rows = of(a=[10] * 9 + [30], b=[NEVER] * 9 + [20])
+    assert words(verdict(rows, resolution=30.0)) == {"b": "better"}  # 9 of 9: 10 is within 12.2
+    few = of(a=[10, 20, 30, NEVER], b=[50, 60, 70, NEVER])
+    assert words(verdict(few)) == {"b": "undecided"}
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_a_seed_in_which_nobody_reached_the_target_makes_nobody_equivalent(names):
+    values = of(a=[*range(100, 109), NEVER], b=[*range(10, 28, 2), NEVER])
+    found = verdict({name: values[name] for name in names})
+    assert (found.best, words(found)) == ("b", {"a": "better"})
+    apart = verdict(of(a=[100, 110, NEVER], b=[10, 900, NEVER]))
+    assert set(words(apart).values()) == {"undecided"}
+    same = verdict(of(a=[10, NEVER, 30], b=[10, NEVER, 30]))
+    assert words(same) == {"b": "equivalent"}
 
 
 def test_a_difference_within_the_resolution_has_no_sign():

@@ -56,6 +56,11 @@ def test_a_file_is_read(tmp_path):
         ({"value": LOSS, "below": 1, "above": 0}, "check.above: found below, above; give one"),
         ({"value": LOSS, "belwo": 1}, "check.belwo: unknown key 'belwo'; did you mean 'below'?"),
         ({"value": LOSS, "below": "much"}, "check.below: found 'much'"),
+        ({"value": LOSS, "equals": [1, 2]}, "check.equals: give one number"),
+        (
+            {"value": {"column": "loss", "at": [1, 2]}, "equals": [3]},
+            "check.equals: give one number, or 2 as the value has",
+        ),
         ({"value": LOSS, "below": 1, "within": 0.1}, "check.within: has no effect here"),
         (
             {"value": LOSS, "equals": 1, "within": 0.1, "factor": 2},

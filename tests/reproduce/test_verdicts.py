@@ -105,6 +105,7 @@ HOLDS = [
     {"value": value(), "equals": 0.37, "absolute": 0.006},
     {"value": value(), "equals": 4.0, "factor": 11},
     {"value": value(at=[1, 2]), "equals": [3, 1.5]},
+    {"value": value(at=[1, 2]), "equals": 2.2, "absolute": 0.8},
     {"value": value(), "below": 0.4},
     {"value": value(), "above": 0.3},
     {"value": value(at=[1, 2]), "between": [1.5, 3]},
@@ -122,7 +123,7 @@ FAILS = [
     {"value": value(), "equals": 4.0, "factor": 10},
     {"value": value(), "equals": 0.03, "factor": 10},
     {"value": value(at=[1, 2]), "equals": [3, 1.6]},
-    {"value": value(at=[1, 2]), "equals": [3]},
+    {"value": value(at=[1, 2]), "equals": 2.2, "absolute": 0.75},
     {"value": value(), "below": 0.375},
     {"value": value(), "above": 0.375},
     {"value": value(at=[1, 2]), "between": [1.5, 2.9]},
@@ -171,8 +172,9 @@ def test_orders_of_runs_are_decided_by_paired_differences(check, pairs, seeds):
     parts = {"main": {"about": "z"}}
     claims = Claims.model_validate({"source": "s", "parts": parts, "claims": [raw]})
     found = judge(claims, claims.claims[0], {"main": runs})
+    scale = np.log if "by" in check else np.array  # as its interval is printed
     tests = [
-        stats.ttest_rel(*(ends[one["of"]][:seeds] for one in pair)).pvalue for pair in pairs
+        stats.ttest_rel(*(scale(ends[one["of"]][:seeds]) for one in pair)).pvalue for pair in pairs
     ] if seeds > 1 else [1.0] * len(pairs)  # fmt: skip
     decided = all(p <= 0.05 for p in tests)
     assert (found.holds, found.expected) == (True, True)
@@ -194,16 +196,60 @@ def test_what_is_undecided_says_about_how_many_seeds_would_do():
     assert (found.status, found.remark) == ("undecided", text)
 
 
-def ordered(check, **ends):
-    """Return the result of a check of runs with these losses at the end, by seed."""
+def judged(check, **ends):
+    """Return the verdict on a check of runs with these losses at the end, by seed."""
     runs = [run(name, s, rows([8.0, end])) for name, of in ends.items() for s, end in enumerate(of)]
     raw = {"says": "x", "where": "y", "check": check}
     claims = Claims.model_validate(
         {"source": "s", "parts": {"main": {"about": "z"}}, "claims": [raw]}
     )
-    found = judge(claims, claims.claims[0], {"main": runs})
+    return judge(claims, claims.claims[0], {"main": runs})
+
+
+def ordered(check, **ends):
+    """Return the result of a check of runs with these losses at the end, by seed."""
+    found = judged(check, **ends)
     assert found.as_plain()["measured"] == found.result
     return found.result
+
+
+def test_a_claimed_factor_is_decided_as_its_interval_reads():
+    """Ratios of 4, 3 and 10 exclude 1; differences of 3, 20 and 900 do not exclude 0."""
+    a, b = [4.0, 30.0, 1000.0], [1.0, 10.0, 100.0]
+    assert stats.ttest_rel(a, b).pvalue > 0.05 > stats.ttest_rel(np.log(a), np.log(b)).pvalue
+    assert judged({"descending": [A, B], "by": 2}, a=a, b=b).status == "holds"
+    assert judged({"descending": [A, B], "apart": 2}, a=a, b=b).status == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("check", "ends", "excluded"),
+    [  # means of 3 and 3.3 with standard errors near 0.06
+        ({"descending": [A, B]}, {"a": [3.0, 3.1, 2.9], "b": [3.3, 3.4, 3.2]}, True),
+        ({"descending": [A, B]}, {"a": [3.0, 3.1, 2.9], "b": [3.3, 2.4, 3.7]}, False),
+        ({"ascending": [A, B], "apart": 0.5}, {"a": [3.0, 3.1, 2.9], "b": [3.3, 3.4, 3.1]}, True),
+        ({"ascending": [A, B], "by": 2}, {"a": [3.0, 3.1, 2.9], "b": [3.3, 3.4, 3.1]}, True),
+        ({"ascending": [A, B], "by": 2}, {"a": [3.0, 3.1, 2.9], "b": [3.3, 9.0, 3.1]}, False),
+        ({"value": A, "below": 2.7}, {"a": [3.0, 3.1, 2.9]}, True),
+        ({"value": A, "below": 2.8}, {"a": [3.0, 3.1, 2.9]}, False),  # 2.75 to 3.25
+        ({"value": A, "above": 3.3}, {"a": [3.0, 3.1, 2.9]}, True),
+        ({"value": A, "between": [3.2, 4]}, {"a": [3.0, 3.1, 2.9]}, False),
+        ({"value": A, "equals": 4, "factor": 1.2}, {"a": [3.0, 3.1, 2.9]}, True),
+        ({"value": A, "equals": 4, "absolute": 0.8}, {"a": [3.0, 3.1, 2.9]}, False),
+        ({"value": A, "above": 3.3}, {"a": [3.0]}, False),  # one seed excludes nothing
+        ({"value": A, "above": 3.3}, {"a": [3.0, 3.0]}, True),  # all alike
+        ({"value": A, "above": 2}, {"a": [3.0, 3.1, 2.9]}, False),  # it holds
+        ({"value": to(1.0, "a"), "below": 9}, {"a": [3.0, 3.1]}, True),  # never, with any seed
+        ({"value": to(3.0, "a"), "below": 9}, {"a": [3.0, 3.1]}, False),  # with one
+    ],
+)  # fmt: skip
+def test_claims_are_excluded_by_intervals(check, ends, excluded):
+    assert judged(check, **ends).excluded is excluded
+
+
+def test_seeds_that_are_alike_have_no_interval():
+    alike = {"a": [3.0, 3.0], "b": [2.0, 2.0]}
+    assert "interval" not in ordered({"descending": [A, B]}, **alike)
+    assert judged({"descending": [A, B]}, **alike).status == "holds"
 
 
 def interval(high, low):

@@ -82,7 +82,8 @@ page.add("costs", ({ critical }) => {
     const at = runs.map((run) => find(run, kept ? "round" : clock, view.y, target, better));
     const reached = at.filter((place) => place !== null);
     const every = reached.length > 0 && reached.length === runs.length;
-    const value = every ? series.mean(reached) : NaN;
+    const middle = reached.length ? series.mean(reached) : Infinity;
+    const value = every ? middle : NaN;
     // A baseline that exchanges nothing has no cost to compare, nor models of clients' own.
     const none = (about.baseline && value === 0) || (about.own && !view.y.startsWith("personal_"));
     if (none) return { value: NaN, texts: ["-"] };
@@ -90,7 +91,7 @@ page.add("costs", ({ critical }) => {
     const seeds = new Map(runs.map(({ seed }, k) => [seed, at[k]]));
     const exact = every ? value * share(runs.map((run) => series.within(run, view.y, target, better))) : 0;
     const spread = () => ` ± ${text(series.deviation(reached, value))}`;
-    const found = { value, seeds, exact, reached: reached.length };
+    const found = { value, middle, seeds, exact, reached: reached.length };
     if (every && reached.length > 1 && !kept) return { ...found, texts: [text(value), spread()] };
     const partly = (kept || clock === "round") && !every && runs.length > 1;
     const counted = ` (${reached.length} of ${runs.length} seeds)`;
@@ -107,25 +108,42 @@ page.add("costs", ({ critical }) => {
     return text.startsWith(" ") ? [" ", made] : [made];
   }
 
-  // Whether a cost is better than another one, seed by seed: by Student's t, or by Wilcoxon's ranks
-  // where a seed did not reach the target; its p-value is 2 / 2^n if all n signs agree.
+  // Whether a cost is better than another one, seed by seed: by Student's t, or by the sign test
+  // where a seed did not reach the target.
   function isBetter(one, other, exact, limit) {
     const never = (value) => value ?? Infinity;
-    const found = [...one.seeds].map(([seed, value]) => {
-      return other.seeds.has(seed) ? never(other.seeds.get(seed)) - never(value) : NaN;
+    const pairs = [...one.seeds].filter(([seed]) => other.seeds.has(seed));
+    const leads = pairs.map(([seed, value]) => {
+      const [mine, its] = [never(value), never(other.seeds.get(seed))];
+      return mine === its ? 0 : its - mine;
     });
-    if (!found.every(Number.isFinite)) return found.every((lead) => lead > 0) && 2 ** (1 - found.length) <= limit.p;
-    const middle = series.mean(found);
-    const error = Math.max(series.deviation(found, middle), exact / Math.sqrt(6)) / Math.sqrt(found.length);
+    const least = exact / Math.sqrt(6);
+    const reached = pairs.every(([seed, value]) => value !== null && other.seeds.get(seed) !== null);
+    if (!reached) {
+      const wins = leads.filter((lead) => lead > least).length;
+      const losses = leads.filter((lead) => lead < -least).length;
+      return wins > losses && signTest(wins, losses) <= limit.p;
+    }
+    const middle = series.mean(leads);
+    const error = Math.max(series.deviation(leads, middle), least) / Math.sqrt(leads.length);
     return middle / error > limit.t;
+  }
+
+  // The two-sided p-value of so many positive and fewer negative leads, as rayfed/report/verdicts.py.
+  function signTest(wins, losses) {
+    let [term, sum] = [1, 1];
+    for (let k = 1; k <= losses; k += 1) {
+      term *= (wins + losses - k + 1) / k;
+      sum += term;
+    }
+    return Math.min(1, 2 ** (1 - wins - losses) * sum);
   }
 
   // The cost that is better than all others, and reads so, as rayfed/report/verdicts.py has it: of
   // the tests at least k pass the limit of the k-th smallest p-value in Holm's correction.
   function winner(costs, limits) {
     const known = costs.filter(({ seeds }) => seeds);
-    const mean = ({ value }) => (Number.isNaN(value) ? Infinity : value);
-    const [first, ...others] = known.sort((a, b) => b.reached - a.reached || mean(a) - mean(b) || 0);
+    const [first, ...others] = known.sort((a, b) => b.reached - a.reached || a.middle - b.middle || 0);
     if (!limits || !others.length || !first.reached) return null;
     const exact = Math.max(...known.map((cost) => cost.exact));
     const alike = others.some((other) => other.texts.join("") === first.texts.join(""));
