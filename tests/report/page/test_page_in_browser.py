@@ -460,6 +460,8 @@ def test_the_table_follows_the_target_and_the_column(page, results):
         ((20, 21, 22, 23, 24, 25, 26, 50), (30, 33, 35, 30, 33, 35, 36, 37), True),  # 2 / 2^8 * 2
         ((4, 5, 50, 7, 8), None, False),  # 2 / 2^5 exceeds 5 %
         ((4, 5, 50, 7, 8, 9), None, True),  # 2 / 2^6 does not
+        ((*[50] * 9, 2), None, True),  # 9 of 10 signs: 22 / 2^10
+        ((*[50] * 8, 2, 2), None, False),  # 8 of 10: 112 / 2^10
     ],
 )
 def test_what_is_better_is_bold_for_a_target_of_the_readers(
