@@ -61,7 +61,9 @@ class ArrivalPolicy:
         self.ahead: dict[int, dict[str, Array]] = {}
         channel = self.exchange.channel
         shared = channel.uplink is not None and channel.uplink.by_round
-        self.by_version = shared or any(solver.scheduled for solver in run.training.solvers)
+        episodes = any(faulty.fault.episodic for faulty in run.faults)
+        scheduled = any(solver.scheduled for solver in run.training.solvers)
+        self.by_version = shared or episodes or scheduled or _reads_round(run)
         self.keeps_state = bool(run.initial)
 
     def first(self, first: RunState) -> RunState:
@@ -147,7 +149,7 @@ class ArrivalPolicy:
         return reply, losses
 
     def _by_part(self, tasks: Sequence[Task]) -> list[list[Task]]:
-        """Divide tasks so that no part has a client twice, nor two versions if schedules matter.
+        """Divide tasks so that no part has a client twice, nor two versions if rounds matter.
 
         Parts are ordered by how often a client has been in the parts before, then by version;
         within a part clients are in the order of their ids.
@@ -220,3 +222,10 @@ class ArrivalPolicy:
         found = [losses.get(task.serial, np.nan) for task in rows]
         ended = CountedTasks(rows, found, stats.round, self.places.line.version)
         stats.count(ended, closed.sent)
+
+
+def _reads_round(run: Run) -> bool:
+    """Return whether client functions may read the round, as those of others may."""
+    ask = run.first_ask()
+    function = getattr(run.training.algorithm, ask.function, None) if ask is not None else None
+    return not getattr(function, "__module__", "").startswith("rayfed.")

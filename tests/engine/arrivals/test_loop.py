@@ -1,11 +1,16 @@
 """The loop of arrivals against calculations by hand and identities with the loop of rounds."""
 
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.algorithms import FedBuff
+from rayfed.core.episodes import Episodes
 from rayfed.core.errors import ScenarioError
 from rayfed.testing.studies import LOCAL, drive, mixed, stop_after
 
@@ -36,8 +41,11 @@ def run(scenario, out):
     return rayfed.run(scenario, out=out, page=False)
 
 
-def by_hand(mixing, power, arrivals):
-    """Return x after each arrival of FedAsync: all three clients are at work all the time."""
+def by_hand(mixing, power, arrivals, wrong=lambda round: False):
+    """Return x after each arrival of FedAsync: all three clients are at work all the time.
+
+    Clients that begin from version v send the negative of their difference if round v + 1 is wrong.
+    """
     x, version = 0.0, 0
     task = {i: (SECONDS[i], 0, 0.0) for i in TARGETS}  # arrival, version, model at the start
     history = []
@@ -47,7 +55,8 @@ def by_hand(mixing, power, arrivals):
         for i in arrived:
             _, start, model = task[i]
             a = mixing * (1 + version - start) ** -power
-            x = (1 - a) * x + a * (model - 0.5 * (model - TARGETS[i]))
+            sign = -1 if wrong(start + 1) else 1
+            x = (1 - a) * x + a * (model - sign * 0.5 * (model - TARGETS[i]))
             version += 1
             history.append((now, x, version - 1 - start))
         for i in arrived:
@@ -137,6 +146,58 @@ def test_schedules_go_by_the_version_that_work_started_from(tmp_path, name):
     if name == "fedbuff":
         np.testing.assert_array_equal(moved, events.version == 0)
     assert moved[events.version.to_numpy() == 0].all()
+
+
+EPISODES = ({"start": 4}, {"start": 3, "end": 4, "every": 5})
+
+
+@pytest.mark.parametrize("episode", EPISODES, ids=str)
+def test_episodes_of_faults_go_by_the_version_that_work_started_from(tmp_path, episode):
+    fault = {"name": "bit-flip", "ids": [0, 1, 2], **episode}
+    made = points_study(tmp_path, [{"name": "fedasync", "mixing": 0.6, "staleness": {"name": "polynomial", "power": 0.5}}])
+    made["clients"]["faults"] = [fault]
+    result = run(made, tmp_path / "out")
+    active = Episodes(**episode).active
+    expected = by_hand(0.6, 0.5, 20, wrong=lambda round: bool(active(round)))
+    want = [np.mean([(x - m) ** 2 / 2 for m in TARGETS.values()]) for _, x, _ in expected]
+    np.testing.assert_allclose(result.rounds.loss[1:], want, rtol=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReader(FedBuff):
+    """The loss that a client reports is its round."""
+
+    name: ClassVar[str] = "round-reader"
+
+    def train(self, clients, x):
+        upload = super().train(clients, x)
+        return replace(upload, loss=np.full(len(clients.ids), float(clients.round)))
+
+
+def test_client_functions_of_others_see_the_round_of_each_task(tmp_path):
+    made = points_study(tmp_path, [], rounds=8)
+    made["clients"] = {"delay": {"name": "exponential", "mean_s": 1.0}}
+    made["algorithms"] = [RoundReader(buffer=3, local={"steps": 1, "batch": "full", "lr": 0.5})]
+    events = run(made, tmp_path / "out").events
+    used = events[events.status == "used"]
+    assert used.groupby("round").version.nunique().max() > 1
+    np.testing.assert_array_equal(used.loss, used.version + 1)
+
+
+@pytest.mark.guard
+@pytest.mark.parametrize("episode", EPISODES, ids=str)
+@pytest.mark.parametrize("name", ["fedbuff", "fedasync"])
+def test_a_resumed_run_has_the_same_faulty_tasks(tmp_path, name, episode, assert_same):
+    made = points_study(tmp_path, [{"name": name, "concurrency": 3}], rounds=10)
+    made["clients"] = {
+        "delay": {"name": "exponential", "mean_s": 1.0},
+        "faults": [{"name": "bit-flip", "ids": [0, 1, 2], **episode}],
+    }
+    plan = api.prepare(api.read(made))
+    drive(plan, tmp_path / "calm")
+    stop_after(plan, tmp_path / "stopped", rounds=2)
+    drive(plan, tmp_path / "stopped", resume=True)
+    assert_same(tmp_path / "calm", tmp_path / "stopped")
 
 
 def test_a_row_closes_without_an_update_where_nobody_finishes(tmp_path):
