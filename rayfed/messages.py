@@ -179,7 +179,8 @@ class Reply:
     Parameters
     ----------
     ids : (K,) array of int
-        The distinct clients whose replies are used, ascending.
+        The clients whose replies are used, ascending. Where late replies are used (`staleness`)
+        these come first, and a client may have several.
     weights : (K,) array of float
         Raw weights: n_i or 1, times how often the client was drawn.
     mean : mapping of str to array

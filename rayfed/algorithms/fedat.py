@@ -107,8 +107,8 @@ class FedAT(Asynchronous):
 
     @property
     def takes(self) -> int:
-        """The number of clients of a tier that train at once, if it has so many."""
-        return max(1, (self.concurrency or 1) // self.tier_count)
+        """The largest number of clients of a tier that train at once, if it has so many."""
+        return -(-(self.concurrency or 1) // self.tier_count)
 
     def init(self, x0: Array) -> State:
         """Return x, the models (M, p) of the tiers, and their numbers of updates (M,)."""

@@ -27,7 +27,7 @@ from rayfed.messages import State
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregator:
-    """Base of all rules. Every client counts once, however many rows it has.
+    """Base of all rules. Every reply counts once, however many rows its client has.
 
     Parameters
     ----------
@@ -80,7 +80,9 @@ class Aggregator:
         Parameters
         ----------
         vectors : (K, p) array of float
-            Of distinct clients in the order of their ids, or of buckets; all are finite, K >= 1.
+            Of the replies, or of buckets; all are finite, K >= 1. Replies of a round are in the
+            order of their clients' ids. Late ones come before them, in the order of their rounds,
+            and may be of the same clients.
         weights : (K,) array of float
             What the vectors count for in the mean that is replaced. The rules of the literature
             treat all vectors alike.

@@ -58,8 +58,9 @@ class Layout:
         """
         n = v.shape[1]
         shapes, size = self.pieces(codec, n), self.coded_size(n)
-        if len(shapes) == 1 and not codec.matrices:
-            decoded = codec.coded(v if size == n else np.ascontiguousarray(v[:, :size]), draw)
+        if len(shapes) == 1 and not codec.matrices and not state:
+            piece = v if size == n else np.ascontiguousarray(v[:, :size])
+            decoded, _ = codec.stepped(piece, draw, {})
             return decoded if size == n else np.pad(decoded, ((0, 0), (0, n - size))), {}
         out, start = np.empty_like(v), 0
         out[:, size:] = 0

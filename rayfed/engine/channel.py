@@ -96,7 +96,8 @@ class ServerChannel:
             return ask.bytes_down
         if self.downlink.codec.memory is None:
             return self.downlink.bytes_down(ask.send)
-        missed = np.where(had < 0, -1, version - had)
+        exact = self.downlink.codec.memory.exact_first
+        missed = np.where((had < 0) & exact, -1, version - had)  # from version -1 on, if coded
         kinds = {m: self.downlink.bytes_down(ask.send, None if m < 0 else m)
                  for m in set(missed.tolist())}  # fmt: skip
         return np.array([kinds[m] for m in missed.tolist()], dtype=np.int64)
@@ -128,7 +129,7 @@ class ServerChannel:
         """Return a mask (K,) of clients charged for an uncoded first upload."""
         if self.uplink is None or not self.exact_first:
             return None
-        return np.asarray(up_bytes > self.uplink.bytes_up(ask))
+        return np.asarray(up_bytes != self.uplink.bytes_up(ask))
 
     def opened(
         self, answers: Sequence[TaskAnswer], plain: tuple[str, ...]

@@ -122,7 +122,7 @@ def reply_of(
     stale : bool
         Whether the reply gives the staleness of each.
     """
-    sums = reduce(add, [_sums(answer, sizes.up) for answer in answers])
+    sums = reduce(add, [_sums(answer, sizes) for answer in answers])
     one = answers[0] if len(answers) == 1 else _joined(answers)
     total = float(one.raw.sum()) if sizes.total is None else sizes.total
     mean: dict[str, Any] = {
@@ -152,12 +152,13 @@ def _joined(answers: Sequence[TaskAnswer]) -> TaskAnswer:
     return answers[0]._replace(**found, gathered=Gathered({}, each))
 
 
-def _sums(answer: TaskAnswer, up: Mapping[str, int]) -> Sums:
+def _sums(answer: TaskAnswer, sizes: MeanInputs) -> Sums:
     """Return the sums of the vectors and of the scalars that are uploaded."""
     sums = dict(answer.gathered.sums)
     for name, rows in answer.gathered.each.items():
-        if rows.ndim == 1 and name in up and name != GROUP:
-            sums[name] = tree_sum(answer.ids, rows * answer.weights)
+        if rows.ndim == 1 and name in sizes.up and name != GROUP:
+            weights = 1 if name in sizes.plain else answer.weights
+            sums[name] = tree_sum(answer.ids, rows * weights)
     return sums
 
 

@@ -152,7 +152,8 @@ class Selection:
         cls.needs |= where({ROUNDS: looks or cls.may_be_empty or GRAPHS in cls.needs})
         cls.removes |= where(
             {
-                EVERYONE: own or cls.may_be_empty or cls.repeats, ONE_MORE: looks or own,
+                EVERYONE: own or cls.may_be_empty or cls.repeats,
+                ONE_MORE: looks or own or cls.may_be_empty,
                 CHANCES: looks, NO_SCALARS: cls.listens, VECTORS_ALIKE: cls.repeats,
                 WALK: POSITION not in names(cls.diagnostics), COINS: not cls.may_be_empty,
                 KNOWN_SIZE: cls.may_be_empty,

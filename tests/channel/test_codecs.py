@@ -1,6 +1,8 @@
 """Codecs: published bounds, bits against bytes, rows, and what is no ordinary number."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rayfed.channel import QSGD, Draws, Natural, PowerSGD, RandK, Sign, TopK
+from rayfed.channel import QSGD, Codec, Draws, Natural, PowerSGD, RandK, Sign, TopK
+from rayfed.channel.layout import Layout
 from rayfed.core.errors import ScenarioError
 from rayfed.core.rng import Key
 
@@ -172,6 +175,30 @@ def test_power_sgd_finds_matrices_of_low_rank_after_a_step_or_two():
     found, kept = codec.stepped(m, draws(1), kept)
     np.testing.assert_allclose(found, m, atol=1e-12)
     assert kept["q"].shape == (1, 6, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternating(Codec):
+    """A vector as it is and zeros in turn, for each client."""
+
+    name: ClassVar[str] = "alternating"
+
+    def first(self, shape):
+        return {"sent": np.zeros(1)}
+
+    def stepped(self, v, draw, state):
+        return v * (state["sent"] == 0), {"sent": 1 - state["sent"]}
+
+
+@pytest.mark.parametrize("by", ["all", "layer"])
+def test_codecs_keep_their_state_in_one_piece_and_in_several(by):
+    layout, codec = Layout(3, ((2,), (1,))), Alternating(by=by)
+    v = np.ones((4, 3))
+    kept = {name: np.repeat(row[None], 4, axis=0) for name, row in layout.first(codec, 3)}
+    assert len(kept) == (1 if by == "all" else 2)
+    for round in range(3):
+        found, kept = layout.coded(codec, v, draws(4), kept)
+        np.testing.assert_array_equal(found, v if round % 2 == 0 else 0 * v)
 
 
 @pytest.mark.parametrize(

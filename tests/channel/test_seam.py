@@ -51,6 +51,7 @@ def rows_of(made, index=0):
         (TOP | {"memory": "ef21"}, 144, 35),  # the first as it is: 18 numbers
         (TOP | {"memory": {"name": "ef21", "start": "coded"}}, 35, 35),
         (TOP | {"memory": "ef21+"}, 144, 35),  # 277 bits
+        ({"name": "top-k", "k": 17, "memory": "ef21"}, 144, 147),  # 1173 bits
         ({"name": "rand-k", "k": 4}, 40, 40),  # and a seed of 8 bytes
         ("natural", 27, 27),  # 12 bits a number
         ("sign", 11, 11),  # 18 + 64 bits
@@ -65,6 +66,16 @@ def test_uploads_are_charged_what_travels(mixed, codec, first, later):
     seconds = np.diff([0.0, *(row["time_s"] for row in rows)])
     up = (np.array([first] + 5 * [later])) * 8 / 0.5e6
     np.testing.assert_allclose(seconds - seconds[-1], up - up[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [4, 17])
+def test_a_first_upload_is_exact_even_if_coded_ones_are_larger(mixed, k):
+    _, plain = rows_of(scenario(mixed))
+    for start in ("full", "coded"):
+        memory = {"name": "ef21", "start": start}
+        _, found = rows_of(scenario(mixed, uplink=[{"name": "top-k", "k": k, "memory": memory}]))
+        close = np.allclose(found[1], plain[1], rtol=1e-12, atol=1e-14)
+        assert close is (start == "full")
 
 
 def test_scalars_travel_as_they_are(mixed):
@@ -136,8 +147,10 @@ def _step(made, x):
     return x - loop.step(state)[0].state["x"]
 
 
-def test_who_missed_rounds_downloads_what_it_lacks_or_all(mixed):
-    made = scenario(mixed, downlink=[TOP | {"memory": "ef21"}], rounds=25)
+@pytest.mark.parametrize("start", ["full", "coded"])
+def test_who_missed_rounds_downloads_what_it_lacks_or_all(mixed, start):
+    memory = {"name": "ef21", "start": start}
+    made = scenario(mixed, downlink=[TOP | {"memory": memory}], rounds=25)
     made["participation"] = {"cohort": 2}
     plan = api.prepare(api.read(made))
     run, executor = plan.runs[0], SerialExecutor(plan.tables)
@@ -149,7 +162,8 @@ def test_who_missed_rounds_downloads_what_it_lacks_or_all(mixed):
         state, row, events = step(loop, state)
         wanted = 0
         for client in events[-1]["client"].tolist():
-            missed = round - had[client] if client in had else None
+            first = None if start == "full" else round  # all messages so far
+            missed = round - had[client] if client in had else first
             size = 144 if missed is None else min(144, -(-missed * 276 // 8))
             wanted, had[client] = wanted + size, round
             sizes.add(size)

@@ -194,3 +194,17 @@ def test_a_threshold_that_is_whole_clients_is_not_rounded_up(mixed, threshold, c
         assert rows[0]["participants"] == (survive if survive == needed else 0)
         (run,) = api.prepare(api.read(made)).runs
         assert run.uplink().survivors == needed
+
+
+def test_over_selection_that_would_lose_every_sum_is_refused(mixed):
+    """Of 10 clients who are asked for 7 replies 0.7 reply; of 11 too few."""
+    made = mixed(rounds=1, uplink=[SECURE])
+    made["clients"] = {"count": 20}
+    made["participation"] = {"cohort": 7, "over_select": 10 / 7}
+    rows, _ = walked(made)
+    assert rows[0]["participants"] == 7
+    made["participation"]["over_select"] = 1.5
+    with pytest.raises(
+        ScenarioError, match="uses 7 of 11 replies, less than secure-sum's threshol"
+    ):
+        api.prepare(api.read(made))

@@ -281,6 +281,8 @@ def test_polls_are_asked_again_too(mixed, tmp_path):
     [
         ({"retry": "other", "select": "oort"}, "retry", "'oort' draws whole cohorts"),
         ({"retry": "other", "correct": "intervals"}, "retry", "draws whole cohorts; use same"),
+        ({"retry": "other", "select": "poisson"}, "retry", "'poisson' draws whole cohorts"),
+        ({"over_select": 1.5, "select": "poisson"}, "over_select", "'poisson' draws a coin for"),
         ({"correct": "known"}, "correct", "makes the probability of taking part unknown"),
         ({"algorithm": "fedasync", "deadline_s": 9.0}, "deadline_s", "by timeout_s"),
         ({"algorithm": "fedasync", "retry": "other"}, "retry", "has no rounds; use same"),

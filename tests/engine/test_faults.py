@@ -359,6 +359,8 @@ ALIE = [{"name": "alie", "count": 2}]
         ("mifa", ALIE, "clients.faults.0: 'alie' needs weighted means alone, but 'mifa' adds up"),
         ("fedavg", [{"name": "label-flip", "count": 2}],
          "clients.faults.0: 'label-flip' needs class labels, but"),
+        ("giant", [{"name": "replay", "count": 2}],
+         "clients.faults.0: 'replay' needs one Ask in a round, but 'giant' asks several times"),
         ("fedavg", [{"name": "bit-flip"}], "clients.faults.0: found no faulty clients"),
         ("fedavg", [{"name": "bit-flip", "count": 9}], "clients.faults.0.count: found 9, but 8"),
     ],

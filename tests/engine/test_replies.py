@@ -83,6 +83,12 @@ def test_plain_means_by_group_ignore_the_weights():
     assert groups.mean["vector"].tolist() == [[2.0, 6.0], [0.375, 5.0]]
 
 
+def test_plain_means_of_scalars_ignore_the_weights():
+    found = reply([1, 2, 4], weights=[1, 1, 3], plain=("scalar",))
+    assert found.mean["scalar"] == pytest.approx(15 / 3)
+    assert reply([1, 2, 4], weights=[1, 1, 3]).mean["scalar"] == pytest.approx(31 / 5)
+
+
 def test_the_label_is_told_and_has_no_mean():
     found = reply([0, 5])
     assert found.each["group"].tolist() == [2, 0]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 
+from rayfed.algorithms.asynchronous import Asynchronous
 from rayfed.algorithms.base import Coded
 from rayfed.channel.aggregators import Aggregator
 from rayfed.channel.base import Codec, Stage
@@ -18,6 +19,9 @@ from rayfed.channel.stages import Clip, SecureSum
 from rayfed.channel.uplink import coded_vectors
 from rayfed.core.errors import ScenarioError, under
 from rayfed.core.needs import EXACT_UPLOADS, VECTORS, Refusals
+from rayfed.core.shares import at_least
+from rayfed.engine.channel import FEWEST
+from rayfed.engine.places import Tiers
 from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.settings import Stop
 from rayfed.messages import Ask
@@ -62,7 +66,38 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
         return f"found '{codecs[0].name}' and '{codecs[1].name}'; give one codec"
     changes = any(EXACT_UPLOADS in stage.removes for stage in stages)
     text = _undeclared(run, ask) if ask is not None and changes else ""
-    return text or (_codec(run, codecs[0], ask) if codecs else "")
+    text = text or (_codec(run, codecs[0], ask) if codecs else "")
+    return text or _over_selected(run) or _sums_of_tiers(run)
+
+
+def _over_selected(run: Run) -> str:
+    """Return why over-selection loses every secure sum; empty if it does not."""
+    rule, count, uplink = run.participation, run.federation.population.count, run.uplink()
+    if uplink is None or uplink.secure is None or rule.cohort is None:
+        return ""
+    asked, used, threshold = rule.asked(count), min(rule.cohort, count), uplink.secure.threshold
+    if at_least(threshold, asked) <= used:
+        return ""
+    text = f"over_select: {rule.over_select:g} uses {used} of {asked} replies"
+    return f"{text}, less than secure-sum's threshold of {threshold:g}; make one of them smaller"
+
+
+def _sums_of_tiers(run: Run) -> str:
+    """Return why the sums of tiers cannot be secure; empty if they can, or there are none.
+
+    The engine opens what a tier has sent without asking how many of it did.
+    """
+    algorithm, count = run.training.algorithm, run.federation.population.count
+    if not isinstance(algorithm, Asynchronous) or algorithm.redispatch != "update":
+        return ""
+    if not run.secure:
+        return ""
+    places = Tiers.of(algorithm, count, min(algorithm.concurrency or count, count)).places
+    if min(places) < FEWEST:
+        return f"found 'secure-sum' of {min(places)} client in a tier; give fewer tiers"
+    if may_fail(run):
+        return "found 'secure-sum' of tiers whose clients may fail; let no reply fail"
+    return ""
 
 
 def _codec(run: Run, codec: Codec, ask: Ask | None) -> str:

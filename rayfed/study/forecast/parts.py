@@ -37,6 +37,7 @@ from rayfed.core.needs import (
     GRADIENTS,
     HONEST,
     IN_TURN,
+    KNOWN_SIZE,
     LOCAL,
     MEAN,
     MEMORYLESS,
@@ -151,7 +152,12 @@ SETTINGS = (
     Setting("deadline_s", "", _exceeds("deadline_s", 0), (ROUNDS,), (EVERYONE, CHANCES), _TASK),
     Setting("timeout_s", "", _exceeds("timeout_s", 0), (), (EVERYONE, CHANCES)),
     Setting(
-        "over_select", "", _exceeds("over_select", 1), (ROUNDS,), (CHANCES, UNAFFECTED), "use 1"
+        "over_select",
+        "",
+        _exceeds("over_select", 1),
+        (ROUNDS, KNOWN_SIZE),
+        (CHANCES, UNAFFECTED),
+        "use 1",
     ),
     Setting("minimum", "", _exceeds("minimum", 1), (ROUNDS, COHORT), (CHANCES, UNAFFECTED)),
     Setting("patience_s", "", _waits, (ROUNDS,), ()),
@@ -386,6 +392,7 @@ def _channel(run: Run) -> Iterator[Part]:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
         own = isinstance(fault, UploadFault) and not fault.keeps
         needs = fault.needs | where({
+            ONE_ASK: isinstance(fault, UploadFault) and fault.keeps,
             SERVER: not (own or fault.rows or fault.silent), ROUNDS: fault.silent,
             OWN_MODELS: fault.silent and run.training.algorithm.gossip,
         })  # fmt: skip

@@ -154,7 +154,9 @@ EPISODES = ({"start": 4}, {"start": 3, "end": 4, "every": 5})
 @pytest.mark.parametrize("episode", EPISODES, ids=str)
 def test_episodes_of_faults_go_by_the_version_that_work_started_from(tmp_path, episode):
     fault = {"name": "bit-flip", "ids": [0, 1, 2], **episode}
-    made = points_study(tmp_path, [{"name": "fedasync", "mixing": 0.6, "staleness": {"name": "polynomial", "power": 0.5}}])
+    staleness = {"name": "polynomial", "power": 0.5}
+    algorithm = {"name": "fedasync", "mixing": 0.6, "staleness": staleness}
+    made = points_study(tmp_path, [algorithm])
     made["clients"]["faults"] = [fault]
     result = run(made, tmp_path / "out")
     active = Episodes(**episode).active

@@ -11,6 +11,7 @@ import rayfed
 from rayfed import api, testing
 from rayfed.algorithms import ConstantStaleness, FedAsync
 from rayfed.core.errors import ScenarioError
+from rayfed.engine.places import Tiers
 from rayfed.messages import Upload
 from rayfed.testing.studies import LOCAL, mixed
 from tests.chaos.case import Case, run_case
@@ -230,6 +231,39 @@ def test_more_tiers_than_clients_are_one_client_each(tmp_path):
     made = study(tmp_path, TARGETS, enumerate(SECONDS), [{"name": "fedat", "tiers": 9}])
     method = api.prepare(api.read(made)).runs[0].training.algorithm
     assert (method.tiers, method.tier_count) == ((0, 1, 2), 3)
+
+
+SECURE = [{"name": "clip", "norm": 1.0}, {"name": "secure-sum", "range": 8.0}]
+
+
+@pytest.mark.parametrize(
+    ("tiers", "clients", "text"),
+    [
+        (3, {}, None),
+        (3, {"crash": {"probability": 0.1}}, "tiers whose clients may fail; let no reply fail"),
+        (3, {"availability": {"name": "cyclic", "groups": 3, "period_s": 9}}, "may fail"),
+        (8, {}, "of 1 client in a tier; give fewer tiers"),
+        ([0] * 11 + [1], {}, "of 1 client in a tier"),
+    ],
+)
+def test_secure_sums_of_tiers_have_several_replies_or_are_refused(tiers, clients, text):
+    """The engine adds up what a tier has sent, of however many clients that is."""
+    made = mixed(algorithms=[{"name": "fedat", "tiers": tiers, "local": dict(LOCAL)}])
+    made |= {"clients": {"count": 12, **clients}, "participation": {}, "uplink": SECURE}
+    study = api.read(made)
+    if text is None:
+        assert api.prepare(study).runs[0].asked == 4
+        return
+    with pytest.raises(ScenarioError, match=text):
+        api.prepare(study)
+
+
+def test_the_largest_tier_has_the_remainder_of_the_places():
+    made = mixed(algorithms=[{"name": "fedat", "concurrency": 11, "local": dict(LOCAL)}])
+    made |= {"clients": {"count": 13}, "participation": {}}
+    (run,) = api.prepare(api.read(made)).runs
+    places = Tiers.of(run.training.algorithm, 13, 11).places
+    assert (places, run.asked) == ([4, 4, 3], 4)
 
 
 # -- CA2FL, and state that clients keep -----------------------------------------------------
