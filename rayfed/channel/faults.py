@@ -43,10 +43,10 @@ class Fault(Episodes):
     count : int, optional
         How many clients, chosen by the seed.
     fraction : float, optional
-        Share of the clients, chosen by the seed.
+        Share of the clients that have no fault yet, in the order of the faults; chosen by the seed.
     group : str, optional
-        Name of the client group that they are in: all of it, or those that `count` or `fraction`
-        choose of it.
+        Name of the client group that they are in: all of it without a fault yet, or those that
+        `count` or `fraction` choose of it.
     """
 
     name: ClassVar[str]

@@ -107,6 +107,11 @@ def _members(fault: Fault, number: int, population: Population, taken: Ints) -> 
         raise ScenarioError("", f"of more than {MOST:,} clients none are drawn; give ids")
     pool = np.setdiff1d(_group(fault, population), taken)
     wanted = fault.chosen(len(pool))
+    if not wanted:
+        key, found = (
+            ("group", fault.group) if fault.fraction is None else ("fraction", fault.fraction)
+        )
+        raise ScenarioError(key, f"found {found}, none of {len(pool)} clients without a fault")
     if wanted > len(pool):
         raise ScenarioError("count", f"found {wanted}, but {len(pool)} clients are left")
     place = Key(population.seed, f"faults/{number}").permutation(len(pool))

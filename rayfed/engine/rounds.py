@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 MOST_CHANGES = 100_000
 """Changes of availability that a selection waits for in one round."""
 _FIRST_LOOK = 64  # clients
+_LAST_LOOK = 1_000  # rounds in which somebody may be available, if nothing else ends a run
 
 
 class RoundPolicy:
@@ -275,7 +276,7 @@ class RoundPolicy:
             change = min(change, stats.timeline.next_over_s())
         if not math.isfinite(min(change, latest_s)):
             graphs = GRAPHS in self.run.participation.select.needs
-            if self.run.ending.rounds == ENDLESS and not (population.by_round or graphs):
+            if self.run.ending.rounds == ENDLESS and not (graphs or self._returns(ids, stats)):
                 raise RunFailed(
                     f"round {stats.round}: at {stats.time_s:.6g} s no client is available, and no "
                     "changes of availability are left; give rounds to end the run"
@@ -283,6 +284,16 @@ class RoundPolicy:
             return False
         stats.time_s = stats.start_s = min(change, latest_s)
         return change <= latest_s
+
+    def _returns(self, ids: Ints, stats: RoundStats) -> bool:
+        """Whether one of clients (K,) is available in a round to come, at the time of this one."""
+        population, batteries = self.run.federation.population, self.exchange.batteries
+        if not population.by_round:
+            return False
+        if batteries is not None:
+            ids = ids[batteries.charged(stats.batteries, ids, stats.time_s)]
+        rounds = range(stats.round + 1, stats.round + 1 + _LAST_LOOK)
+        return any(population.available(ids, stats.time_s, round).any() for round in rounds)
 
     # -- asking ----------------------------------------------------------------------------
 

@@ -136,6 +136,21 @@ def test_nobody_has_two_faults_and_named_ones_come_first():
     assert [each.number for each in found] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("faults", "place"),
+    [
+        ((Scale(fraction=0.02),), "clients.faults.0.fraction"),
+        ((BitFlip(fraction=1.0), Scale(fraction=0.5)), "clients.faults.1.fraction"),
+        ((BitFlip(ids=(1, 3)), Scale(group="phones")), "clients.faults.1.group"),
+    ],
+)
+def test_a_fault_that_nobody_has_is_refused(faults, place):
+    phones = (Group(ids=(1, 3), name="phones"),)
+    with pytest.raises(ScenarioError, match="clients without a fault") as error:
+        faulty(faults, population(groups=phones))
+    assert error.value.place == place
+
+
 def test_a_group_or_some_of_it():
     phones = (Group(ids=(1, 3, 5, 7), name="phones"),)
     (whole,) = faulty((BitFlip(group="phones"),), population(groups=phones))

@@ -95,6 +95,18 @@ def test_a_run_that_nothing_can_end_fails(mixed, tmp_path):
     assert rounds_of(made | {"rounds": 6}, 6)[4:] == [(20.0,), (20.0,)]
 
 
+def test_a_run_fails_where_nobody_is_available_in_any_round_to_come(mixed):
+    """By rounds, too: the clock stands still, and no round has participants."""
+    made = scenario(mixed)
+    del made["rounds"]
+    made["stop"] = {"time_s": 1e6}
+    made["clients"] |= {"availability": {"name": "bernoulli", "p": 0.0, "start": 5}, "groups": []}
+    with pytest.raises(RunFailed, match=r"round 5: at .* s no client is available, and no changes"):
+        rounds_of(made, 9)
+    made["clients"]["availability"] = {"name": "bernoulli", "p": 0.0, "start": 5, "end": 7}
+    assert [len(row) > 1 for row in rounds_of(made, 9)] == 4 * [True] + 3 * [False] + 2 * [True]
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [

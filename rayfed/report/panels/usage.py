@@ -332,8 +332,9 @@ class EnergyPanel(FigurePanel):
     heading = "Energy"
     best_only = True
     how = (
-        "The energy of all tasks by the settings of clients.energy, mean over seeds: computing, "
-        "and, patterned, transfers with the tails of the radio. Idle devices are not counted."
+        "The energy of all tasks that are over by the settings of clients.energy, mean over "
+        "seeds: computing, and, patterned, transfers with the tails of the radio. Idle devices "
+        "are not counted."
     )
 
 

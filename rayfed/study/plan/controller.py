@@ -142,17 +142,21 @@ class Controller:
 
     def counted(self, row: Mapping[str, Any], state: State) -> State:
         """Return the number (R,) of rows in a row that meet each rule, as ``met``."""
-        before = state.get("met", np.zeros(len(self.rules), dtype=np.int64)).tolist()
         met = [rule.met(row) for rule in self.rules]
-        now = [k if m is None else (k + 1) * m for k, m in zip(before, met, strict=True)]
+        now = [k if m is None else (k + 1) * m for k, m in zip(self._met(state), met, strict=True)]
         return {"met": np.array(now, dtype=np.int64)}
 
     def changed(self, run: Run, after: int, state: State) -> tuple[Run, list[dict[str, Any]]]:
         """Return a run as the rules change it after a round; see `changed`."""
         values: dict[str, Any] = {}
-        for rule, met in zip(self.rules, state["met"].tolist(), strict=True):
+        for rule, met in zip(self.rules, self._met(state), strict=True):
             values |= rule.set if met >= rule.rounds else {}
         return changed(self.study, run, after, values, BY_CONTROL)
+
+    def _met(self, state: State) -> list[int]:
+        """Return ``met``; zeros at first, and if a resume has another number of rules."""
+        met: list[int] = state["met"].tolist() if "met" in state else []
+        return met if len(met) == len(self.rules) else [0] * len(self.rules)
 
 
 def controlled(study: Study, run: Run) -> Run:
@@ -232,6 +236,8 @@ def _replayed(study: Study, run: Run) -> Run:
             raise ScenarioError(run.folder, text) from error
         count += len(entries)  # a setting may have changed several times after one round
         made = replace(made, changes=count)
+        if "aggregate" in values:  # a rule that was taken away and put back began anew
+            made = replace(made, channel=replace(made.channel, since=after))
         later.append((after, made))
     return replace(run, later=tuple(later))
 

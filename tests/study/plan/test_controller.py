@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import rayfed
 from rayfed import api
@@ -230,6 +231,43 @@ def test_a_loop_and_rules_change_one_run(tmp_path, assert_same):
     rayfed.resume(tmp_path / "left", page=False)
     assert_same(tmp_path / "whole", tmp_path / "left")
     assert changes_of(tmp_path / "whole") == changes_of(tmp_path / "left")
+
+
+def test_a_rule_that_was_taken_away_and_put_back_begins_anew_in_a_resume_too(tmp_path, assert_same):
+    rule = {"name": "centred-clipping", "radius": 0.05}
+    given = scenario() | {"rounds": 6, "algorithms": [{**EQUAL, "aggregate": rule}]}
+    for place, leave in (("whole", None), ("left", 4)):
+        for row in rayfed.iterate(given, out=tmp_path / place, page=False):
+            if row["round"] == 3:
+                row.change(aggregate=None)
+                row.change(aggregate=rule)
+            if row["round"] == leave:
+                break
+    rayfed.resume(tmp_path / "left", page=False)
+    assert_same(tmp_path / "whole", tmp_path / "left")
+
+
+@pytest.mark.parametrize(("before", "count"), [(1, 2), (2, 1)])
+def test_a_resume_with_another_number_of_rules_counts_from_zero(tmp_path, before, count):
+    rule = {"column": "loss", "above": -1.0, "rounds": 3, "set": {"deadline_s": 50.0}}
+    given = scenario() | {"rounds": 8, "evaluate": {"every": 1}}
+    given["algorithms"] = [{**EQUAL, "control": before * [rule]}]
+    for row in rayfed.iterate(given, out=tmp_path / "left", page=False):
+        if row["round"] == 2:
+            break
+    path = tmp_path / "left" / "scenario.yaml"
+    held = yaml.safe_load(path.read_text())
+    held["algorithms"][0]["control"] = [
+        {**rule, "set": {"deadline_s": 60.0 + k}} for k in range(count)
+    ]
+    path.write_text(yaml.safe_dump(held))
+    rayfed.resume(tmp_path / "left", page=False, accept_changes=True)
+    found = [
+        (at, to)
+        for at, key, _, to in changes_of(tmp_path / "left")
+        if not key.startswith("algorithms")
+    ]
+    assert found == [(5, 59.0 + count)]  # after rows 3, 4 and 5
 
 
 RULE = {"column": "loss", "above": 1.0, "set": {"cohort": 3}}
