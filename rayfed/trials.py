@@ -408,7 +408,7 @@ def median_bounds(histories: Sequence[pd.DataFrame], sign: float) -> list[tuple[
         reached = [
             sign * float(history.loc[history["time_s"] <= moment, "value"].iloc[-1])
             for history in histories
-            if len(history) and history["time_s"].max() >= moment
+            if len(history) and history["time_s"].min() <= moment <= history["time_s"].max()
         ]
         if len(reached) >= FEWEST:
             bounds.append((moment, float(np.median(reached))))

@@ -293,6 +293,8 @@ class TestPruning:
         assert len(median_bounds([one] * 4, 1.0)) == 3
         assert median_bounds([one.assign(time_s=0.0)] * 4, 1.0) == []
         assert median_bounds([one.iloc[:0]] * 4, 1.0) == []
+        late = pd.DataFrame({"time_s": [3.0, 6.0, 9.0], "value": [3.0, 2.0, 1.0]})
+        assert median_bounds([late] * 4, 1.0) == [(4.5, 3.0), (6.75, 2.0)]  # none at 2.25 s
 
     def test_runs_that_are_behind_end_early(self, tmp_path):
         made = self.pruning()

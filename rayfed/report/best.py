@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import cached_property
@@ -22,6 +22,7 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, listed, many, unknown
 from rayfed.core.older import renewed
+from rayfed.report.ranking import costs_of
 from rayfed.report.read.curves import History, crossing, history
 from rayfed.report.read.results import Results, RunRecord
 from rayfed.report.read.settings import has_cases, labels, objective, searched, short_keys, tried
@@ -270,9 +271,21 @@ class Best:
         found = None
         if len(best.runs) > 1 and math.isfinite(best.score):
             rivals = [c for c in candidates if c is best or not (c.failed or c.pruned)]
-            found = verdict({c.setting: c.scores for c in rivals}, best=best.setting)
+            scores = {candidate.setting: candidate.scores for candidate in rivals}
+            found = verdict(scores, best=best.setting, resolution=self._resolution(rivals))
         failed = sum(candidate.failed for candidate in candidates)
         return Winner(best, len(candidates), failed, self._edges(best), found)
+
+    def _resolution(self, candidates: Sequence[Candidate]) -> float:
+        """Return the most rounds between the target and the evaluated row before; 0 without one."""
+        if self.aim.target is None:
+            return 0.0
+        column, frames = self.results.column(self.aim.column), self._histories(candidates)
+        within = [costs_of(f, column, self.aim.target)["rounds_to_target_within"] for f in frames]
+        return float(np.nan_to_num(within).max(initial=0.0))
+
+    def _histories(self, candidates: Sequence[Candidate]) -> Iterator[History]:
+        return (history(run) for candidate in candidates for run in candidate.runs)
 
     def _edges(self, best: Candidate) -> tuple[str, ...]:
         edges = []

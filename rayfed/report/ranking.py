@@ -117,7 +117,8 @@ class Ranking:
         for name, each in found.items():
             values = dict(zip(each.index, each[cost].fillna(np.inf), strict=True))
             runs = unfinished(results, name) and np.inf in values.values()
-            ends[name] = End(values, runs, not (runs or rows["baseline"][name]))
+            out = runs or rows["baseline"][name] or name in results.failed
+            ends[name] = End(values, runs, not out)
         free = any(end.mean == 0 for end in ends.values() if end.competes)
         compared = rows.loc[[name for name, end in ends.items() if end.competes]]
         share = compared["rounds_to_target_within"] / compared["rounds_to_target"]

@@ -365,7 +365,7 @@ class RecordedResult:
         if not self.outcome:
             return f"{self.folder}: no run has begun"
         width = get_terminal_size().columns
-        frame = self.comparison(width)
+        frame = self._table(width)
         table = frame.set_index(frame.columns[0]).rename_axis(None)
         # Where the columns still do not fit, the rest stands below, with the names again.
         text = table.to_string(line_width=width)
@@ -374,9 +374,16 @@ class RecordedResult:
     def _repr_html_(self) -> str:
         if not self.outcome:
             return f"<p>{escape(repr(self))}</p>"
-        table = self.comparison(None).to_html(index=False, border=0)
+        table = self._table(None).to_html(index=False, border=0)
         lines = "".join(f"\n<p>{escape(line)}</p>" for line in (self.answer, *self._beware()))
         return f"<p>{escape(self._title())}</p>\n{table}{lines}"
+
+    def _table(self, width: int | None) -> pd.DataFrame:
+        """Return the table of the algorithms; of a search that of its best trials."""
+        from rayfed.report.best import best_of
+        from rayfed.report.pivot import overview_table
+
+        return overview_table(best_of(self._results), width)
 
     def _title(self) -> str:
         states = list(self.outcome.values())

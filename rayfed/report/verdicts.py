@@ -78,7 +78,8 @@ class Verdict:
     Parameters
     ----------
     best : str
-        The algorithm with the most finite values, and of these the one with their best mean.
+        The algorithm with the largest share of finite values, and of several the one with their
+        best mean.
     comparisons : tuple of Comparison
         In the order of the values.
     """
@@ -138,10 +139,15 @@ def verdict(
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
-def place(values: Floats) -> tuple[int, float]:
-    """Return a key that is least for the best values (n,), of which infinite ones are the worst."""
+def place(values: Floats) -> tuple[float, float]:
+    """Return a key that is least for the best values (n,), of which infinite ones are the worst.
+
+    A seed that is missing is no worse than the others.
+    """
     finite = values[np.isfinite(values)]
-    return -len(finite), float(finite.mean()) if len(finite) else math.inf
+    if not len(finite):
+        return 1.0, math.inf
+    return 1 - len(finite) / len(values), float(finite.mean())
 
 
 def critical(count: int, seeds: int) -> list[dict[str, float]]:
@@ -221,8 +227,11 @@ def _sign_test(wins: int, losses: int) -> float:
 
 
 def _needed(one: Comparison, pairs: int) -> int | None:
-    """Return the fewest seeds with which such differences would be better in one of some pairs."""
-    if not 2 <= one.seeds <= MOST_SEEDS or not math.isfinite(one.difference):
+    """Return the fewest seeds with which such differences would be better in one of some pairs.
+
+    None if the best is behind.
+    """
+    if not (one.ahead and 2 <= one.seeds <= MOST_SEEDS and math.isfinite(one.difference)):
         return None
     deviation = (one.high - one.low) / 2 / _quantiles()[one.seeds - 2] * math.sqrt(one.seeds)
     counts = np.arange(2, MOST_SEEDS + 1)

@@ -180,9 +180,17 @@ class Verdict:
         return because if self.status == "not reproduced" else drifted + because
 
     @property
+    def _named_seeds(self) -> list[int]:
+        """The seeds of a claim that names them all, ascending; empty otherwise."""
+        seeds = [where.seed for _, where in runs_of(self.claim.check)]
+        return sorted({s for s in seeds if s is not None}) if None not in seeds else []
+
+    @property
     def seeds(self) -> str:
         """The number of seeds, and of those for which the claim holds alone."""
-        count = len(self.each)
+        count, named = len(self.each), self._named_seeds
+        if named:
+            return f"seed{'s' if len(named) > 1 else ''} {', '.join(map(str, named))}"
         if count < 2:
             return "one seed" if count else ""
         held = sum(holds for holds, _ in self.each.values())
@@ -293,8 +301,8 @@ def _judged(claim: Claim, source: Source, seed: int | None = None) -> Verdict:
 def _seeds(check: Check, source: Source) -> list[int]:
     """Return the seeds that all places of a check share, or those that they name."""
     runs_at = [where for _, where in runs_of(check)]
-    if all(where.seed is not None for where in runs_at):
-        return sorted({where.seed for where in runs_at if where.seed is not None})
+    if all(where.seed is not None for where in runs_at):  # one number, of these seeds
+        return [where.seed for where in runs_at if where.seed is not None][:1]
     try:
         runs = [source(where, None) for where in runs_at if where.seed is None]
     except Unmeasured:

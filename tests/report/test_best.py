@@ -160,6 +160,20 @@ def test_fewest_rounds_to_a_target_that_every_seed_reaches(study):
     ]  # fmt: skip
 
 
+def test_rounds_to_a_target_are_known_to_within_evaluated_rows(study):
+    """Rows 10 rounds apart: a lead of one row with three seeds, as the headline has it."""
+    soon, late = (
+        [9] + [np.nan] * 9 + [8] + [np.nan] * 9 + [y] + [np.nan] * 9 + [4] for y in (4, 8)
+    )
+    results = study(
+        {("fedavg", lr, s): f for lr, f in ((0.1, soon), (0.2, late)) for s in range(3)}
+    )
+    (winner,) = Best(results, Aim.of(results, None, None, "loss=5")).winners
+    assert (winner.best.setting, winner.best.score, winner.undecided) == ("lr=0.1", 20.0, 0)
+    assert winner.verdict.comparisons[0].word == "better with every seed"
+    assert not winner.verdict.clear
+
+
 def test_where_none_reaches_the_target_the_end_decides(study):
     results = study(GRID)
     found = Best(results, Aim.of(results, None, None, "loss=3"))

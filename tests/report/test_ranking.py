@@ -71,6 +71,16 @@ def test_runs_that_may_still_reach_a_target_take_no_part(tmp_path, run_writer, r
     assert {c.other: c.p for c in found.verdict.comparisons}["b"] == pytest.approx(2 * p)
 
 
+def test_an_algorithm_of_which_every_run_failed_has_no_rank_by_costs(tmp_path, run_writer, rows):
+    for seed in range(3):
+        run_writer(tmp_path, "a", seed, rows([8, 1]), status="failed")
+        run_writer(tmp_path, "b", seed, rows([8, 7, 7, 1]))
+        run_writer(tmp_path, "c", seed, rows([8, 7, 7, 7, 7, 7, 7, 7, 1]))
+    results = Results.read(tmp_path)
+    found = Ranking.of_costs(results, summary(results, target=2.0))["rounds_to_target"]
+    assert (found.ranking, found.best) == (("b", "c"), "b")
+
+
 def test_costs_by_seed(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 3, rows([8, np.nan, 3, 5, 3], energy_j=10.0))
     run_writer(tmp_path, "a", 5, rows([8, 7, 6, 5, 4.5]))

@@ -111,6 +111,19 @@ def test_a_seed_in_which_nobody_reached_the_target_makes_nobody_equivalent(names
     assert words(same) == {"b": "equivalent"}
 
 
+def test_a_missing_seed_is_no_missed_target():
+    a, b = {0: 10, 1: 11, 2: 12, 3: 13}, {0: 8, 1: 9, 2: 10, 3: 11, 4: 60}
+    assert verdict({"a": a, "b": b}).best == "a"  # 11.5 and 19.6
+    assert verdict({"a": a | {4: NEVER}, "b": b}).best == "b"
+
+
+def test_no_number_of_seeds_helps_who_is_behind():
+    (c,) = verdict({"a": {0: 2.0, 1: 2.1, 2: 0.1}, "b": {0: 1.9, 1: 1.8, 3: 9.0}}).comparisons
+    assert (c.word, c.ahead, c.needed) == ("undecided", False, None)
+    (c,) = verdict({"a": {0: 1.0, 1: 1.1}, "b": {0: 1.3, 1: 1.2}}).comparisons
+    assert (c.ahead, c.needed) == (True, 5)
+
+
 def test_a_difference_within_the_resolution_has_no_sign():
     values = of(a=[100.0, 101.0, 102.0], b=[101.0, 103.0, 102.4])
     assert words(verdict(values)) == {"b": "better with every seed"}

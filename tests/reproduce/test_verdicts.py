@@ -286,6 +286,12 @@ def test_no_interval_without_two_finite_differences_of_runs(check, ends):
     assert "interval" not in ordered(check, **ends)
 
 
+def test_a_claim_that_names_its_seeds_has_one_number():
+    check = {"value": {"difference": [value(seed=0), value(seed=1)]}, "above": 1}
+    found = verdict(check)
+    assert (list(found.each), found.seeds, found.excluded) == ([0], "seeds 0, 1", False)
+
+
 def test_orders_of_rounds_and_of_single_draws():
     assert verdict({"descending": [value(at=[0, 1, 2])]}).status == "holds"  # of the same runs
     drawn = [value(of="slow", seed=0), value(seed=1)]
@@ -407,11 +413,8 @@ def test_marks_of_what_is_never_reached_and_of_what_diverges():
         ({"value": value(), "below": 0.6}, "2 seeds"),
         ({"value": value(), "below": 0.1}, "2 seeds"),
         ({"value": value(at=0), "equals": 8}, "2 seeds, all alike"),
-        ({"value": value(seed=1), "below": 0.6}, "one seed"),
-        (
-            {"value": {"difference": [value(seed=1), value(seed=0)]}, "below": 1},
-            "2 seeds, all alike",
-        ),
+        ({"value": value(seed=1), "below": 0.6}, "seed 1"),
+        ({"value": {"difference": [value(seed=1), value(seed=0)]}, "below": 1}, "seeds 0, 1"),
         ({"descending": [value(), value(of="a", part="grid", setting="lr=2")]}, "one seed"),
         ({"diverges": [{"of": "wild"}]}, "one seed"),
         ({"value": value(of="nobody"), "below": 1}, ""),

@@ -71,6 +71,8 @@ def write(
     kinds = find(panels)
     results = Results.read(folder, progress)
     source = PageSource.of(results, y, target)
+    if source.searched is not None:  # all trials, by the target of the page
+        y, target = source.y, source.target
     table = summary(results, y, target)
     replace(results.folder / "summary.csv", table.to_csv(index=False))
     report = results.folder / "report.html"

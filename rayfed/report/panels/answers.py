@@ -114,7 +114,7 @@ def verdict_text(found: Verdict) -> str:
     """Return a verdict in a few words."""
     seeds = min(c.seeds for c in found.comparisons)
     if seeds < 2:
-        return "undecided with one seed"
+        return f"undecided with {'one seed' if seeds else 'no seed in common'}"
     over = f"over {many(seeds, 'seed')}"
     words = {word: [c for c in found.comparisons if c.word == word] for word in _WORDS}
     words = {word: those for word, those in words.items() if those}

@@ -47,7 +47,8 @@ class CostsPanel(Panel):
         return {"critical": [self._critical(part.results) for part in self.source.parts]}
 
     def _critical(self, results: Results) -> list[dict[str, float]] | None:
-        seeds = [len(results.usable(n)) for n in results.names if n not in results.baselines]
+        ranked = [n for n in results.rivals if n not in results.failed]
+        seeds = [len(results.usable(name)) for name in ranked]
         known = len(set(seeds)) == 1 and seeds[0] > 1
         return critical(len(seeds), seeds[0]) if known else None
 

@@ -59,7 +59,7 @@ class Compared:
 
     def _below(self, heads: tuple[str, ...]) -> str:
         """Return the first difference below some keys, and the number of further ones."""
-        keys = [key for key in self.table if key.startswith(heads) and key != "problem.init"]
+        keys = [key for key in self.table if decides(key, heads)]
         if not keys:
             return ""
         found: dict[str, list[str]] = {}
@@ -85,6 +85,11 @@ def own_facts(info: Mapping[str, Any]) -> dict[str, Any]:
     settings = info.get("settings")
     held = settings if isinstance(settings, Mapping) else {}
     return flat({key: value for key, value in held.items() if key not in ("label", "grid")})
+
+
+def decides(key: str, heads: tuple[str, ...] = (*_OF_DATA, *_OF_WORLD)) -> bool:
+    """Return whether algorithms cannot be compared where a setting differs."""
+    return key.startswith(heads) and key != "problem.init"
 
 
 def unequal(facts: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -12,6 +12,7 @@ from rayfed.core.errors import ScenarioError
 from rayfed.report.read.differences import (
     MOST_KEYS,
     Compared,
+    decides,
     differing,
     listed,
     own_facts,
@@ -53,7 +54,7 @@ def joined(parts: Sequence[Results]) -> Results:
     runs = [_run(run, label, study) for (_, run), label in zip(found, labels, strict=True)]
     order = {label: k for k, label in enumerate(dict.fromkeys(run.label for run in runs))}
     runs.sort(key=lambda run: order[run.label])  # stable: folders stay in their order
-    compared = Compared(tuple(folders), facts.table)
+    compared = Compared(tuple(folders), facts.table | _varied(parts))
     return Results(parts[0].folder, tuple(runs), compared=compared)
 
 
@@ -130,6 +131,20 @@ def _common(part: Results) -> dict[str, Any]:
     first, *others = (scenario_facts(run.info) for run in part.runs_found)
     varied = unequal([first, *others])
     return {key: value for key, value in first.items() if key not in varied}
+
+
+def _varied(parts: Sequence[Results]) -> dict[str, tuple[str, ...]]:
+    """Return the values of data and circumstances that vary within a folder, for each folder.
+
+    The runs of its grid then differ as those of several folders do.
+    """
+    every = [[scenario_facts(run.info) for run in part.runs_found] for part in parts]
+    keys = sorted({key for facts in every for key in unequal(facts) if decides(key)})
+    values = {
+        key: [dict.fromkeys(shown(fact[key]) for fact in facts if key in fact) for facts in every]
+        for key in keys
+    }
+    return {key: tuple(" or ".join(of) or "-" for of in found) for key, found in values.items()}
 
 
 def _algorithms(parts: Sequence[Results]) -> dict[str, dict[int, dict[str, Any]]]:

@@ -39,6 +39,21 @@ def test_each_clock_has_its_answer(tmp_path, run_writer, rows, clock, text):
     assert headline(results, summary(results, target=2.0), clock).startswith(f"{text}; undecided")
 
 
+def test_the_verdict_is_that_of_the_named_one_where_a_seed_is_missing(tmp_path, run_writer, rows):
+    for seed in range(5):
+        if seed < 4:
+            run_writer(tmp_path, "a", seed, rows([8, 1]))
+        run_writer(tmp_path, "b", seed, rows([8] * (3 + seed % 2) + [1]))
+    assert answer(tmp_path, 2.0) == ("a reached loss 2 in 1 round, b in 3.4; better over 4 seeds.")
+
+
+def test_algorithms_without_a_seed_in_common_are_undecided(tmp_path, run_writer, rows):
+    for seed in (5, 6):
+        run_writer(tmp_path, "a", seed, rows([8, 1]))
+        run_writer(tmp_path, "b", seed + 2, rows([8, 7, 1]))
+    assert "undecided with no seed in common" in answer(tmp_path, 2.0)
+
+
 def test_who_did_not_reach_it_is_named(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([8, 2]))
     run_writer(tmp_path, "b", 0, rows([8, 7]))

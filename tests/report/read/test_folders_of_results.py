@@ -97,6 +97,20 @@ def test_different_problems_have_no_winner(folder):
     assert any(any(c.best) for c in text_columns(alike, summary(alike)))
 
 
+def test_grids_over_circumstances_have_no_winner_across_their_settings(tmp_path, run_writer, rows):
+    for name, lr in (("a", 0.1), ("b", 0.5)):
+        for alpha in (0.1, 10.0):
+            for seed in range(3):
+                run_writer(
+                    tmp_path / name, "fedavg", seed, rows([8, alpha + lr]),
+                    settings={"name": "fedavg", "local": {"lr": lr}}, setting=f"alpha={alpha}",
+                    scenario={"partition": {"alpha": alpha}}, folder=f"{alpha}-{seed}",
+                )  # fmt: skip
+    both = joined([Results.read(tmp_path / name) for name in "ab"])
+    assert "circumstances: partition.alpha is 0.1 or 10 in a and b. Which" in both.unlike
+    assert not any(any(c.best) for c in text_columns(both, summary(both)))
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -143,7 +143,8 @@ page.add("costs", ({ critical }) => {
   // the tests at least k pass the limit of the k-th smallest p-value in Holm's correction.
   function winner(costs, limits) {
     const known = costs.filter(({ seeds }) => seeds);
-    const [first, ...others] = known.sort((a, b) => b.reached - a.reached || a.middle - b.middle || 0);
+    const missed = ({ reached, seeds }) => (reached ? 1 - reached / seeds.size : 1);
+    const [first, ...others] = known.sort((a, b) => missed(a) - missed(b) || a.middle - b.middle || 0);
     if (!limits || !others.length || !first.reached) return null;
     const exact = Math.max(...known.map((cost) => cost.exact));
     const alike = others.some((other) => other.texts.join("") === first.texts.join(""));
@@ -159,7 +160,8 @@ page.add("costs", ({ critical }) => {
     const mine = rows().filter((row) => row.dataset.part === String(part));
     const found = mine.map((row) => [row, cost(about(row), part, head.dataset.clock)]);
     const unfinished = (row, { value }) => about(row).unfinished && Number.isNaN(value);
-    const rivals = found.filter(([row, cost]) => !about(row).baseline && !unfinished(row, cost));
+    const out = (row, cost) => about(row).baseline || about(row).failed || unfinished(row, cost);
+    const rivals = found.filter(([row, cost]) => !out(row, cost));
     const free = data.unlike || found.some(([, { value }]) => value === 0);
     const best = winner(rivals.map(([, cost]) => cost), free ? null : critical[part]);
     for (const [row, cost] of found) {
