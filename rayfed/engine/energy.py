@@ -99,7 +99,8 @@ class Meter:
         computed_s = np.clip(left_s - down_s, 0.0, tasks.compute_s)
         sent_s = np.clip(left_s - down_s - tasks.compute_s, 0.0, up_s)
         got = _share(got_s, down_s, np.ones(len(tasks)))
-        sent = _share(sent_s, up_s, whole.astype(np.float64))
+        moved = whole | self.messages  # messages count what has travelled, of lost tasks, too
+        sent = _share(sent_s, up_s, moved.astype(np.float64))
         begin_s = tasks.start_s + got_s
         done_s = begin_s + computed_s
         end_s = done_s + sent_s

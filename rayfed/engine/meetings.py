@@ -212,6 +212,7 @@ class MeetingPolicy:
         there_s, _, moved = self._drawn(task.client, line, nodes, line.now_s)
         self._put(task.client, line, nodes, task._replace(
             ask=TRAVELS, over_s=line.now_s + there_s, down_bytes=moved, up_bytes=moved,
+            version=line.version,
         ))  # fmt: skip
 
     def _receive(self, task: Task, line: Timeline, nodes: Nodes) -> None:

@@ -51,7 +51,7 @@ class RoundPolicy:
     ) -> None:
         self.run, self.exchange, self.measures = run, exchange, measures
         self.server_function, self.counter = server_function, exchange.counter
-        self.cohorts = Cohorts(run, exchange)
+        self.cohorts, self.round_s = Cohorts(run, exchange), run.round_s
 
     def profile(self, profile: Profile) -> None:
         """Measure the steps of rounds from now on."""
@@ -90,10 +90,12 @@ class RoundPolicy:
         diagnostics: Diagnostics = {}
         values: Mapping[str, float] = {}
         changes: dict[str, Any] = {}
-        answered = True
+        answered, end_s = True, None
         try:
             ids, selection = self._select(before, stats)
             stats.start_s = stats.time_s
+            if self.round_s is not None:
+                end_s = stats.start_s + self.round_s
             if len(ids):
                 values, changes["measured"] = self._measured(before, ids, stats)
             if self.run.participation.correct is not None and len(ids):
@@ -104,6 +106,7 @@ class RoundPolicy:
             state, diagnostics = self.server_function.result(returned, state, stats.round)
         except NoReply:
             answered = False
+        stats.time_s = stats.time_s if end_s is None else end_s
         selection, step_state = self._learn(selection, before.step_state, stats)
         changes |= {"state": state, "selection": selection, "step_state": step_state}
         if stats.corrected is not None:

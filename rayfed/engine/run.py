@@ -534,6 +534,18 @@ class Run:
         return rows
 
     @property
+    def round_s(self) -> float | None:
+        """Seconds that every round lasts; None for rounds that end with their replies.
+
+        In private runs with coins the length would depend on who was drawn, and with it who is
+        available in later rounds.
+        """
+        privacy, population = self.travels.privacy, self.federation.population
+        if privacy is None or not privacy.sampled or not population.comes_and_goes():
+            return None
+        return self.participation.deadline_s
+
+    @property
     def private(self) -> PrivateMean | None:
         """Private mean of the run; None without privacy."""
         privacy, clients = self.travels.privacy, self.federation.clients.count

@@ -557,6 +557,10 @@ class Population:
         """Whether each client comes and goes by draws of its own, on the clock."""
         return all(part.independent for part in self._availabilities)
 
+    def comes_and_goes(self) -> bool:
+        """Return whether the availability of some client changes with time."""
+        return bool(np.isfinite(self.next_change(np.arange(self.count), 0.0)).any())
+
     def next_change(self, ids: npt.ArrayLike, t: Times) -> Floats:
         """Return the first second (K,) after t at which `available` changes; inf if never.
 

@@ -8,6 +8,7 @@ More rounds are no change, nor are further runs.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ from rayfed.runs.files.run_json import status, versions
 _MOST = 3  # changes that a message names
 _NEEDED = ("loss_gap", "loss_change", "model_change")
 """Rules under ``stop`` that rows have columns for."""
+_SPENT = re.compile(r"\b(privacy|uplink|participation\.(cohort|select)|clients\.count)\b")
+"""Settings that epsilon is computed from."""
 _NOTHING = "nothing"
 BY_LOOP, BY_CONTROL = "loop", "control"
 """Marks of entries of ``changes`` in ``run.json`` that a custom loop or the declared controller of
@@ -272,8 +275,14 @@ class _Found:
             raise self._refusal(text)
 
     def _check_changes(self, *, accept: bool, mended: bool) -> None:
-        """Refuse changes that are not accepted."""
-        found = [] if accept else changes(self.held, self.run)
+        """Refuse changes that are not accepted, and those that would make epsilon wrong."""
+        found = changes(self.held, self.run)
+        private = self.run.channel.privacy is not None
+        spent = [c for c in found if private and _SPENT.search(c.key)]
+        if accept and spent:
+            text = f"{'; '.join(map(str, spent[:_MOST]))}; epsilon counts all rounds alike"
+            raise self._refusal(f"{text}, undo that or run the study anew")
+        found = [] if accept else found
         found = [c for c in found if not (mended and c.key.startswith("modules."))]
         if found:
             more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""

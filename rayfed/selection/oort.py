@@ -150,9 +150,9 @@ class Oort(Selection):
         changed["seconds"][at] = reply.seconds
         changed["last"][at] = reply.round
         gain = float((state["mass"][at] * loss).sum())
-        rounds = np.append(state["rounds"], reply.round)[-2 * self.window :]
-        gained = np.append(state["gained"], gain)[-2 * self.window :]
-        return {**state, **changed, "rounds": rounds, "gained": gained}
+        rounds = np.append(state["rounds"], reply.round)  # several of one, if late replies are used
+        gained, kept = np.append(state["gained"], gain), rounds > rounds.max() - 2 * self.window
+        return {**state, **changed, "rounds": rounds[kept], "gained": gained[kept]}
 
     def _paced(self, state: State, round: int) -> State:
         """Return the state after the look at the sums, if one is due before a round."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 _NARROW = 64  # columns; shorter pieces of rows are not read at the speed of the memory
 MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy", "push"]
 
-MOST = 1000
-"""Largest number of repetitions of a mixing matrix, for `evenness`."""
+MOST = 20_000
+"""Largest number of products with a mixing matrix of more than `_DENSE` nodes, for `evenness`."""
+_DENSE = 256  # nodes up to which squares of the matrix are faster than so many products
 _SETTLED = 1e-12
 
 
@@ -134,7 +136,7 @@ def product(
 def evenness(w: csr_array[Any], mass: Floats) -> float:
     """Return how evenly the models of nodes enter the mean if mixing is repeated.
 
-    The influence r_i of node i is its weight in the mean by mass after `MOST` steps with W. With
+    The influence r_i of node i is its weight in the mean by mass after many steps with W. With
     shares q_i of the mass, q'W^k converges to the left eigenvector of W for 1 where there is one.
     The evenness is 1 / sum_i r_i^2 / q_i, the effective sample size of L. Kish, "Survey Sampling",
     1965, as a share of the nodes: 1 if W preserves the mean by mass, and q_i if node i alone has
@@ -146,6 +148,11 @@ def evenness(w: csr_array[Any], mass: Floats) -> float:
         Rows that add up to 1.
     mass : (N,) array of float
 
+    Returns
+    -------
+    float
+        NaN if q'W^k has not settled after `MOST` products.
+
     Examples
     --------
     >>> from rayfed.topology.graph import EdgeList
@@ -154,10 +161,28 @@ def evenness(w: csr_array[Any], mass: Floats) -> float:
     0.893
     """
     share = mass / mass.sum()
-    backwards, influence = w.T.tocsr(), share
-    for _ in range(MOST):
-        before, influence = influence, backwards @ influence
-        if np.allclose(influence, before, rtol=0, atol=_SETTLED / len(mass)):
-            break
+    influence = _repeated(w, share)
+    if influence is None:
+        return math.nan
     held = share > 0
     return float(1 / np.sum(influence[held] ** 2 / share[held]))
+
+
+def _repeated(w: csr_array[Any], share: Floats) -> Floats | None:
+    """Return the limit (N,) of q'W^k for shares q (N,); None if it has not settled."""
+    close = _SETTLED / len(share)
+    if len(share) > _DENSE:
+        backwards, influence = w.T.tocsr(), share
+        for _ in range(MOST):
+            before, influence = influence, backwards @ influence
+            if np.allclose(influence, before, rtol=0, atol=close):
+                return influence
+        return None
+    power, influence = w.toarray(), share
+    for _ in range(64):  # W^(2^k); rows are scaled, since errors of their sums would double
+        before, influence = influence, share @ power
+        if np.allclose(influence, before, rtol=0, atol=close):
+            return influence
+        power = power @ power
+        power /= power.sum(axis=1, keepdims=True)
+    return None

@@ -234,11 +234,28 @@ def test_a_node_alone_and_walks_that_cannot_move(data, tmp_path):
         ("algorithms.0.rule", "never mixes", {"rule": {"name": "uniform", "periodic": "refuse"}}),
         ("algorithms.0.rule.speed_m_s", "no positions", {"rule": {"speed_m_s": 2.0}}),
         ("topology", "graph of clients", {"topology": None}),
+        (
+            "clients.delay",
+            "so the clock of 'multi-walk' stands still",
+            {"clients": {"delay": {"name": "constant", "mean_s": 0}}, "walks": 2},
+        ),
     ],
 )
 def test_what_walks_cannot_have_is_refused(data, place, text, more):
-    own = {key: more.pop(key) for key in ("home", "rule") if key in more}
+    own = {key: more.pop(key) for key in ("home", "rule", "walks") if key in more}
     topology = more.pop("topology", {"name": "ring"})
     with pytest.raises(ScenarioError, match=text) as refused:
         loop(scenario(data, METHOD | own, topology, **more))
     assert refused.value.place.startswith(place)
+
+
+def test_the_rate_of_several_walks_is_not_changed_in_a_row(data):
+    """Rates go by the visits of each walk: a change would begin late, at another row of each."""
+    rule = {"column": "round", "above": 3, "set": {"lr": 0.1}}
+    for walks in (1, 2):
+        made = scenario(data, METHOD | {"walks": walks, "control": [rule]}, {"name": "ring"})
+        if walks == 1:
+            loop(made)
+            continue
+        with pytest.raises(ScenarioError, match="numbers the visits of each walk"):
+            loop(made)

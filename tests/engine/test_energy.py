@@ -172,6 +172,27 @@ def test_energy_of_bytes_is_that_of_the_counted_bytes(tmp_path, method, more):
     np.testing.assert_array_equal(rows["energy_radio_j"], rows["energy_j"])
 
 
+@pytest.mark.parametrize("method", ["d-psgd", "ad-psgd", "multi-walk", "gossip-learning"])
+def test_messages_cost_energy_where_steps_are_lost_too(tmp_path, method):
+    """A walk goes on without the steps that a crash has ended, and a message was there before."""
+    made = small(method, BYTES, topology="ring", rounds=30)
+    made["clients"] |= {"count": 6, "crash": {"probability": 0.5}}
+    rows = rayfed.run(made, out=tmp_path / "out", page=False).rounds
+    assert rows["dropped"].sum() > 5
+    wanted = 0.03 * rows["bytes_down"] + 0.07 * rows["bytes_up"]
+    np.testing.assert_allclose(rows["energy_j"].iloc[1:], wanted.iloc[1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["ad-psgd", "gossip-learning"])
+def test_ends_of_a_meeting_with_other_radios_are_refused(method):
+    made = small(method, BYTES, topology="ring")
+    made["clients"]["groups"] = [{"ids": [0], "energy": {**BYTES, "up_j_per_mb": 1}}]
+    with pytest.raises(ScenarioError, match="charges an exchange to one of its ends"):
+        api.prepare(api.read(made))
+    made["clients"]["groups"][0]["energy"] = {**BYTES, "compute_w": 4}
+    api.prepare(api.read(made))
+
+
 def test_a_round_of_nobody_costs_nothing(tmp_path):
     never = {"name": "trace", "file": str(tmp_path / "trace.csv")}
     (tmp_path / "trace.csv").write_text("client,start_s,end_s\n0,50,60\n")

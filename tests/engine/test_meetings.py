@@ -407,6 +407,18 @@ def test_nodes_that_are_away_for_good_end_the_run(tmp_path, name):
         engine.step(state)
 
 
+def test_a_message_is_as_stale_as_it_has_travelled(tmp_path):
+    """Nodes send every 10 s what arrives at once; before, no model is on its way."""
+    made = ring(tmp_path, name="gossip-learning", meetings=1, period_s=10.0)
+    made["clients"] = {"count": 4, "delay": {"name": "constant", "mean_s": 0.001}}
+    engine = loop(made)
+    state, _ = engine.start()
+    for _ in range(16):
+        state, row, (ended,) = engine.step(state)
+        assert row["staleness_max"] == 0
+        assert ended.tasks.version.tolist() == [row["round"] - 1]
+
+
 def test_a_graph_is_needed(tmp_path):
     made = ring(tmp_path)
     del made["topology"]

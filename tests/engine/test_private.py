@@ -22,11 +22,13 @@ from rayfed.messages import Ask, Reply, Upload
 from rayfed.study.forecast.channel import _UNITS
 from rayfed.testing import tiny_run
 from rayfed.testing.toy import toy_scenario
+from tests.fakes.stepping import step
 
 pytestmark = [
     pytest.mark.guard,
     pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs dp-accounting"),
 ]
+
 CLIP = {"name": "clip", "norm": 2.0}
 PRIVACY = {"noise": 0.5, "delta": 1e-5, "accountant": "rdp"}
 POISSON = {"cohort": 4, "select": "poisson"}
@@ -341,12 +343,35 @@ def test_it_is_said_what_a_client_spends_that_is_away_in_some_rounds():
         f"every client is available in at most 18 of them, and spends at most {most}"
     )
     cycles = {"name": "cyclic", "groups": 3, "period_s": 2.0}
-    assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}).run)
+    timed = {"participation": {**POISSON, "deadline_s": 1.0}}
+    assert "nobody" not in spent(loop_of(clients={"count": 8, "availability": cycles}, **timed).run)
     assert "nobody" not in spent(loop_of().run)
     by_time = [{"name": "slow", "ids": [7], "availability": {**cycles}}]
     by_round = {"name": "cyclic", "groups": 3, "rounds": 2}
     mixed = {"count": 8, "availability": by_round, "groups": by_time}
-    assert "nobody" not in spent(loop_of(clients=mixed).run)
+    assert "nobody" not in spent(loop_of(clients=mixed, **timed).run)
+
+
+def test_who_is_drawn_does_not_change_who_comes_later():
+    """One client is fast or slow; the others are available by the clock, in two groups."""
+    rows = {}
+    for seconds in (0.001, 60.0):
+        clients = {
+            "count": 40, "availability": {"name": "cyclic", "groups": 2, "period_s": 70},
+            "delay": {"name": "constant", "mean_s": 0.001},
+            "groups": [{"ids": [0], "delay": {"name": "constant", "mean_s": seconds}}],
+        }  # fmt: skip
+        participation = {"select": "poisson", "cohort": 6, "deadline_s": 30.0}
+        loop = loop_of(clients=clients, participation=participation, rounds=12)
+        state, _ = loop.start()
+        rows[seconds] = found = []
+        for _ in range(12):
+            state, row, events = step(loop, state)
+            ids = events[-1]["client"].tolist() if events else []
+            found.append((row["time_s"], [i for i in ids if i]))
+    assert rows[0.001] == rows[60.0]
+    assert [time_s for time_s, _ in rows[60.0]] == [30.0 * k for k in range(1, 13)]
+    assert len({tuple(ids) for _, ids in rows[60.0]}) > 6
 
 
 @pytest.mark.parametrize("bits", [12, 16, 32])
@@ -563,7 +588,8 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
         (FEDAVG, {"uplink": [{"name": "top-k", "k": 1, "memory": "error-feedback"}, CLIP]},
          "'error-feedback' needs uploads that are not clipped"),
         ({"name": "scaffold", "weights": "uniform"}, {}, "'scaffold' needs the exact"),
-        (FEDAVG, {"participation": {**POISSON, "over_select": 1.5}}, "over_select: 1.5 lets"),
+        (FEDAVG, {"participation": {**POISSON, "over_select": 1.5}},
+         "over_select: 1.5 needs cohorts of a known size, but 'poisson'"),
         (FEDAVG, {"participation": {**POISSON, "retries": 1, "timeout_s": 9.0}}, "retries: 1 lets"),
         (FEDAVG, {"participation": {**POISSON, "minimum": 2}}, "minimum: 2 lets clients affect"),
         (FEDAVG, {"participation": {**POISSON, "late": "stale", "deadline_s": 9.0}},
@@ -618,8 +644,11 @@ FEDAVG = {"name": "fedavg", "weights": "uniform"}
          "one client decides whether"),
         (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "network": {"loss": 0.1}}},
          "one client decides whether"),
-        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "availability": HOURS}},
-         "one client decides whether"),
+        (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "availability": HOURS},
+                  "participation": {**POISSON, "deadline_s": 9.0}}, "one client decides whether"),
+        (FEDAVG, {"clients": {"count": 8, "availability": HOURS}},
+         "a round that lasts as long as its clients take, where others come and go, lets clients "
+         "affect one another; give 'fedavg' participation.deadline_s: all rounds then last so lon"),
         (FEDAVG, {"uplink": MASKED, "clients": {"count": 8, "faults": [
             {"name": "silent", "ids": [3]}]}}, "one client decides whether"),
         (FEDAVG, {"stop": {"loss": 0.0}},

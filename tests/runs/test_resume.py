@@ -3,11 +3,14 @@
 import json
 import shutil
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 import yaml
 
+import rayfed
 from rayfed import api
+from rayfed.core.dotted import put
 from rayfed.core.entries import Damaged
 from rayfed.core.errors import ScenarioError
 from rayfed.core.files import read_json
@@ -134,6 +137,37 @@ def test_a_change_that_comes_with_the_version_names_it(study):
         "which began it, run the study anew, or go on with --accept-changes"
     )
     assert check_same(folder, runs) == []
+
+
+@pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs dp-accounting")
+@pytest.mark.parametrize(
+    ("key", "value", "refuses"),
+    [
+        ("privacy.noise", 6.0, True),
+        ("participation.cohort", 1, True),
+        ("uplink.0.norm", 0.5, True),
+        ("algorithms.0.local.lr", 0.2, False),
+    ],
+)
+def test_what_epsilon_counts_is_not_changed_in_a_private_run(tmp_path, key, value, refuses):
+    """Epsilon of a round would be that of all rounds with the later value."""
+    private = {
+        "uplink": [{"name": "clip", "norm": 1.0}],
+        "privacy": {"noise": 0.6, "delta": 1e-3, "accountant": "rdp"},
+        "participation": {"cohort": 2, "select": "poisson"},
+    }
+    algorithm = {"name": "fedavg", "weights": "uniform", "local": {"lr": 0.1}}
+    given = STUDY | private | {"algorithms": [algorithm], "seeds": [0], "executor": "serial"}
+    for row in rayfed.iterate(given, out=tmp_path, page=False):
+        if row["round"] == 1:
+            break
+    held = yaml.safe_load((tmp_path / "scenario.yaml").read_text())
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(put(held, key, value)))
+    if not refuses:
+        assert rayfed.resume(tmp_path, accept_changes=True, page=False).outcome
+        return
+    with pytest.raises(ScenarioError, match="epsilon counts all rounds alike, undo that or run"):
+        rayfed.resume(tmp_path, accept_changes=True, page=False)
 
 
 @pytest.mark.parametrize("now", ["other", "same"])

@@ -124,13 +124,16 @@ def table_after(rule, state, ids):
     return rule.learn(state, heard(ids, np.ones(len(ids)), np.ones(len(ids)), 2))
 
 
-def test_the_pace_slackens_when_less_is_gained():
+@pytest.mark.parametrize("replies", [1, 3])
+def test_the_pace_slackens_when_less_is_gained(replies):
+    """Late replies of earlier versions come by themselves: a round then has several."""
     rule = Oort(window=2, percentile=30.0, percentile_step=50.0)
     state, seen_at = rule.init(8), []
     for round in range(1, 12):
         _, state, _ = choose(rule, seen(1, round, away=range(1, 8)), state)
         loss = 1.0 if round < 7 else 0.5
-        state = rule.learn(state, heard([0], [loss], [1.0], round))
+        for _ in range(replies):
+            state = rule.learn(state, heard([0], [loss], [1.0], round))
         seen_at.append(float(state["percentile"]))
     # looks before rounds 5, 7, 9 and 11: rounds 7-8 gain half of what 5-6 did, 9-10 as much as 7-8
     assert seen_at == [30.0] * 8 + [80.0] * 3

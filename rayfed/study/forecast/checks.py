@@ -8,6 +8,7 @@ from dataclasses import fields
 import numpy as np
 
 from rayfed.algorithms.meeting import Meeting
+from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.core.arrays import Floats, Ints
 from rayfed.core.errors import ScenarioError
 from rayfed.core.names import called
@@ -17,6 +18,7 @@ from rayfed.engine.run import ENDLESS, Run
 from rayfed.engine.settings import Stop
 from rayfed.messages import Ask
 from rayfed.population import Population
+from rayfed.population.energy import Radio
 from rayfed.solvers.base import Solver
 from rayfed.study.forecast.channel import of_channel
 from rayfed.study.forecast.parts import may_fail, parts
@@ -206,9 +208,16 @@ def _asynchronous(run: Run, ask: Ask | None) -> Refusals:
 
 
 def _meetings(run: Run) -> Refusals:
-    """Refuse nodes that would meet, or train alone, again and again at one instant."""
+    """Refuse nodes that would meet, or train alone, again and again at one instant.
+
+    So would a walk that never takes time, while the others wait.
+    """
     algorithm, population = run.training.algorithm, run.federation.population
-    if not isinstance(algorithm, Meeting) or not algorithm.answers:
+    if run.metered and isinstance(algorithm, Meeting) and len(set(_radios(run))) > 1:
+        text = f"'{run.label}' charges an exchange to one of its ends, but groups have other radios"
+        yield "clients.groups", f"{text}; give all the same"
+    walks = isinstance(algorithm, MultiWalk) and algorithm.walks > 1
+    if not (walks or (isinstance(algorithm, Meeting) and algorithm.answers)):
         return
     ids = np.arange(population.count)
     seconds = population.mean_seconds_per_step(ids)
@@ -216,7 +225,12 @@ def _meetings(run: Run) -> Refusals:
     if not (may_fail(run) or (graphs and graphs.topology.disconnected == "allow")):
         latency, down, up = population.links(ids)
         seconds = seconds + latency + 1 / down + 1 / up
-    if not seconds.all():
+    if not (seconds.any() if walks else seconds.all()):
         node = called(ids[seconds == 0][:1], run.federation.clients.names)
         found = f"{node} takes no time to compute or send, so the clock of '{run.label}' stands"
         yield "clients.delay", f"{found} still; give a delay"
+
+
+def _radios(run: Run) -> list[Radio]:
+    """Return what transfers cost in energy, by group."""
+    return [each.transfers for each in run.federation.population.energies]

@@ -225,7 +225,7 @@ def may_fail(run: Run) -> bool:
         or clients.crashing
         or run.batteries
         or any(each.fault.silent for each in run.faults)
-        or bool(np.isfinite(clients.next_change(np.arange(clients.count), 0.0)).any())
+        or clients.comes_and_goes()
     )
 
 
@@ -253,7 +253,7 @@ def _algorithm(run: Run, ask: Ask | None) -> Part:
         return Part("", f"'{run.label}'", needs - {FRESH, ALL_STEPS}, removes)
     vectors = any(n > 1 for n in ask.up.values())
     exact = ask.share is not None or (vectors and not run.coded(ask))
-    needs |= where({REPLIED: ask.vectors, EXACT_UPLOADS: exact})
+    needs |= where({REPLIED: ask.vectors, EXACT_UPLOADS: exact, STEADY: ask.overlap})
     removes |= where(
         {
             LOCAL: not ask.local,
@@ -329,6 +329,11 @@ def _federation(run: Run) -> Iterator[Part]:
     removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})
     name = f"'{population.availability.name}'"
     yield Part("clients.availability", name, needs, removes, "give it a period_s")
+    privacy, fixed = run.channel.privacy, rule.deadline_s is not None and ONE_ASK in algorithm.gives
+    if privacy is not None and privacy.sampled and not fixed and population.comes_and_goes():
+        name = "a round that lasts as long as its clients take, where others come and go,"
+        instead = f"give '{run.label}' participation.deadline_s: all rounds then last so long"
+        yield Part("clients.availability", name, NOTHING, frozenset({UNAFFECTED}), instead)
     yield from _over_time(population)
     yield from _energy(run)
     if population.lossy or population.crashing:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from rayfed.algorithms.multi_walk import MultiWalk
 from rayfed.core.control import ControlRule
 from rayfed.core.dotted import apply_overrides
 from rayfed.core.errors import ScenarioError, clipped, under, unknown
@@ -286,6 +287,8 @@ def _check_changeable(run: Run, names: Iterable[str]) -> None:
         text = ""
         if algorithm.asynchronous:  # some clients would have begun, or even ended, the next round
             text = "has no rounds, so no change falls between two"
+        elif name == "lr" and isinstance(algorithm, MultiWalk) and algorithm.walks > 1:
+            text = "numbers the visits of each walk, so no change falls between two rows"
         elif name == "lr":
             if SOLVER not in algorithm.needs or not isinstance(algorithm.local, Descent):
                 text = "takes no local steps with a learning rate"
