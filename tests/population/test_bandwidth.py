@@ -172,6 +172,7 @@ def test_every_task_takes_the_rates_of_its_time(tmp_path, case):
         ("interrupted: resume", {"participation": {"interrupted": "resume"}}),
         ("the server", {"server": {"uploads_mbps": 9}}),
         ("overlap: true", {"algorithms": [{"name": "fedbuff", "overlap": True, "local": LOCAL}]}),
+        ("'overlap-sgd'", {"algorithms": [{"name": "overlap-sgd", "local": LOCAL}]}),
         *(
             (f"'{name}'", {"topology": "ring", "algorithms": [{"name": name, "local": LOCAL}]})
             for name in ("d-psgd", "ad-psgd", "gossip-learning", "multi-walk")
