@@ -144,6 +144,8 @@ def mixed_under(cls: type[Any], **changes: Any) -> dict[str, Any]:
     scenario["participation"] |= {"select": {"name": name_of(cls)}}
     if COHORT in cls.removes or issubclass(cls, All):
         scenario["participation"] |= {"cohort": None}
+    if cls.may_be_empty:
+        scenario["participation"] |= {"over_select": 1.0}
     if GRAPHS in cls.needs:
         every = None if FIXED_GRAPH in cls.needs else 2
         scenario["topology"] = {

@@ -57,7 +57,7 @@ def study(tmp_path_factory):
     diana = {"name": "diana", "alpha": 0.1}
     buckets = {"name": "median", "before": {"name": "buckets", "size": 3}}
     rules: list[tuple[str, list, dict | str]] = [
-        ("secure", [secure], "study"),
+        ("secure", [secure | {"threshold": 0.5}], "study"),
         ("buckets", [top | {"memory": "error-feedback"}], buckets),
         ("secure buckets", [secure | {"threshold": 0.5}], buckets),
         ("krum", [], {"name": "krum", "f": 1, "before": {"name": "nearest-neighbours", "f": 1}}),

@@ -186,8 +186,7 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
     ("more", "listed"),
     [
         ({}, True),
-        ({"seeds": 2}, False),
-        ({"seeds": 2, "over": "2 seeds, all alike"}, True),
+        ({"excluded": False}, False),
         ({"rests_on": ["tin for gold"]}, False),
         ({"status": "holds"}, False),
         ({"status": "not run"}, False),
@@ -195,8 +194,11 @@ def test_the_texts_of_the_survey_come_from_what_it_recorded(generator):
 )
 def test_what_nothing_excuses_is_evidence_against_a_source(generator, robots, more, listed):
     claims, _ = robots
-    surveyed = told(claims, **{"status": "not reproduced", "seeds": 3, **more})
-    shown = generator("studies")._against({"own": claims}, {"own": surveyed})
+    surveyed = told(claims, **{"status": "not reproduced", "excluded": True, **more})
+    others = claims.model_copy(update={"own": False})
+    shown = generator("studies")._against({"own": others}, {"own": surveyed})
+    ours = claims.model_copy(update={"own": True})
+    assert not generator("studies")._against({"own": ours}, {"own": surveyed})
     assert ("Evidence against" in shown) is listed
     first = " ".join(generator("md").escaped(claims.claims[0].says).split())
     assert (first in shown) is listed

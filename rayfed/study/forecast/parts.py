@@ -393,11 +393,13 @@ def _channel(run: Run) -> Iterator[Part]:
         needs = where({SERVER: True, ONE_ASK: memory is not None})
         name = f"'{stage.name if memory is None else memory.name}'"
         yield Part("downlink", name, needs, frozenset({EXACT_DOWNLOADS}), out)
+    ask = run.first_ask() if run.faults else None
+    repeats = ask is not None and ask.edge_of is not None  # the same Ask at edges, several times
     for faulty in run.faults:
         fault, place = faulty.fault, f"clients.faults.{faulty.number}"
         own = isinstance(fault, UploadFault) and not fault.keeps
         needs = fault.needs | where({
-            ONE_ASK: isinstance(fault, UploadFault) and fault.keeps,
+            ONE_ASK: isinstance(fault, UploadFault) and fault.keeps and not repeats,
             SERVER: not (own or fault.rows or fault.silent), ROUNDS: fault.silent,
             OWN_MODELS: fault.silent and run.training.algorithm.gossip,
         })  # fmt: skip
