@@ -174,7 +174,7 @@ def _repeated(w: csr_array[Any], share: Floats) -> Floats | None:
     if len(share) > _DENSE:
         backwards, influence = w.T.tocsr(), share
         for _ in range(MOST):
-            before, influence = influence, backwards @ influence
+            before, influence = influence, np.asarray(backwards @ influence)
             if np.allclose(influence, before, rtol=0, atol=close):
                 return influence
         return None
