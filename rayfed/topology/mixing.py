@@ -180,7 +180,7 @@ def _repeated(w: csr_array[Any], share: Floats) -> Floats | None:
         return None
     power, influence = w.toarray(), share
     for _ in range(64):  # W^(2^k); rows are scaled, since errors of their sums would double
-        before, influence = influence, share @ power
+        before, influence = influence, np.asarray(share @ power)
         if np.allclose(influence, before, rtol=0, atol=close):
             return influence
         power = power @ power
