@@ -54,8 +54,8 @@ _AGAINST = """\
 
 These claims are excluded by runs with the data, the rounds and the model of the source: no number
 in the 95 % interval over the seeds is as claimed, or, where a run failed or never got there, the
-claim holds with no seed. The intervals are not corrected for the number of claims. An unnoticed difference can still be the reason; the page of each study lists the known
-ones.
+claim holds with no seed. The intervals are not corrected for the number of claims. An unnoticed
+difference can still be the reason; the page of each study lists the known ones.
 """
 
 
