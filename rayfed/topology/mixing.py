@@ -19,7 +19,7 @@ MixingRule: TypeAlias = Literal["symmetric", "uniform", "lazy", "push"]
 
 MOST = 20_000
 """Largest number of products with a mixing matrix of more than `_DENSE` nodes, for `evenness`."""
-_DENSE = 256  # nodes up to which squares of the matrix are faster than so many products
+_DENSE = 128  # nodes up to which squares of the matrix are faster than so many products
 _SETTLED = 1e-12
 
 
@@ -178,11 +178,13 @@ def _repeated(w: csr_array[Any], share: Floats) -> Floats | None:
             if np.allclose(influence, before, rtol=0, atol=close):
                 return influence
         return None
-    power, influence = w.toarray(), share
+    from scipy.sparse import diags_array  # imported late, as everywhere here
+
+    power, influence = w, share  # sparse: bits of dense products depend on the processor
     for _ in range(64):  # W^(2^k); rows are scaled, since errors of their sums would double
-        before, influence = influence, np.asarray(share @ power)
+        before, influence = influence, np.asarray(power.T @ share)
         if np.allclose(influence, before, rtol=0, atol=close):
             return influence
         power = power @ power
-        power /= power.sum(axis=1, keepdims=True)
+        power = diags_array(1 / power.sum(axis=1)) @ power
     return None
