@@ -119,7 +119,7 @@ class LogLines(ProgressDisplay):
 
         The time left is estimated from the rounds since the start, without those of checkpoints.
         """
-        self.earlier |= {name: far.first / far.rounds for name, far in progress.items()}
+        self.earlier |= {name: far.first / max(far.rounds, 1) for name, far in progress.items()}
         if time.monotonic() - self.last < _EVERY_S:
             return
         self.last = time.monotonic()
@@ -161,7 +161,9 @@ def display(total: int) -> ProgressDisplay:
 
 def _done(progress: Mapping[str, RunProgress], outcome: Mapping[str, str]) -> float:
     """Return the number of runs done, with fractions of those in progress."""
-    parts = (far.round / far.rounds for name, far in progress.items() if name not in outcome)
+    parts = (
+        far.round / max(far.rounds, 1) for name, far in progress.items() if name not in outcome
+    )
     return len(outcome) + sum(parts)
 
 

@@ -73,6 +73,12 @@ class TestLines:
             "0/4 runs, about 260 s left", "2/4 runs, about 80 s left"
         ]  # fmt: skip
 
+    def test_a_run_of_no_rounds_is_no_fraction(self, lines, clock):
+        looks, said = lines
+        clock(11)
+        looks.runs({"a": RunProgress(0, 0, 0.0, NAN)}, {})
+        assert said() == ["0/4 runs; a: round 0/0, 0 s simulated"]
+
     def test_nothing_is_known_before_anything_is_done(self, lines, clock):
         looks, said = lines
         clock(11)

@@ -156,7 +156,7 @@ def test_influence_on_graphs_that_mix_slowly_is_the_left_eigenvector(count):
     left = np.linalg.lstsq(system, np.append(np.zeros(count), 1.0), rcond=None)[0]
     found = evenness(w, np.ones(count))
     if count == 300:  # not settled after so many products: no number is better than a wrong one
-        assert np.isnan(found) or found == pytest.approx(1 / (count * np.sum(left**2)), rel=1e-3)
+        assert np.isnan(found)
     else:
         assert found == pytest.approx(1 / (count * np.sum(left**2)), rel=1e-6)
 

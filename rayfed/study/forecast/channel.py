@@ -71,9 +71,14 @@ def _uplink(run: Run, stages: Sequence[Stage], ask: Ask | None) -> str:
 
 
 def _over_selected(run: Run) -> str:
-    """Return why over-selection loses every secure sum; empty if it does not."""
+    """Return why over-selection loses every secure sum; empty if it does not.
+
+    Of the sums of buckets some may have all of their replies.
+    """
     rule, count, uplink = run.participation, run.federation.population.count, run.uplink()
     if uplink is None or uplink.secure is None or rule.cohort is None:
+        return ""
+    if run.channel.aggregate is not None:
         return ""
     asked, used, threshold = rule.asked(count), min(rule.cohort, count), uplink.secure.threshold
     if at_least(threshold, asked) <= used:
