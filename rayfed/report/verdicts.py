@@ -104,6 +104,7 @@ def verdict(
     higher: bool = False,
     best: str | None = None,
     resolution: float = 0.0,
+    scale: float | None = None,
 ) -> Verdict | None:
     """Return the best algorithm, with its comparison to every other.
 
@@ -119,6 +120,8 @@ def verdict(
     resolution : float
         Resolution of the values, such as the interval of evaluations. Differences of values that
         are rounded to it deviate by at least 1 / sqrt(6) of it.
+    scale : float, optional
+        What `MARGIN` is a share of: 1 for logarithms; the mean size of the best values if None.
 
     Returns
     -------
@@ -135,7 +138,7 @@ def verdict(
     if best is None:
         best = min(known, key=lambda name: place(known[name]))
     others = [name for name in signed if name != best]
-    found = [_compared(signed[best], signed[name], name, resolution) for name in others]
+    found = [_compared(signed[best], signed[name], name, resolution, scale) for name in others]
     return Verdict(best, tuple(_corrected(found, len(signed))))
 
 
@@ -180,7 +183,11 @@ def critical(count: int, seeds: int) -> list[dict[str, float]]:
 
 
 def _compared(
-    best: Mapping[int, float], other: Mapping[int, float], name: str, resolution: float
+    best: Mapping[int, float],
+    other: Mapping[int, float],
+    name: str,
+    resolution: float,
+    scale: float | None,
 ) -> Comparison:
     """Return the comparison of two algorithms on the seeds that both have, without correction."""
     seeds = [seed for seed in best if seed in other]
@@ -199,9 +206,11 @@ def _compared(
     mean = float(d.mean()) if n else nan
     if n < 2:
         return Comparison(name, word, mean, -math.inf, math.inf, 1.0, n)
-    scale, deviation = float(np.abs(pair[:, 1]).mean()), max(float(d.std(ddof=1)), least)
+    deviation = max(float(d.std(ddof=1)), least)
     half, p = _interval(mean, deviation, n)
     low, high = mean - half, mean + half
+    if scale is None:
+        scale = float(np.abs(pair[:, 1]).mean())
     if not d.any() or (low <= 0 and max(-low, high) <= MARGIN * scale):
         word = "equivalent"
     return Comparison(name, word, mean, low, high, p, n, mean > 0)

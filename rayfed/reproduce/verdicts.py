@@ -227,9 +227,11 @@ def _interval(low: Mapping[int, float], high: Mapping[int, float], *, ratio: boo
 
 def _paired(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool) -> Paired | None:
     """Return the verdict on two runs by seed, on the logarithms of positive numbers for a ratio."""
+    scale = None
     if ratio and _positive(low, high):
         low, high = ({seed: math.log(v) for seed, v in of.items()} for of in (low, high))
-    return paired({"low": low, "high": high}, best="low")
+        scale = 1.0
+    return paired({"low": low, "high": high}, best="low", scale=scale)
 
 
 def _ends(low: Mapping[int, float], high: Mapping[int, float], *, ratio: bool = False) -> Ends:

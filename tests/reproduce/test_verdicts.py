@@ -221,6 +221,14 @@ def test_a_claimed_factor_is_decided_as_its_interval_reads():
     assert judged({"descending": [A, B], "apart": 2}, a=a, b=b).status == "undecided"
 
 
+@pytest.mark.parametrize("size", [1e-200, 1.01, 1e200])
+def test_ratios_within_a_hundredth_are_equivalent_whatever_the_size(size):
+    near, far = {"by": 1.0001, "descending": [A, B]}, [size * k for k in (1.2, 0.9, 1.1)]
+    a, b = [size * k for k in (1.002, 0.999, 1.001)], [size] * 3
+    assert judged(near, a=a, b=b).remark == "equivalent over 3 seeds"
+    assert judged(near, a=far, b=b).remark.startswith("undecided")
+
+
 @pytest.mark.parametrize(
     ("check", "ends", "excluded"),
     [  # means of 3 and 3.3 with standard errors near 0.06
