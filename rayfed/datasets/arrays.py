@@ -189,6 +189,8 @@ def _table(held: Mapping[str, Array]) -> Table:
         if test.y.dtype.kind != y.dtype.kind or (whole and test.y.max() > y.max()):
             raise ValueError("has targets in y_test that are not among those of y")
     table = _part(X, y, classes, test)
+    if test is not None and test.scale != table.scale:
+        raise ValueError("has bytes in one of X and X_test, and other numbers in the other")
     return _owned(table, held)
 
 
@@ -206,8 +208,6 @@ def _owned(table: Table, held: Mapping[str, Array]) -> Table:
         return replace(table, client=client, client_names=names)
     if test is None or held["client_test"].shape != test.y.shape[:1]:
         raise ValueError(f"has {held['client_test'].shape} clients of test rows; give one for each")
-    if test.scale != table.scale:
-        raise ValueError("has bytes in one of X and X_test, and other numbers in the other")
     names, both = _clients(np.concatenate([held["client"], held["client_test"]]))
     client, tests = both[:count], both[count:]
     for row in np.flatnonzero(~np.isin(tests, client))[:1]:

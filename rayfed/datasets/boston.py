@@ -33,7 +33,8 @@ class Boston(Dataset):
     Parameters
     ----------
     standardise : bool
-        Whether the features are brought to mean 0 and variance 1; the target never is.
+        Whether the features are brought to mean 0 and variance 1, over all rows, before any are
+        held out; the target never is.
     """
 
     name: ClassVar[str] = "boston"

@@ -158,7 +158,9 @@ def _clients(words: Sequence[list[str]]) -> list[str]:
     shortest = min(map(len, words))
     first = _common(words, shortest - 1)
     last = _common([each[::-1] for each in words], shortest - 1 - first)
-    return ["".join(each[first : len(each) - last]).lstrip(_BETWEEN) for each in words]
+    found = ["".join(each[first : len(each) - last]) for each in words]
+    bare = [name.lstrip(_BETWEEN) for name in found]
+    return bare if len({*bare}) == len({*found}) else found  # site_1 and site-1 are two
 
 
 def _folder_words(words: list[str]) -> list[str]:

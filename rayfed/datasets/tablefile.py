@@ -237,6 +237,7 @@ class _Reader:
         self.columns = [str(name) for name in self.frame.columns]
         self.client = gathered.client or rules.client or CLIENT
         self.cells: dict[str, Array] = {}
+        self.kept = np.arange(len(self.frame))  # rows of the frame that `cells` are from
         self.notes: list[str] = []
         if len(self.frame) == 0:
             raise self.error("has no rows; give at least one below the header")
@@ -385,6 +386,7 @@ class _Reader:
         if gone == count:
             raise self.error("has an empty cell in every row; fill them, or set missing: mean")
         self.cells = {name: cells[~gaps] for name, cells in self.cells.items()}
+        self.kept = np.flatnonzero(~gaps)
         self.part = None if self.part is None else self.part[~gaps]
         text = f"{gone:,} of {count:,} rows have an empty cell and are left out"
         self.notes.append(f"{text}; most are in column '{worst}', {most:,}")
@@ -459,7 +461,7 @@ class _Reader:
         """Return a table with the images of a column as its rows; other columns are left out."""
         X, scale = decoded(
             self.cells[name].tolist(), self.rules.size,
-            lambda row, problem: self.error(f"column '{name}', row {row + 1} {problem}"),
+            lambda row, problem: self.error(f"column '{name}', row {self.kept[row] + 1} {problem}"),
         )  # fmt: skip
         if like is not None and (X.shape[1:], scale) != (like.shape, like.scale):
             text = f"images are {X.shape[1:]} of up to {scale:g}, those for training "
@@ -496,7 +498,8 @@ class _Reader:
             return y, ()
         if not whole:
             row, column = np.argwhere(y != np.floor(y))[0]
-            text = f"target '{names[column]}', row {row + 1} holds {y[row, column]:g}, not a class"
+            held = f"row {self.kept[row] + 1} holds {y[row, column]:g}"
+            text = f"target '{names[column]}', {held}, not a class"
             raise self.error(f"{text}; number classes 0, 1, ..., or use loss: squared-error")
         if like is not None and y.max() > like.y.max():
             text = f"targets hold {y.max():g}, a class that is not in the training data"

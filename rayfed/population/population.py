@@ -64,7 +64,7 @@ class Connection:
         Seconds added to every transfer, in each direction.
     loss : float
         Probability that the connection breaks during an Ask, at a moment drawn uniformly: the
-        the task is lost, as if the client had dropped out for good.
+        task is lost, as if the client had dropped out for good.
     duplex : "full" or "half"
         Whether it carries a download and an upload at a time, or one after the other. It matters
         only where clients send while they go on.
@@ -72,7 +72,8 @@ class Connection:
         A CSV or Parquet file, relative to the scenario, of bandwidths over time: ``client``, an id
         from 0 or the name of a client in the data, ``time_s``, in virtual seconds from 0, and
         ``mbps``, or ``down_mbps`` and ``up_mbps``. A rate holds until the next row of the client,
-        and the first one also before. 0 is a pause. Every client needs a row.
+        and before the first one that one, with `repeat_s` the last one. 0 is a pause. Every client
+        needs a row.
     repeat_s : float, optional
         Seconds after which the rows of the file come again; the last ones hold for good if None.
     """

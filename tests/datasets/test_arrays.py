@@ -71,6 +71,7 @@ def test_a_scenario_records_a_digest_and_asks_for_the_arrays(tmp_path):
         ({"X_test": IMAGES}, "one of X_test and y_test"),
         ({"X_test": IMAGES[:, :1], "y_test": [0, 0, 0, 0]}, r"test rows of shape \(1, 2, 2\)"),
         ({"X_test": IMAGES[:1], "y_test": [3]}, "not among those of y"),
+        ({"X_test": IMAGES[:1].astype(int), "y_test": [1]}, "has bytes in one of X and X_test"),
         ({"client": [0, 1]}, "clients for 4 rows"),
         ({"client": [0.0, np.nan, 1.0, 1.0]}, "has no client in row 2; give each row one"),
         ({"client": np.array([b"x", None, 1, 1], object)}, "has a client that holds a bytes; turn"),

@@ -158,6 +158,8 @@ def test_what_does_not_fit_is_one_line(planned, columns, settings, line):
 def test_empty_cells_are_dropped(planned):
     plan = planned({"image": [None, *map(encoded, GREY[1:])]}, missing="drop")
     assert plan.runs[0].federation.views.training.shards.total() == 3
+    cells = [None, encoded(GREY[1]), b"broken", encoded(GREY[3])]
+    assert "column 'image', row 3 is no image" in wrong(planned, {"image": cells}, missing="drop")
 
 
 def test_more_images_than_the_memory_holds(planned, monkeypatch):

@@ -16,6 +16,7 @@ def clients(*names):
         (["hospital_a", "hospital_b"], ["a", "b"]),
         (["a_2024", "b_2024"], ["a", "b"]),
         (["site-01-x", "site-02-x"], ["01", "02"]),
+        (["site_1", "site-1", "site_2"], ["_1", "-1", "_2"]),
         (["site1", "site2"], ["site1", "site2"]),  # words are whole
         (["north east", "north west"], ["east", "west"]),
         (["hospital", "hospital_b"], ["hospital", "hospital_b"]),

@@ -90,6 +90,16 @@ def test_all_rows_at_one_client_have_the_term_of_all(weighting, expected):
     assert objective.centralised(np.array([1, 2, 5])).problem.nonconvex == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("cls", LINEAR.values(), ids=LINEAR)
+def test_scores_of_held_out_rows_are_without_it(cls):
+    case = case_of(cls(l2=0.0))
+    more = replace(case.problem, nonconvex=0.7)
+    assert (KERNELS["value"](replace(case, problem=more)) > KERNELS["value"](case)).all()
+    np.testing.assert_array_equal(
+        more.scored(case.x, case.batch).loss, case.problem.scored(case.x, case.batch).loss
+    )
+
+
 def test_a_minimiser_is_not_searched():
     problem = find("problems")["logistic-regression"]()
     assert problem.has_optimum

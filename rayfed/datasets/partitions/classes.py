@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt
 
 from rayfed.core.arrays import Array, Floats, Ints
 from rayfed.core.errors import ScenarioError
-from rayfed.core.needs import LABELS, Terms
+from rayfed.core.needs import LABELS, ONE_TARGET, Terms
 from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import Partition, by_class, dealt
 from rayfed.datasets.sizes import apportion
@@ -58,7 +58,11 @@ class Labels(Partition):
         """Return the client of each row of a class that these clients divide."""
         if not self.sigma or rows < len(among):
             return among[np.arange(rows) % len(among)]
-        weights = np.exp(self.sigma * stream.standard_normal(len(among)))
+        with np.errstate(over="ignore"):
+            weights = np.exp(self.sigma * stream.standard_normal(len(among)))
+            if not np.isfinite(weights.sum()):
+                text = f"found {self.sigma:g}, and sizes are too large to be counted"
+                raise ScenarioError("partition.sigma", f"{text}; give a smaller one")
         return np.repeat(among, apportion(weights, rows))
 
     def _check(self, classes: int, clients: int) -> None:
@@ -101,6 +105,7 @@ class LabelShards(Partition):
     """
 
     name: ClassVar[str] = "shards"
+    needs: ClassVar[Terms] = Partition.needs | {ONE_TARGET}
     remedy: ClassVar[str] = "use fewer clients or a smaller per_client"
 
     per_client: Annotated[int, Ge(1)] = 2

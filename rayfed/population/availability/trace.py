@@ -282,7 +282,8 @@ class AvailabilityTrace(Availability):
         if self.shift_s is None:
             shift = u * self.repeat_s
         else:
-            shift = np.floor(u * np.floor(self.repeat_s / self.shift_s)) * self.shift_s
+            places = np.ceil(self.repeat_s / self.shift_s * (1 - 1e-12))  # below repeat_s
+            shift = np.floor(u * places) * self.shift_s
         return device, np.where(place < held.count, 0.0, shift)
 
     @cached_property

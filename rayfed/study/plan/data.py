@@ -330,6 +330,7 @@ class Loader:
     ) -> tuple[Shards | None, str]:
         """Return the server's test rows: a test file, or the data set's own."""
         if isinstance(wanted.test, str) and not isinstance(wanted.dataset, Tabular):
+            _check_unmoved(wanted.dataset)
             reader = Tabular(path=wanted.test)
             test: Table = reader.read(
                 wanted.source, wanted.target, wanted.problem.task, None, table
@@ -344,6 +345,15 @@ class Loader:
             return None, ""
         self.tables[name + ":test"] = shards.table
         return with_table(shards, None), name + ":test"
+
+
+def _check_unmoved(dataset: Dataset) -> None:
+    """Refuse a test file for standardised features: it has them as they are."""
+    if getattr(dataset, "standardise", False):
+        text = f"found a file, but the features of '{dataset.name}' are standardised"
+        raise ScenarioError(
+            "problem.test", f"{text}; give a fraction, or set standardise of the data to false"
+        )
 
 
 def _seen_first(wanted: Wanted, parts: Split, seed: int) -> tuple[Ints, int]:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rayfed import api
 from rayfed.core.errors import ScenarioError
 from rayfed.core.plugins import find
 from rayfed.datasets import (
@@ -24,6 +25,7 @@ from rayfed.datasets.base import Table
 from rayfed.datasets.partitions.base import by_class
 from rayfed.datasets.split import split
 from rayfed.solvers import SGD
+from rayfed.testing import toy_scenario
 
 
 def table(n=120, classes=3):
@@ -117,6 +119,16 @@ def test_shards_of_numbers_and_too_many_of_them():
     ]  # fmt: skip
     with pytest.raises(ScenarioError, match="5 clients with 2 shards each cannot share 9 rows"):
         LabelShards().assign(table(9), 5, 0)
+
+
+@pytest.mark.parametrize("cls", [LabelShards, Sorted])
+@pytest.mark.parametrize("targets", [0, 2])
+def test_targets_that_have_no_order_are_refused(cls, targets):
+    held = {"X": np.ones((8, 1)), "y": np.ones((8, targets))}
+    task = {"name": "network", "model": "rayfed.testing.modules:Small", "loss": "squared-error"}
+    study = toy_scenario("fedavg", problem={**task, "dataset": {"name": "arrays", "data": held}})
+    with pytest.raises(ScenarioError, match="needs one target for each row"):
+        api.prepare(api.read(study | {"partition": cls.name}))
 
 
 def test_contiguous_blocks_keep_the_order_and_the_last_has_the_rest():
@@ -278,6 +290,8 @@ def test_labels_may_share_a_class_unevenly():
 def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ScenarioError, match="is 4 but the data has 3 classes"):
         Labels(per_client=4).assign(table(), 5, 0)
+    with pytest.raises(ScenarioError, match=r"found 1e\+06, and sizes are too large"):
+        Labels(per_client=2, sigma=1e6).assign(table(1000), 20, 0)
     with pytest.raises(ScenarioError, match="leave some of 10 classes without a client"):
         Labels(per_client=2).assign(table(100, classes=10), 4, 0)
 

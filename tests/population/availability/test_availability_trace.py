@@ -87,6 +87,15 @@ def test_shifts_may_be_multiples(tmp_path):
     assert stats.chisquare(numbers).pvalue > 0.005
 
 
+def test_multiples_of_more_than_half_the_trace_shift_too(tmp_path):
+    text = "device,start_s,end_s\na,3,4\n"
+    trace = AvailabilityTrace(file=written(tmp_path, text), repeat_s=20, shift_s=15)
+    change = trace.next_change(np.arange(1000), 0.0, PopulationInfo(1000, 0))
+    numbers = [int((change == s).sum()) for s in (3, 18)]
+    assert sum(numbers) == 1000
+    assert stats.chisquare(numbers).pvalue > 0.005
+
+
 def test_phones_of_flash(traces):
     file = traces / "flash_availability_100.csv"
     table = pd.read_csv(file)

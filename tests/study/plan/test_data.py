@@ -166,6 +166,12 @@ class TestRefused:
         given = wanted(problem=LeastSquares(), dataset=Linear(), clients=2, test="test.csv")
         assert refused(given) == "problem.test: a generator takes a fraction, not a file"
 
+    def test_a_test_file_for_standardised_features(self, wanted):
+        given = wanted(dataset=Mushroom(standardise=True), clients=2, test="test.csv")
+        assert refused(given).startswith(
+            "problem.test: found a file, but the features of 'mushroom'"
+        )
+
     def test_a_class_that_was_never_trained(self, wanted):
         assert "a class that is not in the training data" in refused(wanted(test="strange.csv"))
 
