@@ -306,6 +306,21 @@ def begin(
     return folder
 
 
+def check_begun(plan: Plan, folder: Path) -> None:
+    """Refuse a folder that another process began at the same moment, when nobody held its lock.
+
+    Raises
+    ------
+    ScenarioError
+        If its scenario is not that of the plan.
+    """
+    with usable(folder):
+        found = _scenario_of(folder).read_text(encoding="utf-8")
+    if found != plan.study.to_yaml():
+        text = "another study was begun here at the same moment; choose another folder"
+        raise ScenarioError(shown(folder), text)
+
+
 def default_folder(study: Study) -> Path:
     """Return the result folder of a study if none is given."""
     return Path("results") / slug(study.name)
@@ -472,8 +487,8 @@ def extend(
 
     Parameters
     ----------
-    folder : path
-        The result folder of a study that does not run now.
+    folder : path or str
+        The result folder of a study that does not run now, or its URL.
     rounds : int, optional
         Its rounds from now on, at least as many as its runs have.
     seeds : sequence of int
@@ -493,25 +508,28 @@ def extend(
     >>> rayfed.extend("results/quickstart", rounds=200, seeds=[3, 4])  # doctest: +SKIP
     >>> rayfed.resume("results/quickstart")  # doctest: +SKIP
     """
-    place = real(Path(folder))
-    more = recorded(place, trust=trust).study
-    if more.search:
-        raise ScenarioError(shown(place), "is a sweep; sweep anew with more trials")
+    place = real(local_copy(folder))
+    _scenario_of(place)
     asked: list[tuple[str, Any]] = [*pairs(overrides)]
     if rounds is not None:
         asked.append(("rounds", rounds))
-    if seeds:
-        asked.append(("seeds", [*more.seeds, *(seed for seed in seeds if seed not in more.seeds)]))
-    if not asked:
+    if not asked and not seeds:
         raise ScenarioError("", "nothing is asked for; give rounds, seeds or keys of the scenario")
-    with of_study(place, trust):
-        plan = prepare(_read_file(_scenario_of(place), asked, recorded=True), place)
-    with locked(place), usable(place):
-        check_unchanged(plan, place, log=log)
-        if not trust:  # of modules that are trusted once nothing is noted
-            note_modules(place, plan.study.to_dict(), [run.folder for run in plan.runs])
-        publish_text(place / "scenario.yaml", plan.study.to_yaml(), durable=True)
-        stops.note(place, "extend", **dict(asked))
+    with locked(place), uploaded(place, ProgressDisplay()):
+        more = recorded(place, trust=trust).study
+        if more.search:
+            raise ScenarioError(shown(place), "is a sweep; sweep anew with more trials")
+        if seeds:
+            new = [seed for seed in seeds if seed not in more.seeds]
+            asked.append(("seeds", [*more.seeds, *new]))
+        with of_study(place, trust):
+            plan = prepare(_read_file(_scenario_of(place), asked, recorded=True), place)
+        with usable(place):
+            check_unchanged(plan, place, log=log)
+            if not trust:  # of modules that are trusted once nothing is noted
+                note_modules(place, plan.study.to_dict(), [run.folder for run in plan.runs])
+            publish_text(place / "scenario.yaml", plan.study.to_yaml(), durable=True)
+            stops.note(place, "extend", **dict(asked))
     return plan
 
 
@@ -727,11 +745,13 @@ def execute(
     if not debug:  # all is in this process then; no result depends on where clients live
         plan = plan.placed(cpus())
     with locked(folder, watch.note), uploaded(folder, watch), logged(folder, watch, log):
+        if not resume:
+            check_begun(plan, folder)
         stops.clear(folder)
         if resume:
             check_unchanged(plan, folder, failed=failed, accept_changes=accept_changes, log=log)
             with usable(folder):
-                runs = adopt(folder, plan.runs)
+                runs = adopt(folder, plan.runs, failed=failed)
             plan = replace(plan, runs=runs if plan.study.search else replayed(plan.study, runs))
         if plan.study.search:
             from rayfed.trials import SweepDriver, SweepPlan  # here: it imports pandas

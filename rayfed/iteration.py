@@ -188,6 +188,7 @@ def _rows(plan: Plan, folder: Path, page: bool) -> Generator[Row, None, None]:
     silent = ProgressDisplay()
     settings = dict(expand(plan.study))
     with locked(folder, silent.note), api.uploaded(folder, silent):
+        api.check_begun(plan, folder)
         for run in plan.runs:
             executor = SerialExecutor(plan.tables, plan.executor.memory_gb)
             driver = Driver(run, folder, executor)
@@ -218,6 +219,11 @@ def _rows_of(driver: Driver, study: Study) -> Generator[Row, None, str]:
             if moment.state.round > last:  # not of a replay
                 last = moment.state.round
                 yield Row(driver, moment, study)
+    except GeneratorExit:
+        if driver.ending:  # the loop left right after `stop`
+            with one_thread():
+                next(moments, None)
+        raise
     finally:
         with one_thread():
             moments.close()

@@ -6,6 +6,7 @@ keeps these and runs the missing trials, so that it ends as without the interrup
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +19,12 @@ import numpy as np
 import pandas as pd
 
 from rayfed.core.announced import read_table, run_folders
-from rayfed.core.entries import Damaged
+from rayfed.core.entries import Damaged, digest_of
 from rayfed.core.errors import RayfedError, ScenarioError, clipped, unknown
 from rayfed.core.inside import opened
 from rayfed.core.run_state import read_record
 from rayfed.core.threads import one_thread
-from rayfed.engine.columns import catalogue
+from rayfed.engine.columns import TAKEN, catalogue, diagnostics
 from rayfed.engine.run import Run
 from rayfed.engine.stopping import PRUNED, Pace
 from rayfed.report.read import units
@@ -95,12 +96,15 @@ def prepare(study: Study, folder: Path | None = None) -> SweepPlan:
     Raises
     ------
     ScenarioError
-        If the scenario, its search or its data are wrong.
+        If the scenario, its search or its data are wrong, or the search has changed meanwhile.
     """
-    SweepGoal.of(study)
+    goal = SweepGoal.of(study)
+    if folder is not None:
+        _check_search(study, folder)
     search, planner = Search(study, _recorded(study, folder) if folder else {}), Planner()
     first = tuple(search.propose())
     runs = _plan(search, planner, first)
+    goal.check(runs)
     return SweepPlan(study, runs, planner.loader.tables, search, first, planner)
 
 
@@ -161,6 +165,21 @@ class SweepGoal:
         if column not in scores:
             raise ScenarioError("sweep.by", unknown("score", column, scores))
         return cls(column, -1.0 if better[column] == "higher" else 1.0)
+
+    def check(self, runs: Iterable[Run]) -> None:
+        """Refuse a column of a plug-in that one of some planned runs has not.
+
+        Raises
+        ------
+        ScenarioError
+            It names the run's algorithm.
+        """
+        for run in runs:
+            select, algorithm = run.participation.select, run.training.algorithm
+            own = {column.name for column in diagnostics(algorithm, select, run.measured)}
+            if self.column not in TAKEN | own:
+                text = f"rows of '{run.label}' have no '{self.column}'"
+                raise ScenarioError("sweep.by", f"{text}; name its measure in evaluate.measures")
 
     def read(self, run: Path) -> pd.DataFrame:
         """Return ``time_s`` and the ``value`` of the evaluated rows of a run.
@@ -415,15 +434,31 @@ def median_bounds(histories: Sequence[pd.DataFrame], sign: float) -> list[tuple[
     return bounds
 
 
+def _check_search(study: Study, folder: Path) -> None:
+    """Refuse to go on with another search than that of the trials in a folder."""
+    now = _asked(study)
+    for held in map(read_record, run_folders(folder)):
+        if (held.get("trial") or {}).get("search", now) != now:
+            text = "search or sweep has changed since it began, and other trials would be chosen"
+            raise ScenarioError(shown(folder), f"{text}; undo that, or sweep anew")
+
+
+def _asked(study: Study) -> str:
+    """Return the digest of what is searched for, and how."""
+    whole = study.to_dict()
+    return digest_of(json.dumps([whole["search"], whole["sweep"]], default=str).encode())
+
+
 def _plan(search: Search, planner: Planner, trials: Sequence[Trial]) -> tuple[Run, ...]:
     """Return the runs of trials, with the trial in the record of each."""
     runs = planner.runs(
         [(trial.setting, search.study_of(trial)) for trial in trials if trial.same_as is None]
     )
     by_name = {(trial.label, trial.setting): trial for trial in trials}
-    made = []
+    asked, made = _asked(search.study), []
     for run in runs:
         trial = by_name[run.label, run.setting]
-        held = {"number": trial.number, "values": {k: plain(v) for k, v in trial.values.items()}}
+        values = {key: plain(value) for key, value in trial.values.items()}
+        held = {"number": trial.number, "values": values, "search": asked}
         made.append(replace(run, record={**run.record, "trial": held}))
     return tuple(made)

@@ -572,6 +572,16 @@ class TestFolders:
         assert not (tmp_path / "out.1").exists()
         assert (tmp_path / "out" / "fedavg-seed0" / "model.npz").is_file()
 
+    def test_of_two_that_begin_at_the_same_moment_the_last_one_runs(self, small, tmp_path):
+        one, other = (api.prepare(api.read(small, [f"rounds={n}"])) for n in (1, 2))
+        for plan in (one, other):  # before either locks the folder
+            (tmp_path / "scenario.yaml").write_text(plan.study.to_yaml())
+        with pytest.raises(ScenarioError, match="another study was begun here at the same moment"):
+            api.execute(one, tmp_path, watch=ProgressDisplay(), page=False)
+        assert [*tmp_path.glob("*/run.json")] == []
+        api.execute(other, tmp_path, watch=ProgressDisplay(), page=False)
+        assert rayfed.load(tmp_path).rounds["round"].max() == 2
+
 
 class TestResume:
     @staticmethod

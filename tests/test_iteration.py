@@ -59,12 +59,16 @@ def test_a_loop_gets_every_row_and_records_the_same_bytes(small, tmp_path, asser
     assert rows[0].model.tolist() == [0.0, 0.0, 0.0]  # kept rows keep their models
 
 
-def test_a_run_that_the_loop_stops_is_one_of_fewer_rounds(small, tmp_path, assert_same):
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_run_that_the_loop_stops_is_one_of_fewer_rounds(small, tmp_path, assert_same, leave):
     """The fourth row is not evaluated by the cadence, but as the last."""
     rows = rayfed.iterate(small, out=tmp_path / "loop", page=False)
     for row in rows:
         if row["round"] == 4:
             row.stop()
+            if leave and row["label"] == "fedexp":  # of the last run
+                break
+    rows.close()
     shorter = rayfed.run(small | {"rounds": 4}, out=tmp_path / "run", page=False)
     assert rows.result.rounds.equals(shorter.rounds)
     assert rows.result.events.equals(shorter.events)

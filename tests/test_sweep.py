@@ -358,6 +358,28 @@ def test_run_and_sweep_each_refuse_what_is_the_others():
         ScenarioError, match=r"^sweep.by: unknown score 'lost'; did you mean 'loss'"
     ):
         rayfed.sweep(scenario(sweep={"by": "lost"}))
+    with pytest.raises(
+        ScenarioError, match=r"^sweep.by: rows of 'fedavg' have no 'objective_gradient_norm'"
+    ):
+        rayfed.sweep(scenario(sweep={"by": "objective_gradient_norm"}))
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("search", {"algorithms.0.local.lr": {"log": [0.1, 0.5]}}),
+        ("sweep", {"sampler": "tpe", "trials": 6, "batch": 2}),
+        ("sweep", {"sampler": "tpe", "trials": 4, "batch": 2, "by": "loss"}),
+    ],
+)
+def test_another_search_does_not_go_on_with_the_trials(whole, tmp_path, key, other):
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    path, listed = out / "scenario.yaml", (out / "trials.csv").read_bytes()
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {key: other}))
+    with pytest.raises(ScenarioError, match="search or sweep has changed since it began"):
+        rayfed.resume(out)
+    assert (out / "trials.csv").read_bytes() == listed
 
 
 def test_every_batch_is_planned_with_one_thread(tmp_path, monkeypatch):

@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rayfed.core.announced import run_folders
+from rayfed.core.arrays import Array
 from rayfed.core.dotted import flat
 from rayfed.core.entries import Damaged, Entry, digest_of
 from rayfed.core.errors import ScenarioError, clipped, many
@@ -25,6 +28,7 @@ from rayfed.core.parquet import read, values
 from rayfed.core.run_state import damage, read_record
 from rayfed.engine.run import Run
 from rayfed.runs.files.checkpoints import MANIFESTS, Checkpoints
+from rayfed.runs.files.outcome import ended
 from rayfed.runs.files.place import shown
 from rayfed.runs.files.run_json import status, versions
 
@@ -155,15 +159,25 @@ def changes(held: Mapping[str, Any], run: Run) -> list[Change]:
     ]
 
 
-def adopt(folder: Path, runs: Sequence[Run]) -> tuple[Run, ...]:
+def adopt(folder: Path, runs: Sequence[Run], *, failed: bool = False) -> tuple[Run, ...]:
     """Note accepted changes in the records of runs, and return the runs with them.
+
+    A run that has ended and does not go on keeps its settings, with which it was computed.
 
     Parameters
     ----------
     folder, runs : Path, sequence of Run
         As for `check_same`, which accepted the changes.
+    failed : bool
+        Whether runs that failed go on.
     """
-    return tuple(_Found(folder, run).adopted() for run in runs)
+    done = ended(folder, [run.folder for run in runs], failed=not failed)
+    found = [_Found(folder, run) for run in runs]
+    return tuple(
+        each.kept() if each.run.folder in done and not extended(each.run, each.held)
+        else each.adopted()
+        for each in found
+    )  # fmt: skip
 
 
 def change_warnings(noted: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -212,6 +226,12 @@ class _Found:
             self._check_ending()
         elif self._round and self.checkpoints.identity() in digests_of(self.run.record):
             self._check_reached()
+
+    def kept(self) -> Run:
+        """Note that changes were accepted, which do not concern the run, and return it."""
+        if found := changes(self.held, self.run):
+            status(self.path, {**self.held, "accepted": _digest(found)})
+        return self.run
 
     def adopted(self) -> Run:
         """Note accepted changes in the record, and return the run with them."""
@@ -282,7 +302,7 @@ class _Found:
         if accept and spent:
             text = f"{'; '.join(map(str, spent[:_MOST]))}; epsilon counts all rounds alike"
             raise self._refusal(f"{text}, undo that or run the study anew")
-        found = [] if accept else found
+        found = [] if accept or self.held.get("accepted") == _digest(found) else found
         found = [c for c in found if not (mended and c.key.startswith("modules."))]
         if found:
             more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
@@ -331,21 +351,36 @@ class _Found:
         """Return the rule that would have ended the run before a round, and when; None if none."""
         stop, updates = self.run.ending.stop, 0
         rules = ("time_s", "loss", "loss_gap", "accuracy", "participants", *stop.columns)
+        rules += tuple(stop.metrics)
         with suppress(Damaged, OSError):  # who goes on from there will say so
             for number, row in enumerate(self._rows(rules)[:at]):
                 updates += int(row["participants"])
-                rule = stop.rule(row, updates)
+                rule = stop.rule(row, updates, self.run.ending.higher)
                 if rule is not None:
                     return rule, number
         return None
 
     def _rows(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return some columns of the rounds before the checkpoint that the run goes on from."""
+        """Return some columns of the rounds before the checkpoint that the run goes on from.
+
+        A metric that was not measured then is NaN, which meets no rule.
+        """
         found = filter(None, (self.checkpoints.read(name, self.path) for name in MANIFESTS))
         parts = next((sorted(checkpoint.tables["rounds"]) for checkpoint in found), [])
         tables = [read(self.path / "rounds.parquet" / part) for part in parts]
-        named = [zip(*(values(table, name) for name in columns), strict=True) for table in tables]
+        named = [zip(*(_column(table, name) for name in columns), strict=True) for table in tables]
         return [dict(zip(columns, row, strict=True)) for rows in named for row in rows]
+
+
+def _digest(found: Iterable[Change]) -> str:
+    listed = [[change.key, change.before, change.now] for change in found]
+    return digest_of(json.dumps(listed, default=str).encode())
+
+
+def _column(table: Any, name: str) -> Array:
+    if name in table.column_names:
+        return values(table, name)
+    return np.full(len(table), np.nan)
 
 
 def _settings(record: Mapping[str, Any], label: str) -> dict[str, Any]:

@@ -120,11 +120,15 @@ def test_a_study_that_is_extended_twice_and_killed_in_between(tmp_path, assert_s
         ({"loss": 1.0}, {"loss": 0.9}),
         ({"loss": 1.0}, {"loss": None, "time_s": 400.0}),
         ({"model_change": 0.1}, {"model_change": 0.05}),
+        ({"metrics": {"objective_gradient_norm": 1.0}},
+         {"metrics": {"objective_gradient_norm": 0.8}}),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["fedavg", pytest.param("fedbuff", marks=pytest.mark.slow)])
 def test_a_looser_rule_of_a_finished_study(tmp_path, assert_same, name, before, after):
     study = {"rounds": 60, **STUDIES[name]}
+    if "metrics" in before:
+        study["evaluate"] = {"every": 7, "measures": ["gradient"]}
     short = ran(tmp_path / "short", stop=before, **study)
     ran(tmp_path / "long", stop={**before, **after}, **study)
     assert short.rounds["round"].max() < 60

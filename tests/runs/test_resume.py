@@ -170,6 +170,30 @@ def test_what_epsilon_counts_is_not_changed_in_a_private_run(tmp_path, key, valu
         rayfed.resume(tmp_path, accept_changes=True, page=False)
 
 
+def test_a_run_that_has_ended_keeps_its_settings_whatever_is_accepted(tmp_path):
+    """One of two seeds has ended, the other goes on with another rate."""
+    given = STUDY | {"seeds": [0, 1], "executor": "serial"}
+    for row in rayfed.iterate(given, out=tmp_path, page=False):
+        if row["seed"] == 1:
+            break
+    ended, open_ = sorted(path.parent for path in tmp_path.glob("*/run.json"))
+    before = read_record(ended)
+    held = yaml.safe_load((tmp_path / "scenario.yaml").read_text())
+    now = put(held, "algorithms.0.local.lr", 0.2)
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(now))
+    with pytest.raises(ScenarioError, match="go on with --accept-changes"):
+        rayfed.resume(tmp_path, page=False)
+    rayfed.resume(tmp_path, accept_changes=True, page=False)
+    for key in ("scenario", "settings", "identity"):
+        assert read_record(ended)[key] == before[key]
+    assert read_record(open_)["scenario"]["algorithms"][0]["local"]["lr"] == 0.2
+    assert set(rayfed.resume(tmp_path, page=False).outcome.values()) == {"finished"}
+    now = put(held, "algorithms.0.local.lr", 0.3)
+    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(now))
+    with pytest.raises(ScenarioError, match="go on with --accept-changes"):
+        rayfed.resume(tmp_path, page=False)
+
+
 @pytest.mark.parametrize("now", ["other", "same"])
 def test_an_exchanged_module_is_refused_unless_a_failure_was_mended(study, now):
     folder, runs = study
@@ -198,8 +222,8 @@ def test_an_exchanged_record_is_told_by_the_files_beside_it(study):
     assert check_same(folder, runs) == []
 
 
-def test_nothing_is_noted_of_a_record_that_is_another_run_s(study):
-    folder, _ = study
+def test_nothing_is_noted_of_a_record_that_is_another_run_s(studies, tmp_path):
+    shutil.copytree(studies["killed"][0], folder := tmp_path / "out")
     shutil.copyfile(folder / TWO / "run.json", folder / ONE / "run.json")
     other = STUDY | {"algorithms": [{"name": "fedavg", "local": {"lr": 0.5}}]}
     one, two = adopt(folder, api.prepare(api.read(other)).runs)

@@ -23,9 +23,9 @@ from uuid import uuid4
 
 from rayfed.core.announced import PARTS
 from rayfed.core.errors import RayfedError, ScenarioError, clipped
-from rayfed.core.files import read_json
 from rayfed.core.inside import opened
 from rayfed.core.leases import LOCK
+from rayfed.core.run_state import read_record
 from rayfed.runs.files import checkpoints, store
 from rayfed.runs.files.folder import Tell, free_name
 from rayfed.runs.files.place import NOTE, SNAPSHOTS, home_of, read_note
@@ -391,9 +391,13 @@ def files_in(folder: Path, without: Container[str] = ()) -> dict[str, Path]:
 
 
 def _update(copy: Copy, last: str, tell: Tell) -> None:
-    """Download the differences, unless the last session wrote the folder on this machine."""
+    """Download the differences, unless this machine has results that were not uploaded yet.
+
+    Others may have added files beside the runs, such as notes, even if they ran nothing.
+    """
     exists = bool(store.names(copy.folder))
-    if exists and copy.note["session"] and copy.note["session"] == last:
+    own = copy.note["session"] and copy.note["session"] == last
+    if exists and own and not copy.note["sent"]:
         return
     if exists and not copy.note["sent"]:
         aside = free_name(copy.folder)
@@ -432,7 +436,7 @@ def fetch(copy: Copy) -> bool:
     for name in local.keys() - versions.keys():
         store.remove(copy.folder / name)
     for run in copy.runs().values():  # deletions come last and may have been interrupted
-        listed = read_json(run / _RUN, results=True).get("files")
+        listed = read_record(run).get("files") or {}
         for part in run.glob("*.parquet/part-*") if listed else ():
             if part.relative_to(run).as_posix() not in listed:
                 store.remove(part)

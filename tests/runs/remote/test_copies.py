@@ -93,6 +93,35 @@ def test_what_differs_alone_is_brought(held, elsewhere, monkeypatch):
     assert (folder / "summary.csv").read_bytes() == b"new"
 
 
+def test_a_study_is_extended_from_another_machine(held, elsewhere, assert_same, tmp_path):
+    longer = {**STUDY, "rounds": 5, "seeds": [3, 8]}
+    calm = rayfed.run(longer, out=tmp_path / "calm").folder
+    rayfed.run(STUDY, out=URL)
+    elsewhere()
+    rayfed.extend(URL, rounds=5, seeds=[8])
+    assert "history.jsonl" in names()
+    elsewhere("third")
+    assert_same(calm, rayfed.resume(URL).folder)
+    elsewhere("fourth")
+    assert_same(calm, rayfed.resume(URL).folder)
+
+
+def test_what_others_add_beside_the_runs_reaches_the_machine_that_ran_them(held):
+    folder = rayfed.run(STUDY, out=URL).folder
+    Objects(URL).write("notes.json", b"{}")
+    assert rayfed.load(URL).folder == folder
+    assert (folder / "notes.json").read_bytes() == b"{}"
+
+
+@pytest.mark.parametrize("held_instead", [b'{"trunc', b"[1]", b"\xff"])
+def test_a_damaged_record_is_mended(held, calm_study, assert_same, elsewhere, held_instead):
+    rayfed.run(STUDY, out=URL)
+    Objects(URL).write(f"{RUN}/run.json", held_instead)
+    elsewhere()
+    assert rayfed.load(URL).outcome == {RUN: "failed"}
+    assert_same(calm_study, rayfed.resume(URL).folder)
+
+
 def test_failed_uploads_are_reported_and_retried(held, calm_study, assert_same, elsewhere):
     held.failing = range(2, 6)
     watch = Lines(pause_s=0.1)
