@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import yaml
 from rich.markup import escape
 from rich.table import Table
 
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.needs import VECTORS
 from rayfed.core.plugins import ALL_KINDS, declared, find, resolve, settings
+from rayfed.core.yamlfile import yaml_text
 from rayfed.engine.columns import ColumnEntry, catalogue
 from rayfed.study import described, plain
 
@@ -86,7 +86,7 @@ def _default(field: dataclasses.Field[Any]) -> str:
         default = getattr(made, "name", made)
     if default is dataclasses.MISSING:
         return "(required)"
-    text = yaml.safe_dump(plain(default), default_flow_style=True, sort_keys=False, width=math.inf)
+    text = yaml_text(plain(default), default_flow_style=True, width=math.inf)
     return str(text).removesuffix("...\n").strip()
 
 

@@ -19,6 +19,8 @@ from rayfed.core.machine import in_words
 
 POWER = r"^\d+\^[-+]?\d+$"
 """What a power such as ``2^-7`` looks like."""
+EXPONENT = r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"
+"""What a number such as ``1e-3`` looks like, which is a text in YAML 1.1 and a number in 1.2."""
 MOST_BYTES = 2**23
 """Of a file; the resolved scenario of a study with many clients in groups is long."""
 MOST_VALUES = 100_000
@@ -40,7 +42,8 @@ _PLAIN = {
     yaml.SequenceNode: {"tag:yaml.org,2002:seq"},
     yaml.MappingNode: {"tag:yaml.org,2002:map"},
 }
-_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "!power"}
+_FLOAT = "tag:yaml.org,2002:float"
+_NUMBERS = {"tag:yaml.org,2002:int", _FLOAT, "!power"}
 
 
 class _Strict(_Fast):  # type: ignore[misc]
@@ -126,7 +129,29 @@ _Strict.yaml_implicit_resolvers = {
     for first, forms in _Fast.yaml_implicit_resolvers.items()
 }  # a date is a text
 _Strict.add_implicit_resolver("!power", re.compile(POWER), list("0123456789"))
+_Strict.add_implicit_resolver(_FLOAT, re.compile(EXPONENT), list("+-0123456789"))
 _Strict.add_constructor("!power", _power)
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, which quotes texts that `_Strict` would read as numbers."""
+
+
+_Dumper.add_implicit_resolver("!power", re.compile(POWER), list("0123456789"))
+_Dumper.add_implicit_resolver(_FLOAT, re.compile(EXPONENT), list("+-0123456789"))
+
+
+def yaml_text(value: Any, **settings: Any) -> str:
+    """Return plain values as YAML text, in the order of mappings; settings are PyYAML's.
+
+    Examples
+    --------
+    >>> print(yaml_text({"lr": 0.1, "tag": "1e-3"}), end="")
+    lr: 0.1
+    tag: '1e-3'
+    """
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, **settings)
+    return text
 
 
 def parse_yaml(text: str) -> Any:

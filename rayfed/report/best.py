@@ -22,6 +22,7 @@ from rayfed.core.distribution import Distribution
 from rayfed.core.dotted import setting_name
 from rayfed.core.errors import ScenarioError, listed, many, unknown
 from rayfed.core.older import renewed
+from rayfed.core.yamlfile import yaml_text
 from rayfed.report.ranking import costs_of
 from rayfed.report.read.curves import History, crossing, history
 from rayfed.report.read.results import Results, RunRecord
@@ -419,9 +420,7 @@ class Best:
         head += (
             f"# They were chosen with seeds {listed(map(str, seeds), 60)}; these seeds are new.\n"
         )
-        return head + yaml.safe_dump(
-            made, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
-        )
+        return head + yaml_text(made, allow_unicode=True, default_flow_style=None, width=100)
 
 
 @dataclass(frozen=True)

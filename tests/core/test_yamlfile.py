@@ -6,7 +6,7 @@ import yaml
 from rayfed.core import yamlfile
 from rayfed.core.dotted import apply_overrides
 from rayfed.core.errors import ScenarioError
-from rayfed.core.yamlfile import parse_yaml, read_yaml
+from rayfed.core.yamlfile import parse_yaml, read_yaml, yaml_text
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,25 @@ from rayfed.core.yamlfile import parse_yaml, read_yaml
         ("2^0.5", "2^0.5"),
         ("x^2", "x^2"),
         ("2^3^2", "2^3^2"),
+        ("1e-3", 0.001),
+        ("-5E2", -500.0),
+        ("+1.5e+3", 1500.0),
+        ("1.e2", 100.0),
+        ("'1e-3'", "1e-3"),
+        ("e-3", "e-3"),
+        ("1e-3x", "1e-3x"),
+        ("0x1e3", 0x1E3),
     ],
 )
 def test_a_power_is_a_number(text, value):
     found = parse_yaml(text)
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("text", ["1e-3", "-5E2", "2^-7", "7", "0.1", "yes", "1:30", "x"])
+def test_a_text_that_looks_like_a_number_is_written_as_a_text(text):
+    assert parse_yaml(yaml_text({"key": text})) == {"key": text}
 
 
 def test_on_the_command_line_too():

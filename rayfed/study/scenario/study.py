@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
 
-import yaml
 from annotated_types import Len
 from pydantic import Field, PlainValidator, ValidationError, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -21,7 +20,7 @@ from rayfed.core.columns import Better
 from rayfed.core.distribution import Distribution, Kind
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.needs import COHORT
-from rayfed.core.yamlfile import check_values
+from rayfed.core.yamlfile import check_values, yaml_text
 from rayfed.datasets.base import Dataset, UnseenClients
 from rayfed.datasets.drift import Drift
 from rayfed.datasets.partitions.base import Partition
@@ -309,8 +308,7 @@ class Study(Settings):
 
     def to_yaml(self) -> str:
         """Return the resolved scenario as YAML; `parse` makes the same study of it."""
-        text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
-        return text
+        return yaml_text(self.to_dict(), allow_unicode=True)
 
     @classmethod
     def json_schema(cls) -> JsonSchemaValue:
