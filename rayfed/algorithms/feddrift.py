@@ -68,7 +68,7 @@ class FedDrift(Algorithm):
     one's least loss was 3 before, so that it opens a model that starts from 0:
 
     >>> from rayfed.testing.toy import points
-    >>> last = {"loss": [9.0, 9.0, 3.0], "choice": np.zeros(3, np.int64)}
+    >>> last = {"loss": [9.0, 9.0, 3.0], "least": np.zeros(3), "choice": np.zeros(3, np.int64)}
     >>> upload = FedDrift(delta=1.0).choose(
     ...     points([0.0, 4.0, 10.0], state=last), np.array([[0.0], [4.0]])
     ... )
@@ -97,15 +97,16 @@ class FedDrift(Algorithm):
         return {"x": x0, "models": x0[None], "start": x0}
 
     def client_state(self, x0: Array) -> State:
-        """Return a client's least loss (1,) in its round before, and its best model (1,)."""
-        return {"loss": np.full(1, np.inf), "choice": np.zeros(1, dtype=np.int64)}
+        """Return a client's least loss (1,) in its round before, that of now, its best model."""
+        far = np.full(1, np.inf)
+        return {"loss": far, "least": far.copy(), "choice": np.zeros(1, dtype=np.int64)}
 
     def choose(self, clients: Clients, models: Array) -> Upload:
         """Client function: losses (K, M) at all models, and the best one, or M for a new one."""
         losses = _losses(clients, models)
         least, best = losses.min(axis=1), losses.argmin(axis=1)
         drifted = least > to_numpy(clients.state["loss"])[:, 0] + self.delta
-        new_state = {"loss": least[:, None], "choice": best[:, None]}
+        new_state = {"least": least[:, None], "choice": best[:, None]}
         values = {"losses": losses.astype(clients.shards.dtype)}
         return Upload(values, new_state, group=np.where(drifted, len(models), best))
 
@@ -118,7 +119,8 @@ class FedDrift(Algorithm):
         index[new] = opened[np.searchsorted(drifted, clients.ids[new])]
         start = models[index]
         local = clients.solve(start)
-        return Upload({"delta": start - local.x}, loss=local.loss, group=index)
+        took_part = {"loss": clients.state["least"]}  # a reply that is lost leaves the drift to see
+        return Upload({"delta": start - local.x}, took_part, loss=local.loss, group=index)
 
     def round(self, state: State) -> Round:
         """Server function: merge clusters, open models, and a round of FedAvg in each cluster."""

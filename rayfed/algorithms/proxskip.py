@@ -72,8 +72,12 @@ class ProxSkip(Algorithm):
         object.__setattr__(self, "local", replace(self.local, steps=SharedCoin(p=self.p)))
 
     def check_solver(self, solver: Solver) -> None:
-        """Refuse a solver that is not plain SGD with a constant step, or that counts its steps."""
-        if not isinstance(solver, SGD) or not solver.plain or solver.scheduled:
+        """Refuse a solver that is not plain SGD with one constant step, or that counts its steps.
+
+        With other steps of a group the sum of all h_i would not stay 0.
+        """
+        plain = solver.rate(1) == self.local.rate(1) and not solver.scheduled
+        if not isinstance(solver, SGD) or not solver.plain or not plain:
             raise ScenarioError("local", f"'{self.name}' takes plain steps of sgd with one lr")
         given = (solver.steps, solver.epochs, solver.time_s)
         if any(not (value is None or isinstance(value, SharedCoin)) for value in given):

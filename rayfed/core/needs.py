@@ -203,6 +203,11 @@ BOUNDED = Term(
 FIXED_NORM = Term("a norm that does not change", "follows a quantile", "give a number as norm")
 UNCLIPPED = Term("uploads that are not clipped", "clips them")
 SAME_CLIENTS = Term("the clients that were asked first", "replaces them", "use retry: same")
+STAYING = Term(
+    "clients that stay for all Asks of a round",
+    "may lose one between two Asks",
+    "let none be away, crash, fail to reply or be silent, or choose other settings of the method",
+)
 WALK = Term("a server that visits clients", "visits no client", "use select: walk")
 ALL_ROWS = Term("the loss of all rows", "looks at some rows alone")
 APART = Term("rows that stay with their clients", "has all rows in one place")

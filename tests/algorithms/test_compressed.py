@@ -137,6 +137,8 @@ def test_the_shared_coin_is_geometric_and_the_same_for_all():
         ({"name": "proxskip", "local": {"steps": 5}}, {},
          "algorithms.0.local: a coin determines the number of local steps of 'proxskip' takes"),
         ({"name": "proxskip", "local": {"momentum": 0.9}}, {}, "takes plain steps of sgd with one"),
+        ("proxskip", {"clients": {"count": 4, "groups": [{"ids": [0], "local": {"lr": 0.02}}]}},
+         "takes plain steps of sgd with one lr"),
         ({"name": "proxskip", "local": {"name": "adam"}}, {}, "takes plain steps of sgd with one"),
         ("marina", {"participation": {"cohort": 2}},
          "participation.cohort: 'marina' needs all clients in every round, but cohort: 2"),

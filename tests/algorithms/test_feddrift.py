@@ -22,20 +22,23 @@ def of_groups(labels, weights, **mean):
 
 def test_clients_choose_the_best_model_or_open_one():
     """Losses are half squared distances; the least ones before were 0, 0 and 7."""
-    last = {"loss": [0.0, 0.0, 7.0], "choice": np.zeros(3, np.int64)}
+    last = {"loss": [0.0, 0.0, 7.0], "least": np.zeros(3), "choice": np.zeros(3, np.int64)}
     models = np.array([[0.0], [4.0]])
     clients = points([1.0, 2.5, 8.0], state=last)
     upload = FedDrift(delta=1.0).choose(clients, models)
     np.testing.assert_allclose(upload.values["losses"], [[0.5, 4.5], [3.125, 1.125], [32.0, 8.0]])
     assert upload.group.tolist() == [0, 2, 1]  # 1.125 > 0 + 1; 8 is not above 7 + 1
     assert upload.state["choice"].ravel().tolist() == [0, 1, 1]
-    np.testing.assert_allclose(upload.state["loss"].ravel(), [0.5, 1.125, 8.0])
-    first = points([100.0], state={"loss": [np.inf], "choice": np.zeros(1, np.int64)})
+    np.testing.assert_allclose(upload.state["least"].ravel(), [0.5, 1.125, 8.0])
+    assert "loss" not in upload.state  # who does not train has not taken part
+    never = {"loss": [np.inf], "least": [np.inf], "choice": np.zeros(1, np.int64)}
+    first = points([100.0], state=never)
     assert FedDrift().choose(first, models).group.tolist() == [1]  # nothing to compare with
 
 
 def test_clients_train_the_model_that_they_use():
-    state = {"loss": [0.0, 0.0, 0.0], "choice": np.array([2, 0, 1])}
+    least = np.array([[1.0], [2.0], [3.0]])
+    state = {"loss": [0.0, 0.0, 0.0], "least": least, "choice": np.array([2, 0, 1])}
     clients = points([0.0, 0.0, 0.0], state=state)
     models = np.array([[1.0], [2.0], [3.0]])
     upload = FedDrift().train(
@@ -43,6 +46,7 @@ def test_clients_train_the_model_that_they_use():
     )
     assert upload.group.tolist() == [1, 2, 0]
     np.testing.assert_allclose(upload.values["delta"].ravel(), [0.2, 0.3, 0.1])  # lr 0.1
+    np.testing.assert_array_equal(upload.state["loss"], least)
 
 
 def test_a_round_by_hand():

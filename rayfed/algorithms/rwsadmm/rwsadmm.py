@@ -41,6 +41,7 @@ from rayfed.core.needs import (
     MEAN,
     MODEL,
     OWN_MODELS,
+    STAYING,
     WALK,
     Terms,
     where,
@@ -230,8 +231,13 @@ class RWSADMM(Algorithm):
 
     @property
     def setting_needs(self) -> Terms:
-        """A walking server, if there is a token for each neighbourhood."""
-        return where({WALK: self.tokens == "neighbourhood"})
+        """A walking server and clients that stay, if there is a token for each neighbourhood.
+
+        A client that is lost when the others have moved would leave a token that is no mean of its
+        parts.
+        """
+        apart = self.tokens == "neighbourhood"
+        return where({WALK: apart, STAYING: apart})
 
     def client_state(self, x0: Array) -> State:
         """Every client's model x_j (p,), multiplier z_j (p,), and further state.

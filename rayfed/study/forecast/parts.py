@@ -60,6 +60,7 @@ from rayfed.core.needs import (
     SERVER,
     SEVERAL,
     SIZES,
+    STAYING,
     STEADY,
     THIS_ROUND,
     TIMES,
@@ -321,9 +322,11 @@ def _federation(run: Run) -> Iterator[Part]:
     if norms := [layer.module for layer in run.layers if layer.kind == "statistics"]:
         yield _batch_norm(run, norms[0])
     clients = run.federation.clients
-    if EVERYONE in algorithm.needs and (may_fail(run) or clients.by_round):
+    fails = may_fail(run)
+    removes = where({EVERYONE: fails or clients.by_round, STAYING: fails})
+    if removes & needs_of(algorithm):
         instead = "let none be away, crash, fail to reply or be silent"
-        yield Part("clients", "absence or failure", NOTHING, frozenset({EVERYONE}), instead)
+        yield Part("clients", "absence or failure", NOTHING, removes, instead)
     unknown = rule.correct == "known" and population.chance(np.arange(1), 0.0, 1) is None
     needs = where({ROUNDS: population.by_round})
     removes = where({CHANCES: unknown, BLIND: population.needs, BY_CLOCK: population.by_round})

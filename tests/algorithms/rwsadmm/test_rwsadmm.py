@@ -412,6 +412,20 @@ def test_neighbourhoods_agree_though_clients_are_away_at_times(study):
     assert np.abs(result.model("rwsadmm-seed0") - centres[:6].mean(axis=0)).max() < 1e-3
 
 
+@pytest.mark.parametrize(
+    "clients",
+    [
+        {"network": {"loss": 0.1}},
+        {"availability": {"name": "markov", "mean_on_s": 50.0, "mean_off_s": 5.0}},
+    ],
+)
+def test_neighbourhoods_need_clients_that_stay_for_a_round(study, clients):
+    """One lost after the others have moved would leave a token that is no mean of its parts."""
+    line = "'rwsadmm' needs clients that stay for all Asks of a round"
+    with pytest.raises(ScenarioError, match=line):
+        study[1](9, walk_on_a_ring(clients=clients), clients=6, beta=2.5, tokens="neighbourhood")
+
+
 def test_the_minimiser_among_several_tokens_is_none_of_its_neighbours():
     rng = np.random.default_rng(4)
     centres, tilt = rng.normal(size=(400, 4, 3)), 2 * rng.normal(size=(400, 3))
