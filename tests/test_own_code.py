@@ -250,6 +250,34 @@ def test_metrics_are_columns_weighted_by_the_replies_and_targets(result):
     assert (aim.column, aim.target, aim.higher) == ("f1", 0.2, True)
 
 
+def test_training_may_have_an_accuracy(result):
+    code = MOVED.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "accuracy": data / 4}')
+    found = result(code, {"metrics": {"accuracy": "higher"}})
+    assert found.rounds["train_accuracy"].tolist()[1:] == pytest.approx([1 / 3] * 2)
+
+
+def test_tuning_has_the_costs_and_metrics_of_training(study, tmp_path):
+    """A round moves the second number by 3, the declared cost, and so does the tuning."""
+    code = MOVED.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')
+    code = code.replace('float(model["w"][0]) + data', 'float(model["w"][1])')
+    code += "\ndef cost(i, n, context):\n    return 3\n"
+    tuned = {"name": "fedavg-finetuned", "tune": {"name": "own-train"}}
+    local = {"metrics": {"norm": None}, "steps": None}
+    rows = rayfed.run(study(code, local, algorithm=tuned), out=tmp_path / "out", page=False).rounds
+    assert rows["loss"].tolist() == [0, 3, 6]
+    assert rows["personal_loss"].tolist() == [3, 6, 9]
+
+
+def test_a_loss_that_sets_a_threshold_leaves_no_state(study, tmp_path):
+    """`maxfl` first trains each client alone; the steps of the first round find zeros."""
+    code = COUNTED.replace("[data, context.steps]", '[0, context.state["seen"][0]]')
+    maxfl = {"name": "maxfl", "alone": 7}
+    path = study(code, STATE, algorithm=maxfl, rounds=1)
+    result = rayfed.run(path, out=tmp_path / "out", page=False)
+    (run,) = result.outcome
+    np.testing.assert_array_equal(result.weights(run), [0, 0])
+
+
 @pytest.mark.parametrize("better", ["higher", "lower"])
 def test_a_metric_ends_a_run_and_is_the_target(result, better):
     sign = 1 if better == "higher" else -1

@@ -461,11 +461,10 @@ def loss_alone(clients: Clients, x0: Array, steps: int) -> Floats:
     """Return F_i (K,) at the models that so many local steps from x0, (p,) or (K, p), lead to.
 
     Draws and learning rates are those of a round before the first, so that it does not matter when
-    this is asked.
+    this is asked; the clients keep nothing of it.
     """
-    before = replace(
-        clients, steps=np.full_like(clients.steps, steps), round=1, draw=0, ask=0, state={}
-    )
+    steps_of_all = np.full_like(clients.steps, steps)
+    before = replace(clients, steps=steps_of_all, round=1, draw=0, ask=0, state={}, left={})
     return to_numpy(clients.value(before.solve(x0).x)).astype(np.float64)
 
 

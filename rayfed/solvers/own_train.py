@@ -15,7 +15,14 @@ from rayfed.core.errors import ScenarioError, clipped
 from rayfed.core.needs import ALL_STEPS, NOTHING, Terms
 from rayfed.core.plugins import raised
 from rayfed.core.rng import Draw
-from rayfed.problems.own_code.functions import STATE, ClientCode, Context, check_metrics, refuse
+from rayfed.problems.own_code.functions import (
+    EXAMPLES,
+    STATE,
+    ClientCode,
+    Context,
+    check_metrics,
+    refuse,
+)
 from rayfed.problems.own_code.problem import BoundOwnCode
 from rayfed.solvers.base import Local
 from rayfed.solvers.step_counts import State
@@ -54,7 +61,7 @@ class OwnTrain(Stepped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_metrics(self.metrics)
+        check_metrics(self.metrics, ("loss", EXAMPLES))
 
     @property
     def scheduled(self) -> bool:

@@ -187,7 +187,7 @@ class FlowerApp:
         """Return the answer of a client to a model, whose arrays have the types of the first."""
         first = self._first.arrays
         arrays = {
-            name: np.ascontiguousarray(model[name], array.dtype) if name in model else array
+            name: np.asarray(model[name], array.dtype, order="C") if name in model else array
             for name, array in first.items()
         }
         opening = replace(self._first, arrays=arrays)
@@ -258,11 +258,17 @@ class FlowerApp:
         for column, (one, usual) in named.items():
             names = usual if one is None else (one,)
             first = next((name for name in names if name in answer.metrics), None)
-            columns |= {} if first is None else {first: column}
+            if first is not None:  # another metric of this name is not the one that was chosen
+                columns = {name: text for name, text in columns.items() if text != column}
+                columns[first] = column
         if not train and "loss" not in columns.values():
             text = f"evaluate of the Flower app returns {listed(answer.metrics) or 'no metrics'}"
             raise FlowerError(f"{clipped(text, 100)}; name the loss in problem.loss")
-        found = {columns[name]: value for name, value in answer.metrics.items()}
+        found = {text: answer.metrics[name] for name, text in columns.items()}
+        if len(found) < len(columns):
+            same = [name for name, text in columns.items() if [*columns.values()].count(text) > 1]
+            text = f"{part} of the Flower app returns {listed(same)}, which have one name here"
+            raise FlowerError(f"{clipped(text, 120)}; rename all but one")
         return {"loss": np.nan, **found, EXAMPLES: answer.examples}
 
 
@@ -397,8 +403,8 @@ def survey(settings: Settings, clients: int, config: str) -> Survey:
             except (Exception, SystemExit) as error:  # the app may raise anything
                 text = f"client {i} fails before the run: {raised(error)}"
                 raise ScenarioError("problem.app", text) from error
-    usual = {"loss", "accuracy", EXAMPLES}
-    metrics = {part: tuple(sorted(answers[0][part].keys() - usual)) for part in PARTS}
+    usual = {"train": {"loss", EXAMPLES}, "test": {"loss", "accuracy", EXAMPLES}}
+    metrics = {part: tuple(sorted(answers[0][part].keys() - usual[part])) for part in PARTS}
     counts = {part: np.array([int(each[part][EXAMPLES]) for each in answers]) for part in PARTS}
     return Survey(counts, metrics, not np.isnan(answers[0]["train"]["loss"]))
 

@@ -46,7 +46,8 @@ class Context:
     client : int
         Id of the client.
     round : int
-        The round, from 1; in asynchronous runs the version of the model plus 1.
+        The round, from 1; in asynchronous runs the version of the model plus 1, for `cost` the
+        number of the client's task.
     steps : int
         Local steps that the client may take: its cost, or fewer after ``late: partial``.
     seed : int
@@ -234,8 +235,8 @@ def check_function(name: str, function: Any) -> None:
         raise ScenarioError(name, f"{text}; write {name}({', '.join(arguments)})") from None
 
 
-def check_metrics(names: Iterable[str]) -> None:
-    """Refuse names of metrics that cannot be columns.
+def check_metrics(names: Iterable[str], taken: Sequence[str]) -> None:
+    """Refuse names of metrics that cannot be columns, or that others have taken.
 
     Raises
     ------
@@ -243,9 +244,9 @@ def check_metrics(names: Iterable[str]) -> None:
         With the place ``metrics``.
     """
     for name in names:
-        if not name.isidentifier() or name in ("loss", "accuracy", EXAMPLES):
+        if not name.isidentifier() or name in taken:
             text = f"found '{clipped(name, 40)}'; give a name of letters, digits and _"
-            raise ScenarioError("metrics", f"{text} other than loss, accuracy and {EXAMPLES}")
+            raise ScenarioError("metrics", f"{text} other than {listed(taken)}")
 
 
 def refuse(function: Callable[..., Any], text: str) -> NoReturn:

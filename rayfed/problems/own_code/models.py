@@ -95,10 +95,12 @@ class Module:
         if normalisation == "frozen":
             freeze_norms(module)
         for name, part in module.named_modules():
-            cumulative = getattr(part, "momentum", 0) is None and part.running_var is not None
+            counted = getattr(part, "running_var", None) is not None
+            cumulative = counted and getattr(part, "momentum", 0) is None
             if cumulative and normalisation != "frozen":
                 text = f"BatchNorm ('{name}') has no momentum, so that its statistics need a count"
                 raise ScenarioError("problem.model", f"{text} of batches; give it one")
+        check_parameters(module)
         self.module, self.layers = module, layers_of(module, ())
         self._made: dict[tuple[Any, str], Any] = {}
 
@@ -118,15 +120,38 @@ class Module:
         if pristine is None:
             pristine = copy.deepcopy(self.module).to(device=device, dtype=flat.dtype)
             self._made[flat.dtype, device] = pristine
+        first = self.named(self.module)
         named, memo = self.named(pristine), {}
         for layer in self.layers:  # in places of their own, since bits may depend on where they are
             old, new = named[layer.name], flat[layer.slice].view(layer.shape).to(device, copy=True)
-            memo[id(old)] = torch.nn.Parameter(new) if isinstance(old, torch.nn.Parameter) else new
+            if isinstance(old, torch.nn.Parameter):
+                new = torch.nn.Parameter(new)
+                new.__dict__.update(vars(first[layer.name]))  # a copy has none of its own
+            memo[id(old)] = new
         return copy.deepcopy(pristine, memo)
 
     def named(self, model: Any) -> Mapping[str, Any]:
         """Return the trained tensors of a module by name."""
         return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def check_parameters(module: Any) -> None:
+    """Refuse parameters of a module that a copy would not be like.
+
+    Raises
+    ------
+    ScenarioError
+        If one has no shape yet, or calls a hook with its gradient.
+    """
+    from torch.nn.parameter import is_lazy
+
+    for name, parameter in module.named_parameters():
+        if is_lazy(parameter):
+            text = f"'{name}' has no shape before the first row; call the module once in model()"
+            raise ScenarioError("problem.model", text)
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            text = f"'{name}' has a hook on its gradient, which copies of the model lack"
+            raise ScenarioError("problem.model", f"{text}; register it in train")
 
 
 def template(made: Any, normalisation: Normalisation = "average") -> Arrays | Module:

@@ -21,6 +21,7 @@ from rayfed.core.targets import Targets
 from rayfed.problems.base import Batch, Problem, Scores, Start
 from rayfed.problems.layers import Layer, Normalisation
 from rayfed.problems.own_code.functions import (
+    EXAMPLES,
     STATE,
     ClientCode,
     Context,
@@ -103,7 +104,7 @@ class OwnCode(Problem):
             raise
         except ScenarioError as error:
             raise ScenarioError("code", str(error)) from error
-        check_metrics(self.metrics)
+        check_metrics(self.metrics, ("loss", "accuracy", EXAMPLES))
 
     @property
     def parts(self) -> tuple[str, ...]:

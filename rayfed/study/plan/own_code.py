@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from rayfed.algorithms.base import Algorithm
 from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, clipped
 from rayfed.datasets.opaque import OpaqueShards
@@ -56,6 +57,21 @@ def data_of_code(study: Study, problem: OwnCode, dtype: np.dtype[Any], known: Sh
 def charged(solver: Solver, problem: OwnCode) -> Solver:
     """Return a local solver with the costs that own code declares, if it is for own code."""
     return solver.bound(problem.code) if isinstance(solver, OwnTrain) else solver
+
+
+def with_code(algorithm: Algorithm, problem: OwnCode) -> Algorithm:
+    """Return an algorithm whose solvers, ``local`` and further ones, are those of own code.
+
+    ``train`` returns the metrics of ``local`` for all of them.
+    """
+    solvers = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    solvers = {name: each for name, each in solvers.items() if isinstance(each, OwnTrain)}
+    metrics = algorithm.local.metrics if isinstance(algorithm.local, OwnTrain) else {}
+    changed: dict[str, Any] = {
+        name: charged(replace(each, metrics={**metrics, **each.metrics}), problem)
+        for name, each in solvers.items()
+    }
+    return replace(algorithm, **changed)
 
 
 def check_solvers(study: Study, problem: Problem) -> None:

@@ -56,6 +56,7 @@ from rayfed.study.plan.own_code import (
     check_losses,
     check_solvers,
     data_of_code,
+    with_code,
 )
 from rayfed.study.plan.shared import Shared, identity
 from rayfed.study.scenario.names import check_runs, run_folder
@@ -284,7 +285,7 @@ class _Seed:
         weights = algorithm.weights or ("uniform" if uniform else "size")
         groups = () if algorithm.centralised else study.group_solvers(index)
         if isinstance(self.problem, OwnCode):  # before it is bound, which a copy would undo
-            algorithm = replace(algorithm, local=charged(algorithm.local, self.problem))
+            algorithm = with_code(algorithm, self.problem)
             groups = tuple(charged(solver, self.problem) for solver in groups)
         algorithm = self._bound(algorithm, select, weights)
         participation = self._participation(index, algorithm)

@@ -103,6 +103,28 @@ def test_what_learns_from_losses_needs_a_fit_with_one(flower, loss):
             api.prepare(study)
 
 
+def test_an_accuracy_of_training_is_a_column(result):
+    more = '"train_accuracy": seen / 4, "num-examples": len(X)}'
+    found = result(CLIENT.replace('"num-examples": len(X)}', more))
+    assert found.rounds["train_accuracy"].tolist()[1:] == pytest.approx([0, 1 / 4, 2 / 4])
+
+
+def test_the_metric_that_is_named_is_the_loss_whatever_others_are_called(result):
+    more = '"loss": -1.0, "seen": seen, "at"'
+    found = result(CLIENT.replace('"seen": seen, "at"', more), problem={"loss": "eval_loss"})
+    np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-12)
+
+
+def test_numbers_without_a_shape_reach_the_app_as_they_are(result):
+    """The intercept is an array () in place of (1,)."""
+    client = CLIENT.replace("b[0]", "b").replace(
+        "    loss = steps", "    assert b.ndim == 0\n    loss = steps"
+    )
+    server = SERVER.replace("np.zeros(1)", "np.zeros(())")
+    found = result(client, server=server, task=DATA.replace("b[0]", "b"))
+    np.testing.assert_allclose(found.rounds["loss"], reference(3)[:, 0], rtol=1e-12)
+
+
 def test_arrays_have_the_type_of_the_study_and_reach_the_app_in_their_own(result):
     found = result(dtype="float32")
     assert found.model().dtype == np.float32
@@ -386,6 +408,8 @@ class Asking(FedAvg):
         ({}, {"problem": {"config": {"lr": 1}}}, "unknown setting of the app 'lr'"),
         ({}, {"problem": {"state_bytes": 8}}, "takes .* bytes of 8; set problem.state_bytes"),
         ({}, {"problem": {"model": "numpy"}}, "write module:name"),
+        ({"client": CLIENT.replace('"mae": mae', '"top-5": mae, "top_5": mae')}, {},
+         "test of the Flower app returns top-5, top_5, which have one name here; rename"),
         ({}, {"local": {"steps": None, "time_s": 3.0}}, "time_s: .*; give steps"),
         ({}, {"participation": {"deadline_s": 1, "late": "partial"}}, "all local steps"),
         ({}, {"algorithms": [{"name": "scaffold", "local": {"name": "own-train", "steps": 1}}]},

@@ -91,6 +91,36 @@ def test_a_module_is_copied_with_its_trained_parameters():
         flat(known, model, x, train)
 
 
+def test_attributes_of_parameters_are_kept():
+    nn = pytest.importorskip("torch").nn
+    module = nn.Linear(2, 1)
+    module.weight.decay = False
+    model = template(module).load(np.zeros(3), "cpu")
+    assert model.weight.decay is False
+    assert not hasattr(model.bias, "decay")
+
+
+def test_parameters_that_a_copy_is_not_like_are_one_line():
+    nn = pytest.importorskip("torch").nn
+    module = nn.Linear(2, 1)
+    module.weight.register_hook(lambda gradient: gradient * 0)
+    with pytest.raises(ScenarioError, match=r"'weight' has a hook on its gradient, .*; register"):
+        template(module)
+    after = nn.Linear(2, 1)
+    after.bias.register_post_accumulate_grad_hook(lambda parameter: None)
+    with pytest.raises(ScenarioError, match="'bias' has a hook on its gradient"):
+        template(after)
+    with pytest.raises(ScenarioError, match=r"'weight' has no shape before the first row; call"):
+        template(nn.LazyLinear(1))
+
+
+def test_a_module_may_call_something_else_momentum():
+    nn = pytest.importorskip("torch").nn
+    module = nn.Linear(2, 1)
+    module.momentum = None
+    assert len(template(module).layers) == 2
+
+
 def test_statistics_without_momentum_are_one_line():
     nn = pytest.importorskip("torch").nn
     module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=None))
