@@ -154,6 +154,21 @@ def test_images_that_are_too_small_and_wrong_settings_are_refused():
         CharLSTM(DIGIT, 10)
 
 
+def test_the_second_convolution_may_have_no_relu():
+    both, first = DropoutCNN(DIGIT, 10).eval(), DropoutCNN(DIGIT, 10, relu="first").eval()
+    first.load_state_dict(both.state_dict())
+    rows = torch.rand(4, *DIGIT)
+    maps = [part for part in both.features if not isinstance(part, torch.nn.Dropout)][:4]
+    before = torch.nn.Sequential(*maps)(rows)  # of the second convolution, pooled
+    assert (before < 0).any()
+    after = list(both.features)[6:]
+    found = first.head(torch.nn.Sequential(*after)(before))
+    assert torch.equal(first(rows), found)
+    assert torch.equal(both(rows), both.head(torch.nn.Sequential(*after)(before.relu())))
+    with pytest.raises(ScenarioError, match="found 'none'; give both or first"):
+        DropoutCNN(DIGIT, 10, relu="none")
+
+
 def test_finding_problems_does_not_import_torch():
     program = (
         "import sys; from rayfed.core.plugins import find; find('problems'); print(*sys.modules)"

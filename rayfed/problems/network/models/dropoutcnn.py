@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
 
+from rayfed.core.errors import ScenarioError
 from rayfed.problems.network.models.base import ImageNetwork, image
 
 
@@ -25,16 +26,28 @@ class DropoutCNN(ImageNetwork):
         Shape of one image.
     outputs : int
         Number of classes.
+    relu : "both" or "first"
+        After which convolutions there are ReLU: both, as in the example, or the first alone, as in
+        the authors' code of Karimireddy, He, Jaggi, "Byzantine-Robust Learning on Heterogeneous
+        Datasets via Bucketing", ICLR 2022. Then fewer coordinates of gradients are 0, which a
+        median of unlike clients keeps at 0.
     """
 
     name: ClassVar[str] = "dropoutcnn"
 
-    def __init__(self, inputs: tuple[int, ...], outputs: int) -> None:
+    def __init__(
+        self,
+        inputs: tuple[int, ...],
+        outputs: int,
+        relu: Literal["both", "first"] = "both",
+    ) -> None:
         super().__init__()
+        if relu not in ("both", "first"):
+            raise ScenarioError("problem.model.relu", f"found {relu!r}; give both or first")
         channels, height, width = image(self.name, inputs, least=6)
         self.features = nn.Sequential(  # pooling comes first: a quarter is left for ReLU
             nn.Conv2d(channels, 32, 3), nn.ReLU(),
-            nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU(),
+            nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU() if relu == "both" else nn.Identity(),
             nn.Dropout2d(0.25), nn.Flatten(),
             nn.Linear(64 * ((height - 4) // 2) * ((width - 4) // 2), 128), nn.ReLU(),
             nn.Dropout(0.5),
