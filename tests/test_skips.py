@@ -22,6 +22,7 @@ ELSEWHERE = {
     "needs torchvision": "by hand, where it is installed",
     "needs git": "wherever the project is checked out",
     "needs glibc 2.36, which keeps arrays beyond 32 MiB": "Debian 12 and newer",
+    "only Linux has such memory": "on Linux",
     "no IPv6 on this machine": "where the loopback has an IPv6 address",
     "no network namespaces here: {error}": "as root on Linux",
     "no GPU: kernels on one were not run": "by hand, on a machine with one",

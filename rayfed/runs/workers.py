@@ -3,7 +3,8 @@
 A worker takes one run after the other, computes its clients itself, and writes its folder. The
 tables of the study are in one file that all workers map, so that they are in memory once. The file
 has no name, so that nothing is left of it however the processes end. A worker is a process
-``python -m rayfed.runs.workers PIPE TABLES``: its end of a pipe, and that file.
+``python -m rayfed.runs.workers PIPE TABLES PARENT``: its end of a pipe, that file, and the id of
+the process that deals out runs.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ class Worker:
 
     def __init__(self, out: Path, tables: int, memory_gb: float | None) -> None:
         here, there = Pipe()
-        ends = [there.fileno(), tables]
+        ends = (there.fileno(), tables)
         # -P: nothing in the current folder is taken for a library
-        command = [sys.executable, "-P", "-m", "rayfed.runs.workers", *map(str, ends)]
+        command = [sys.executable, "-P", "-m", "rayfed.runs.workers"]
+        command += map(str, (*ends, os.getpid()))
         # it starts without the user's modules and finds them where this process does
         path = {"PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
         environment = dict(os.environ) | ONE_THREAD | path
@@ -288,11 +290,15 @@ def read_tables(file: int, place: int = 0) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Serve the runs of a pipe: arguments are the numbers of the pipe and of the tables' file."""
+    """Serve the runs of a pipe; see the module for the arguments.
+
+    A worker whose parent was killed while it started would compute a run anew that another process
+    has resumed meanwhile.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that deals out runs stops them
     stopping = Event()
     signal.signal(_STOP, lambda *_: stopping.set())
-    end_with_parent()
+    end_with_parent(int(sys.argv[3]))
     own_process()
     with suppress(EOFError, ConnectionResetError):
         serve(Connection(int(sys.argv[1])), int(sys.argv[2]), stopping)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import yaml
 
 import rayfed
 from rayfed import api
+from rayfed.core.own import settled
 from rayfed.datasets.table import Rows
 from rayfed.runs import workers
 from rayfed.runs.files.afterwards import complete
@@ -225,3 +227,19 @@ def test_a_worker_that_starts_during_a_stop_is_stopped_too(tmp_path):
         assert worker.process.wait(30) in (0, -signal.SIGUSR1)  # while it imports, or at its end
     finally:
         study.close()
+
+
+def test_a_worker_whose_parent_died_while_it_started_takes_no_run(plan, tmp_path):
+    """What is in the pipe would be computed anew, though another process may have resumed it."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    here, there = Pipe()
+    with tempfile.TemporaryFile() as tables:
+        write_tables(tables, plan.tables)
+        here.send((tmp_path, None, 30, settled()))
+        here.send((plan.runs[0], 0, False))
+        ends = (there.fileno(), tables.fileno())
+        command = [sys.executable, "-m", "rayfed.runs.workers", *map(str, (*ends, gone.pid))]
+        worker = subprocess.Popen(command, pass_fds=ends)
+        assert worker.wait(60) == 1
+    assert [*tmp_path.iterdir()] == []
