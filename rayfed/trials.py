@@ -179,7 +179,8 @@ class SweepGoal:
             own = {column.name for column in diagnostics(algorithm, select, run.measured)}
             if self.column not in TAKEN | own:
                 text = f"rows of '{run.label}' have no '{self.column}'"
-                raise ScenarioError("sweep.by", f"{text}; name its measure in evaluate.measures")
+                how = "name its measure in evaluate.measures, or choose another column"
+                raise ScenarioError("sweep.by", f"{text}; {how}")
 
     def read(self, run: Path) -> pd.DataFrame:
         """Return ``time_s`` and the ``value`` of the evaluated rows of a run.

@@ -258,11 +258,11 @@ def test_training_may_have_an_accuracy(result):
 
 def test_tuning_has_the_costs_and_metrics_of_training(study, tmp_path):
     """A round moves the second number by 3, the declared cost, and so does the tuning."""
-    code = MOVED.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": data}')
+    code = MOVED.replace('{"loss": 10.0 * data}', '{"loss": 0.0, "norm": context.state["n"][0]}')
     code = code.replace('float(model["w"][0]) + data', 'float(model["w"][1])')
     code += "\ndef cost(i, n, context):\n    return 3\n"
     tuned = {"name": "fedavg-finetuned", "tune": {"name": "own-train"}}
-    local = {"metrics": {"norm": None}, "steps": None}
+    local = {"metrics": {"norm": None}, "state": {"n": 1}, "steps": None}
     rows = rayfed.run(study(code, local, algorithm=tuned), out=tmp_path / "out", page=False).rounds
     assert rows["loss"].tolist() == [0, 3, 6]
     assert rows["personal_loss"].tolist() == [3, 6, 9]

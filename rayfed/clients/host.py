@@ -21,6 +21,7 @@ from rayfed.clients.setup import Setup
 from rayfed.clients.store import PIECE, Memory, ScratchError, StateRows, Store
 from rayfed.clients.task import HostedRun, Task
 from rayfed.core.arrays import Array, Ints
+from rayfed.core.errors import RunFailed
 from rayfed.core.machine import memory_bytes
 from rayfed.core.plugins import raised
 from rayfed.core.tree import Class
@@ -68,8 +69,17 @@ class Host:
         self.runs[key] = replace(self._run(key), setup=setup)
 
     def restore(self, key: str, rows: Mapping[str, Array]) -> None:
-        """Take the state of some clients from a checkpoint."""
+        """Take the state of some clients from a checkpoint.
+
+        Raises
+        ------
+        RunFailed
+            If an earlier version wrote it, by which clients had other state.
+        """
         store = self._run(key).store
+        if missing := sorted(store.initial.keys() - rows.keys()):
+            text = f"clients had no '{missing[0]}' in the version that began it"
+            raise RunFailed(f"{text}; run the study anew")
         store.put(rows["ids"], {name: rows[name] for name in store.initial})
         store.dirty.difference_update(rows["ids"].tolist())
 

@@ -302,7 +302,8 @@ class _Found:
         if accept and spent:
             text = f"{'; '.join(map(str, spent[:_MOST]))}; epsilon counts all rounds alike"
             raise self._refusal(f"{text}, undo that or run the study anew")
-        found = [] if accept or self.held.get("accepted") == _digest(found) else found
+        over = self.held.get("accepted") == _digest(found) and not extended(self.run, self.held)
+        found = [] if accept or over else found
         found = [c for c in found if not (mended and c.key.startswith("modules."))]
         if found:
             more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""

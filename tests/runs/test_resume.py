@@ -188,6 +188,8 @@ def test_a_run_that_has_ended_keeps_its_settings_whatever_is_accepted(tmp_path):
         assert read_record(ended)[key] == before[key]
     assert read_record(open_)["scenario"]["algorithms"][0]["local"]["lr"] == 0.2
     assert set(rayfed.resume(tmp_path, page=False).outcome.values()) == {"finished"}
+    with pytest.raises(ScenarioError, match="go on with --accept-changes"):
+        rayfed.extend(tmp_path, rounds=5)  # it would go on
     now = put(held, "algorithms.0.local.lr", 0.3)
     (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(now))
     with pytest.raises(ScenarioError, match="go on with --accept-changes"):

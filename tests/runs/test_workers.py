@@ -240,6 +240,6 @@ def test_a_worker_whose_parent_died_while_it_started_takes_no_run(plan, tmp_path
         here.send((plan.runs[0], 0, False))
         ends = (there.fileno(), tables.fileno())
         command = [sys.executable, "-m", "rayfed.runs.workers", *map(str, (*ends, gone.pid))]
-        worker = subprocess.Popen(command, pass_fds=ends)
-        assert worker.wait(60) == 1
+        worker = subprocess.run(command, pass_fds=ends, timeout=60, stderr=subprocess.PIPE)
+    assert (worker.returncode, worker.stderr) == (1, b"")  # without a traceback
     assert [*tmp_path.iterdir()] == []

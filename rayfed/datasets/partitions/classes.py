@@ -60,8 +60,8 @@ class Labels(Partition):
             return among[np.arange(rows) % len(among)]
         with np.errstate(over="ignore"):
             weights = np.exp(self.sigma * stream.standard_normal(len(among)))
-            if not np.isfinite(weights.sum()):
-                text = f"found {self.sigma:g}, and sizes are too large to be counted"
+            if not 0 < weights.sum() < np.inf:
+                text = f"found {self.sigma:g}, and shares are beyond all numbers"
                 raise ScenarioError("partition.sigma", f"{text}; give a smaller one")
         return np.repeat(among, apportion(weights, rows))
 

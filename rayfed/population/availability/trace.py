@@ -282,7 +282,7 @@ class AvailabilityTrace(Availability):
         if self.shift_s is None:
             shift = u * self.repeat_s
         else:
-            places = np.ceil(self.repeat_s / self.shift_s * (1 - 1e-12))  # below repeat_s
+            places = max(np.floor(self.repeat_s / self.shift_s), 2)
             shift = np.floor(u * places) * self.shift_s
         return device, np.where(place < held.count, 0.0, shift)
 

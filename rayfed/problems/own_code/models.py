@@ -120,15 +120,14 @@ class Module:
         if pristine is None:
             pristine = copy.deepcopy(self.module).to(device=device, dtype=flat.dtype)
             self._made[flat.dtype, device] = pristine
-        first = self.named(self.module)
         named, memo = self.named(pristine), {}
         for layer in self.layers:  # in places of their own, since bits may depend on where they are
             old, new = named[layer.name], flat[layer.slice].view(layer.shape).to(device, copy=True)
-            if isinstance(old, torch.nn.Parameter):
-                new = torch.nn.Parameter(new)
-                new.__dict__.update(vars(first[layer.name]))  # a copy has none of its own
-            memo[id(old)] = new
-        return copy.deepcopy(pristine, memo)
+            memo[id(old)] = torch.nn.Parameter(new) if isinstance(old, torch.nn.Parameter) else new
+        made, first = copy.deepcopy(pristine, memo), dict(self.module.named_parameters())
+        for name, parameter in made.named_parameters():  # copies lack what else a user gave them
+            vars(parameter).update(copy.deepcopy(vars(first[name])))
+        return made
 
     def named(self, model: Any) -> Mapping[str, Any]:
         """Return the trained tensors of a module by name."""

@@ -89,7 +89,7 @@ def _cases(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], Mappi
         case: Mapping[str, Any] = {**held, "cases": {}}
         for key, value in values.items():
             case = put(case, key, value)
-        yield name, values, case
+        yield str(name), values, case
 
 
 def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

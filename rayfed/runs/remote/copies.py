@@ -396,8 +396,8 @@ def _update(copy: Copy, last: str, tell: Tell) -> None:
     Others may have added files beside the runs, such as notes, even if they ran nothing.
     """
     exists = bool(store.names(copy.folder))
-    own = copy.note["session"] and copy.note["session"] == last
-    if exists and own and not copy.note["sent"]:
+    own = exists and copy.note["session"] and copy.note["session"] == last
+    if own and not copy.note["sent"]:
         return
     if exists and not copy.note["sent"]:
         aside = free_name(copy.folder)
@@ -405,13 +405,15 @@ def _update(copy: Copy, last: str, tell: Tell) -> None:
         tell(f"what was recorded here and not uploaded was moved aside to {aside}")
     for _ in range(_TRIES):
         with suppress(Gone):  # somebody writes there meanwhile
-            if fetch(copy):
+            if fetch(copy, own=own):
                 return
     raise StoreError("changes faster than it can be downloaded; try again")
 
 
-def fetch(copy: Copy) -> bool:
+def fetch(copy: Copy, *, own: bool = False) -> bool:
     """Make the local copy equal to the remote folder; return whether that is still the same.
+
+    One's `own`, of the machine that wrote there last, only gets what others have changed since.
 
     Raises
     ------
@@ -424,8 +426,10 @@ def fetch(copy: Copy) -> bool:
     if not versions:
         raise ScenarioError(copy.url, "is no result folder; nothing is there")
     local = {name: stamp(path) for name, path in files_in(copy.folder).items()}
-    missing = [k for k, v in versions.items() if k not in local or held.get(k) != [v, local[k]]]
-    copy.write_note(session="", sent=True, held={})  # until it is complete
+    known = {k: v for k, (v, made) in held.items() if own or local.get(k) == made}
+    missing = [k for k, v in versions.items() if k not in local or known.get(k) != v]
+    if not own:
+        copy.write_note(session="", sent=True, held={})  # until it is complete
     drafts = copy.home / ".downloads"
     store.remove(drafts)
     store.make_folder(drafts)
@@ -433,14 +437,17 @@ def fetch(copy: Copy) -> bool:
     for number, name in enumerate(missing):
         (copy.folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(drafts / str(number), copy.folder / name)
-    for name in local.keys() - versions.keys():
+    for name in (held if own else local).keys() - versions.keys():
         store.remove(copy.folder / name)
-    for run in copy.runs().values():  # deletions come last and may have been interrupted
+    # deletions come last and may have been interrupted
+    for run in () if own else copy.runs().values():
         listed = read_record(run).get("files") or {}
         for part in run.glob("*.parquet/part-*") if listed else ():
             if part.relative_to(run).as_posix() not in listed:
                 store.remove(part)
     store.append_text(copy.folder / LOCK, "")
     here = files_in(copy.folder)
-    copy.write_note(held={k: [v, stamp(here[k])] for k, v in versions.items() if k in here})
+    fetched = {k: [v, stamp(here[k])] for k, v in versions.items() if k in here}
+    kept = {k: held[k] for k in fetched.keys() - {*missing} if k in held} if own else {}
+    copy.write_note(held=fetched | kept)
     return copy.results() == versions

@@ -62,13 +62,20 @@ def charged(solver: Solver, problem: OwnCode) -> Solver:
 def with_code(algorithm: Algorithm, problem: OwnCode) -> Algorithm:
     """Return an algorithm whose solvers, ``local`` and further ones, are those of own code.
 
-    ``train`` returns the metrics of ``local`` for all of them.
+    ``train`` changes the state and returns the metrics of ``local`` for all of them.
     """
     solvers = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
     solvers = {name: each for name, each in solvers.items() if isinstance(each, OwnTrain)}
-    metrics = algorithm.local.metrics if isinstance(algorithm.local, OwnTrain) else {}
+    local = algorithm.local if isinstance(algorithm.local, OwnTrain) else OwnTrain()
     changed: dict[str, Any] = {
-        name: charged(replace(each, metrics={**metrics, **each.metrics}), problem)
+        name: charged(
+            replace(
+                each,
+                metrics={**local.metrics, **each.metrics},
+                state={**local.state, **each.state},
+            ),
+            problem,
+        )
         for name, each in solvers.items()
     }
     return replace(algorithm, **changed)

@@ -122,9 +122,8 @@ def test_shards_of_numbers_and_too_many_of_them():
 
 
 @pytest.mark.parametrize("cls", [LabelShards, Sorted])
-@pytest.mark.parametrize("targets", [0, 2])
-def test_targets_that_have_no_order_are_refused(cls, targets):
-    held = {"X": np.ones((8, 1)), "y": np.ones((8, targets))}
+def test_several_targets_have_no_order(cls):
+    held = {"X": np.ones((8, 1)), "y": np.ones((8, 2))}
     task = {"name": "network", "model": "rayfed.testing.modules:Small", "loss": "squared-error"}
     study = toy_scenario("fedavg", problem={**task, "dataset": {"name": "arrays", "data": held}})
     with pytest.raises(ScenarioError, match="needs one target for each row"):
@@ -290,10 +289,24 @@ def test_labels_may_share_a_class_unevenly():
 def test_labels_that_do_not_fit_are_refused():
     with pytest.raises(ScenarioError, match="is 4 but the data has 3 classes"):
         Labels(per_client=4).assign(table(), 5, 0)
-    with pytest.raises(ScenarioError, match=r"found 1e\+06, and sizes are too large"):
-        Labels(per_client=2, sigma=1e6).assign(table(1000), 20, 0)
     with pytest.raises(ScenarioError, match="leave some of 10 classes without a client"):
         Labels(per_client=2).assign(table(100, classes=10), 4, 0)
+
+
+@pytest.mark.parametrize("clients", [6, 20])
+def test_shares_beyond_all_numbers_are_refused(clients):
+    """Of a class all are 0 with few clients, and one is infinite with many."""
+    refused = []
+    for seed in range(60):
+        try:
+            owner = Labels(per_client=1, sigma=1e6).assign(table(1000), clients, seed)
+        except ScenarioError as error:
+            refused.append(str(error))
+        else:
+            assert np.bincount(owner, minlength=clients).sum() == 1000
+    assert {text.split("; ")[0] for text in refused} == {
+        "partition.sigma: found 1e+06, and shares are beyond all numbers"
+    }
 
 
 def test_sorted_cuts_contiguous_blocks_of_the_target():

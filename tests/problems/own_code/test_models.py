@@ -94,10 +94,15 @@ def test_a_module_is_copied_with_its_trained_parameters():
 def test_attributes_of_parameters_are_kept():
     nn = pytest.importorskip("torch").nn
     module = nn.Linear(2, 1)
-    module.weight.decay = False
-    model = template(module).load(np.zeros(3), "cpu")
-    assert model.weight.decay is False
-    assert not hasattr(model.bias, "decay")
+    module.weight.seen = []
+    module.bias.requires_grad_(False).decay = False
+    known = template(module)
+    for _ in range(2):  # each client has its own
+        model = known.load(np.zeros(2), "cpu")
+        assert model.weight.seen == []
+        assert model.bias.decay is False
+        assert not hasattr(model.weight, "decay")
+        model.weight.seen.append(1)
 
 
 def test_parameters_that_a_copy_is_not_like_are_one_line():

@@ -108,9 +108,18 @@ def test_a_study_is_extended_from_another_machine(held, elsewhere, assert_same, 
 
 def test_what_others_add_beside_the_runs_reaches_the_machine_that_ran_them(held):
     folder = rayfed.run(STUDY, out=URL).folder
-    Objects(URL).write("notes.json", b"{}")
-    assert rayfed.load(URL).folder == folder
-    assert (folder / "notes.json").read_bytes() == b"{}"
+    (folder / "mine.csv").write_bytes(b"mine")
+    (folder / RUN / "model.npz").write_bytes(b"mine")  # it was not uploaded so
+    for content in (b"{}", b"[]"):
+        Objects(URL).write("notes.json", content)
+        assert rayfed.load(URL).folder == folder
+        assert (folder / "notes.json").read_bytes() == content
+    Objects(URL).delete(["notes.json"])
+    rayfed.load(URL)
+    assert not (folder / "notes.json").exists()
+    assert (
+        (folder / "mine.csv").read_bytes() == (folder / RUN / "model.npz").read_bytes() == b"mine"
+    )
 
 
 @pytest.mark.parametrize("held_instead", [b'{"trunc', b"[1]", b"\xff"])
