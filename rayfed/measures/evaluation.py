@@ -385,7 +385,10 @@ class Evaluation:
             further = zip(self.metrics, sums["own"].tolist(), strict=True)
             row |= {name: ratio(total, scored[-1]) for name, total in further}
         if OWN_MODELS in self.algorithm.gives:
-            spread, worst, _ = evenness(each["personal_accuracy"])
+            alone = each["personal_accuracy"]
+            spread, worst, _ = evenness(alone)
+            if not clients:  # the server holds the rows; a client's are those that it trains on
+                accuracy, clients = np.nansum(alone), np.count_nonzero(~np.isnan(alone))
             personal = (own_loss / own, ratio(accuracy, clients), spread, worst)
             row |= zip(names(PERSONAL), personal, strict=True)
         if self.validation:

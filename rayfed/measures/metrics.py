@@ -118,7 +118,9 @@ def _auc(y: Array, z: Floats) -> float:
 
 def _top(k: int, y: Array, z: Floats) -> float:
     labels = np.arange(z.shape[1])
-    scores = z[:, 1] - z[:, 0] if len(labels) == 2 else z
+    scores = z
+    if len(labels) == 2:  # scikit-learn takes scores that all lie in [0, 1] for probabilities
+        scores = np.where(z[:, 1] > z[:, 0], 1.0, -1.0)
     return float(_learn("top_k_accuracy_score", k=k, labels=labels)(y, scores))
 
 

@@ -264,6 +264,8 @@ class Check(Close):
                 fail(f"give one number{several}", list(self.equals), "equals")
         else:
             left_out = (*bounds, *slacks, *(["by", "apart"] if form == "diverges" else []))
+            if form != "diverges" and sum(value.count for value in self.values) < 2:
+                fail("give two values or more", 1, form)
         _without(self, left_out, "has no effect here; leave it out")
         return self
 

@@ -20,6 +20,7 @@ from rayfed.core.columns import names
 from rayfed.core.errors import ScenarioError, unknown
 from rayfed.core.run_state import read_record
 from rayfed.engine.columns import CONTROL, PRIVATE
+from rayfed.engine.loop import NOT_FINITE
 from rayfed.engine.state import COUNTS
 from rayfed.measures.evaluation import MANY, evaluated
 from rayfed.report.read.results import Results, RunRecord
@@ -324,16 +325,26 @@ def _notes(runs: Sequence[RunRecord]) -> list[str]:
     return [str(run.info["data_note"]) for run in runs if run.info.get("data_note")]
 
 
+def _diverging(verdict: Verdict) -> Iterable[Where]:
+    """Return the runs that diverge as a claim, or the mark of one, says."""
+    check, mark = verdict.claim.check, verdict.claim.measured
+    if verdict.holds and check.diverges:
+        return check.diverges
+    if verdict.status == "not reproduced" and mark is not None and mark.equals == "diverges":
+        return [where for _, where in runs_of(check)]
+    return []
+
+
 def _failures(
     study: Published, verdicts: Iterable[Verdict], recorded: RecordedRuns
 ) -> dict[str, str]:
     expected = {
         run.folder
         for verdict in verdicts
-        if verdict.holds
-        for where in verdict.claim.check.diverges or ()
+        for where in _diverging(verdict)
         for part in (study.claims.part_of(verdict.claim, where),)
         for run in chosen(recorded[part], where)
+        if NOT_FINITE in (why_failed(run) or "")
     }
     return {
         f"{part}: {' '.join(str(word) for word in key(run) if word != '')}": why
@@ -405,6 +416,11 @@ def _check_where(where: Where, settings: Mapping[str, Study]) -> None:
         _check_value(where, study)
 
 
+def _metered(study: Study) -> bool:
+    held = (study.clients, *study.clients.groups)
+    return any(getattr(each, "energy", None) is not None for each in held)
+
+
 def _check_value(value: RecordedValue, study: Study) -> None:
     label = value.of or study.labels[0]
     index = study.labels.index(label)
@@ -430,6 +446,8 @@ def _check_value(value: RecordedValue, study: Study) -> None:
         raise ScenarioError(key, unknown("column", value.name, columns))
     if value.name == "loss_gap" and not (asked.gap or study.stop.loss_gap):
         raise ScenarioError("column", "found loss_gap; set evaluate.gap: true")
+    if value.energy_to is not None and not _metered(study):
+        raise ScenarioError("energy_to", "no energy is recorded; set clients.energy")
     for at in value.rounds:
         if study.rounds is not None and at > study.rounds:
             raise ScenarioError("at", f"found {at}; it runs {study.rounds} rounds")

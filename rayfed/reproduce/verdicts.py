@@ -493,8 +493,9 @@ def measure(value: RecordedValue, source: Source, seed: int | None = None) -> Fl
             raise Unmeasured(f"{len(first)} and {len(second)} values cannot be compared")
         if np.isinf([*first, *second]).any():
             raise Unmeasured(f"{text(first)} and {text(second)} give no number")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return first / second if value.ratio else first - second
+        if value.ratio and not second.all():
+            raise Unmeasured(f"{text(first)} over {text(second)} is no number")
+        return first / second if value.ratio else first - second
     each = []
     for run in source(value, seed):
         why = why_failed(run)
@@ -516,12 +517,7 @@ def _read(value: RecordedValue, run: RunRecord) -> Floats:
     if not len(series):
         raise Unmeasured(missing)
     if value.target is not None:
-        [(column, number)] = value.target.items()
-        good = series >= number if run.better(column) == "higher" else series <= number
-        if not good.any():
-            return np.array([NEVER])
-        first = series.index[int(np.argmax(good))]
-        return np.asarray(run.history[value.clock][run.rounds["round"] == first], dtype=float)
+        return _reached(value, run, series)
     if value.reduce is not None:
         first, last = value.over or (series.index[0], series.index[-1])
         window = series.loc[first:last]
@@ -534,6 +530,19 @@ def _read(value: RecordedValue, run: RunRecord) -> Floats:
         if round not in series.index:
             raise Unmeasured(f"{missing} at round {round}")
     return np.asarray(series.loc[list(value.rounds)])
+
+
+def _reached(value: RecordedValue, run: RunRecord, series: Any) -> Floats:
+    """Return a clock (1,) of one run at its target."""
+    assert value.target is not None
+    [(column, number)] = value.target.items()
+    good = series >= number if run.better(column) == "higher" else series <= number
+    if not good.any():
+        return np.array([NEVER])
+    if value.clock not in run.history:
+        raise Unmeasured(f"{_name(run)} has no column {value.clock}")
+    first = series.index[int(np.argmax(good))]
+    return np.asarray(run.history[value.clock][run.rounds["round"] == first], dtype=float)
 
 
 def _coordinates(places: Sequence[int], name: str, path: Path) -> Floats:

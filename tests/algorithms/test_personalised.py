@@ -236,6 +236,17 @@ def test_local_steps_cost_the_gradients_that_they_take(study):
     }
 
 
+def test_with_test_rows_of_the_server_accuracies_are_those_of_training_rows(table, study):
+    result = study(
+        {"name": "ditto", "local": LOCAL},
+        problem={"name": "logistic-regression", "dataset": str(table), "test": str(table)},
+        clients={},
+    )
+    last = result.rounds.iloc[-1]
+    assert last.personal_accuracy == pytest.approx(result.clients.accuracy.mean(), rel=1e-12)
+    assert last.personal_accuracy_worst_decile == result.clients.accuracy.min()
+
+
 @pytest.mark.parametrize("name", ["ditto", "apfl", "pfedme", "per-fedavg", "fedavg-finetuned"])
 def test_rows_tell_of_the_global_model_and_of_the_personal_ones(table, study, name):
     local = {**LOCAL, "momentum": 0}

@@ -146,6 +146,14 @@ def test_concordance_counts_pairs(n):
     np.testing.assert_equal(concordance(y[:, :1], z), pairwise(numbers, -z[:, 0]))
 
 
+@pytest.mark.parametrize("low", [-0.3, 0.1, 2.0])
+def test_the_best_of_two_classes_is_accuracy_whatever_the_margins(low):
+    margins = low + np.array([0.0, 0.1, 0.2, 0.3])
+    y, z = np.array([1, 0, 1, 1]), np.stack([-margins / 2, margins / 2], axis=1)
+    assert metric("top_1").of(y, z) == np.mean(y == (margins > 0))
+    assert metric("top_2").of(y, z) == 1
+
+
 @pytest.mark.parametrize("name", [*METRICS, "f1_0", "top_1", "quantile_0.5"])
 def test_without_rows_and_of_a_diverged_model_a_metric_is_nan(name):
     each = metric(name)

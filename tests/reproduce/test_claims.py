@@ -93,6 +93,7 @@ def test_a_file_is_read(tmp_path):
         ({"value": LOSS | {"part": "man"}, "below": 1}, "check.value.part: unknown part 'man'"),
         ({"descending": [LOSS, LOSS | {"part": "no"}]}, "check.descending.1.part: unknown part"),
         ({"diverges": [{"of": "A"}], "by": 2}, "check.by: has no effect here"),
+        ({"descending": [LOSS]}, "check.descending: give two values or more"),
     ],
 )
 def test_a_wrong_check_is_one_line(refused, check, line):

@@ -190,15 +190,23 @@ DIVERGES = """
     where: "text"
     check: {diverges: [{of: fast}]}
 """
+MARKED = """
+  - says: "Even a large step is right."
+    where: "text"
+    check: {value: {column: loss, of: fast, at: last}, below: 9}
+    because: "it diverges"
+    measured: {equals: diverges}
+"""
 WILD = ('"Two steps.",', '"Two steps.", set: {rounds: 400, algorithms.1.local.lr: 90},')
 
 
 @pytest.mark.usefixtures("no_page")
-def test_a_run_that_failed_counts_unless_a_claim_expects_it(study, reproduce):
-    home = study(DIVERGES, WILD)
+@pytest.mark.parametrize(("claim", "holds"), [(DIVERGES, True), (MARKED, False)])
+def test_a_run_that_failed_counts_unless_a_claim_expects_it(study, reproduce, claim, holds):
+    home = study(claim, WILD)
     status, _, err = reproduce("own", "--part", "main")
     assert (status, err) == (1, "")  # what it was to be compared with is lost
-    assert [claim["holds"] for claim in told(home)["claims"]] == [False, None, True]
+    assert [claim["holds"] for claim in told(home)["claims"]] == [False, None, holds]
     assert "is not finite" in told(home)["claims"][-1]["measured"]
     study("", WILD)
     status, _, err = reproduce("own", "--part", "main", "--keep")
@@ -215,6 +223,10 @@ def test_a_run_that_failed_counts_unless_a_claim_expects_it(study, reproduce):
         (("setting: lr=0.1,", "setting: lr=1,"), "claims.1.check.descending.1.setting: unknown"),
         (("column: loss, of", "column: lost, of"), "claims.0.check.descending.0.column: unknown"),
         (("column: loss, of", "column: loss_gap, of"), "claims.0.check.descending.0.column: found"),
+        (
+            ("column: loss, of: slow, at: last", "energy_to: {loss: 1}, of: slow"),
+            "claims.0.check.descending.0.energy_to: no energy is recorded; set clients.energy",
+        ),
         (("of: slow, at: last", "of: slow, at: 9"), "claims.0.check.descending.0.at: found 9; it"),
         (("of: slow, at: last", "of: slow, at: 3"), "claims.0.check.descending.0.at: found 3; it"),
         (("of: slow, at", "of: slow, seed: 2, at"), "claims.0.check.descending.0.seed: found 2"),

@@ -254,6 +254,11 @@ def test_claims_are_excluded_by_intervals(check, ends, excluded):
     assert judged(check, **ends).excluded is excluded
 
 
+def test_over_zero_there_is_no_ratio():
+    found = judged({"value": {"ratio": [A, B]}, "above": 1}, a=[3.0, 2.0], b=[0.0, 0.0])
+    assert (found.status, found.measured) == ("fails", "2.5 over 0 is no number")
+
+
 def test_seeds_that_are_alike_have_no_interval():
     alike = {"a": [3.0, 3.0], "b": [2.0, 2.0]}
     assert "interval" not in ordered({"descending": [A, B]}, **alike)

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from rayfed.core.arrays import Floats
 from rayfed.core.columns import Column
 from rayfed.report.figures.palette import LIGHT, LineStyle, clear, line_styles
-from rayfed.report.read.curves import Axis, clocks, stopped_at
+from rayfed.report.read.curves import ENERGY, Axis, clocks, stopped_at
 from rayfed.report.read.results import Results, RunRecord, per_results
 from rayfed.report.read.units import number
 
@@ -98,10 +98,11 @@ def scale(axis: Axis, largest: float) -> dict[str, Any]:
 
 
 def _scaled(run: RunRecord) -> dict[str, float]:
-    """Return the simulated seconds and the uploaded bytes of a run; empty without rounds."""
+    """Return the simulated seconds, bytes and energy of a run; empty without rounds."""
     if not run.length:
         return {}
-    return {name: float(np.nanmax(run.history[name])) for name in ("time_s", "bytes_up")}
+    clocks = [name for name in ("time_s", "bytes_up", ENERGY) if name in run.history]
+    return {name: float(np.nanmax(run.history[name])) for name in clocks}
 
 
 @per_results

@@ -49,7 +49,7 @@ def headline(results: Results, frame: pd.DataFrame, clock: str | None = None) ->
     if column.startswith("personal_") and _final_values(rivals, results.column(column)):
         return f"{_personal(results, frame, rivals, column)}{_progress(results)}."
     if not math.isfinite(target):
-        return f"{_without_target(rivals)}{_progress(results)}."
+        return f"{_without_target(rivals, results.column(column))}{_progress(results)}."
     aim = goal(results.column(column), target)
     cost = _CLOCKS[clock or ("time_s" if results.asynchronous else "round")]
     reached = rivals.dropna(subset=cost).sort_values(cost, kind="stable")
@@ -197,15 +197,20 @@ def _not_every_seed(missing: pd.DataFrame) -> str:
     return " with every seed" if (missing["reached"] > 0).any() else ""
 
 
-def _without_target(rivals: pd.DataFrame) -> str:
-    known = rivals[rivals["loss_mean"].notna()] if "loss_mean" in rivals else rivals.iloc[:0]
+def _without_target(rivals: pd.DataFrame, column: Column) -> str:
+    """Return how the best algorithm ended, by the loss if one end of the column is no better."""
+    judged = column.better is not None and f"{column.name}_mean" in rivals
+    name, title = (column.name, column.title) if judged else ("loss", "loss")
+    mean = f"{name}_mean"
+    known = rivals[rivals[mean].notna()] if mean in rivals else rivals.iloc[:0]
     if not len(known):
-        return "No loss is recorded yet"
+        return f"No {title} is recorded yet"
     if not (rivals["rounds"] > 0).any():
         return "No round is recorded yet"
-    best = known.sort_values("loss_mean").iloc[:1]
-    (name,), (end,) = best["name"], mean_texts(best, "loss")
-    return f"{quoted(name)} ended at loss {end}; no algorithm did better than at its start"
+    best = known.sort_values(mean, ascending=column.better != "higher").iloc[:1]
+    (first,), (end,) = best["name"], mean_texts(best, name)
+    text = f"{quoted(first)} ended at {title} {end}"
+    return f"{text}; no algorithm did better than at its start" if judged else text
 
 
 def _progress(results: Results) -> str:

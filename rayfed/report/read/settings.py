@@ -107,7 +107,8 @@ def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             for own in combinations(grid or {}):
                 placed = {f"algorithms.{index}.{key}": value for key, value in own.items()}
                 if shared or own:
-                    settings.setdefault(setting_name(shared | own), {}).update(shared | placed)
+                    named = {resolved(held, key): value for key, value in shared.items()}
+                    settings.setdefault(setting_name(shared | own), {}).update(named | placed)
     return settings
 
 

@@ -131,6 +131,8 @@ def _sweep(rows: pd.DataFrame) -> SweptPoints | None:
     keys = _differing(rows, keys)
     if not 1 <= len(keys) <= 2 or not all(_numeric(rows[key]) for key in keys):
         return None
+    if rows[keys].isna().any(axis=None):  # keys of some algorithms alone
+        return None
     cells = rows[keys].drop_duplicates()
     places = int(np.prod([rows[key].nunique() for key in keys]))
     if len(cells) < _LEAST[len(keys)] or len(cells) < _FILLED * places:

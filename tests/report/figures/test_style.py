@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rayfed.report.figures.style import y_range
+from rayfed.report.figures.style import x_scales, y_range
+from rayfed.report.read.results import Results
 
 LOSS = math.log(2)
 
@@ -30,3 +31,10 @@ def test_values_that_differ_by_rounding_have_the_range_of_equal_ones():
     apart = np.array([LOSS, np.nextafter(LOSS, 1)])
     np.testing.assert_allclose(y_range([apart], False), [0.96 * LOSS, 1.04 * LOSS], rtol=1e-14)
     assert y_range([np.array([])], False) is None
+
+
+def test_energy_has_the_unit_of_the_longest_run(tmp_path, run_writer, rows):
+    for label, last in (("A", 5e6), ("B", 5e3)):
+        run_writer(tmp_path, label, 0, rows([1, 0.5], label, energy_j=[0.0, last]))
+    scale = x_scales(Results.read(tmp_path))["energy_j"]
+    assert (scale["title"], scale["worth"]) == ("energy (MJ)", 1e6)

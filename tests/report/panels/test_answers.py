@@ -124,6 +124,12 @@ def test_a_study_that_runs_says_so(tmp_path, run_writer, rows):
 def test_nothing_improved_and_nothing_recorded(tmp_path, run_writer, rows):
     run_writer(tmp_path, "a", 0, rows([1, 2]))
     assert answer(tmp_path) == "a ended at loss 2; no algorithm did better than at its start."
+    flat = rows([1.0, 0.5], accuracy=[0.5, 0.5])  # it is of the column with the target
+    run_writer(tmp_path / "flat", "b", 0, flat, scenario={"stop": {"accuracy": 0.9}})
+    told = "b ended at accuracy 0.5; no algorithm did better than at its start."
+    assert answer(tmp_path / "flat") == told
+    results = Results.read(tmp_path)
+    assert headline(results, summary(results, y="participants")) == "a ended at loss 2."
     run_writer(tmp_path / "other", "b", 0, rows([np.nan, np.nan]))
     assert answer(tmp_path / "other") == "No loss is recorded yet."
 

@@ -59,6 +59,15 @@ def test_everything_else_keeps_its_key(grid, scenario, names):
     assert called(grid, **scenario) == names
 
 
+def test_keys_have_the_places_of_algorithms():
+    scenario = yaml.safe_dump({
+        "algorithms": ["fedavg", {"name": "fedexp", "label": "mine"}],
+        "grid": {"algorithms.mine.epsilon": [1], "algorithms.fedavg.local.lr": [2], "rounds": [3]},
+    })  # fmt: skip
+    (values,) = tried(scenario).values()
+    assert values == {"algorithms.1.epsilon": 1, "algorithms.0.local.lr": 2, "rounds": 3}
+
+
 @pytest.mark.parametrize("scenario", ["", "- a list", "grid: [", "grid: {}"])
 def test_a_scenario_without_a_grid_has_no_settings(scenario):
     assert tried(scenario) == {}

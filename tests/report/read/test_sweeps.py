@@ -69,6 +69,12 @@ def test_algorithms_that_the_grid_changes_each_for_itself_keep_their_own_values(
     assert points[points["series"] == "B"]["lr"].tolist() == [20, 20, 10]
 
 
+def test_keys_of_some_algorithms_alone_are_no_sweep_of_all(swept):
+    runs = [("A", f"lr={v}", {"lr": v}, {}, 1.0) for v in (0.1, 0.2)]
+    runs += [("B", f"mu={v}", {"mu": v}, {}, 1.0) for v in (1.0, 2.0)]
+    assert sweeps.find(swept(*runs)) is None
+
+
 def test_algorithms_of_one_kind_without_a_grid(swept):
     runs = [(f"step {v}", "", {"label": f"step {v}", "lr": v}, {}, v) for v in (1, 2, 4)]
     found = sweeps.find(swept(*runs))
