@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,9 +18,12 @@ from rayfed.core.needs import VECTORS
 from rayfed.datasets.shards import PARTS
 from rayfed.engine.channel import FEWEST
 from rayfed.engine.run import ENDLESS, Run
-from rayfed.runs.forecast import WHY_EMPTY, Forecast, duration, forecast, probe
+from rayfed.runs.forecast import WHY_EMPTY, duration, forecast, probe
 
 _MOST_CELLS = 10_000_000  # clients times rounds
+_MOST = 20
+"""Settings of algorithms that are looked at; a large grid has thousands."""
+T = TypeVar("T")
 
 
 def costs(plan: Any, cost: Any, nodes: Sequence[int]) -> list[str]:
@@ -73,13 +77,10 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
     warnings : list of str
         That rounds stay empty, or ask few clients.
     """
-    found: dict[Forecast, list[str]] = {}
-    for run in _one_each(plan):
-        known = forecast(run)
-        if known is not None:
-            found.setdefault(known, []).append(run.label)
-    for first, labels in found.items():
-        named = listed(labels, 60)
+    for first, names in _by_value(_one_each(plan), forecast):
+        if first is None:
+            continue
+        named = listed(names, 60)
         line = (
             f"first {first.rounds} rounds ({named}): {first.participants:.3g} replies used and "
             f"{first.time_s:.3g} s simulated each"
@@ -90,6 +91,9 @@ def expected(plan: Any) -> Iterator[tuple[str, list[str]]]:
             empty = f"{first.empty} of the first {first.rounds} rounds ({named}) stay empty"
             warnings = [f"{empty}: {WHY_EMPTY}", *warnings]
         yield line, warnings
+    left = len({(run.label, run.setting) for run in plan.runs}) - len(_one_each(plan))
+    if left:
+        yield f"{many(left, 'more setting')} of algorithms were not looked at", []
 
 
 def data_notes(plan: Any) -> list[str]:
@@ -113,11 +117,12 @@ def aims(plan: Any) -> list[str]:
 def coded(plan: Any) -> list[str]:
     """Return coded uploads, spent privacy and the server's view, in lines."""
     runs = [run for run in _one_each(plan) if not run.training.algorithm.centralised]
-    labels_by: dict[str, list[str]] = {}
-    for run in runs:
-        labels_by.setdefault(server_sees(run), []).append(run.label)
-    sees = [f"the server gets {text} ({listed(labels, 60)})" for text, labels in labels_by.items()]
-    return [*filter(None, map(traffic, runs)), *filter(None, map(spent, runs)), *sees]
+    sent, private, seen = (_by_value(runs, each) for each in (traffic, spent, server_sees))
+    return [
+        *(f"a client of '{name}' {text}" for text, names in sent if text for name in names),
+        *(f"'{name}' {text}" for text, names in private if text for name in names),
+        *(f"the server gets {text} ({listed(names, 60)})" for text, names in seen),
+    ]
 
 
 def traffic(run: Run) -> str:
@@ -141,7 +146,7 @@ def traffic(run: Run) -> str:
         if down.codec.memory is not None:
             text += " for each round since its last, and never more than all of them"
         parts.append(text)
-    return f"a client of '{run.label}' {' and '.join(parts)}" if parts else ""
+    return " and ".join(parts)
 
 
 def server_sees(run: Run) -> str:
@@ -184,7 +189,7 @@ def spent(run: Run) -> str:
     if private is None:
         return ""
     rounds, privacy, clip = run.ending.rounds, private.privacy, private.clip
-    text = f"'{run.label}' spends at most epsilon {private.epsilon(rounds):.4g} at delta"
+    text = f"spends at most epsilon {private.epsilon(rounds):.4g} at delta"
     norm = f"the norm {clip.start:g}" + (", at first" if clip.adaptive is not None else "")
     noise = f"noise {private.multiplier:.5g} times {norm}"
     unit = f"{private.cohort:,} of {private.clients:,} clients a round, {privacy.accountant}"
@@ -217,23 +222,48 @@ def _spent_by_rounds(run: Run) -> str:
 
 
 def timed(plan: Any) -> str:
-    """Return the expected computing time of the runs, from a round of each algorithm run here."""
-    total, parts = 0.0, []
-    for run in _one_each(plan):
-        start_s, round_s = probe(run, plan.tables)
-        parts.append(f"{run.label} {duration(round_s)}")
-        runs = [each for each in plan.runs if each.label == run.label]
-        total += sum(start_s + each.ending.rounds * round_s for each in runs)
-    line = f"a round here takes: {listed(parts)}"
+    """Return the expected computing time of the runs, from a round of each setting run here.
+
+    Settings that were left out are as slow as the slowest of their algorithm.
+    """
+    probed = {(run.label, run.setting): probe(run, plan.tables) for run in _one_each(plan)}
+    slowest: dict[str, tuple[float, float]] = {}
+    for (label, _), times in probed.items():
+        slowest[label] = max(times, slowest.get(label, times), key=lambda both: both[1])
+    parts, total = [f"{label} {duration(times[1])}" for label, times in slowest.items()], 0.0
+    for run in plan.runs:
+        start_s, round_s = probed.get((run.label, run.setting), slowest[run.label])
+        total += start_s + run.ending.rounds * round_s
+    most = "at most " if len(probed) > len(slowest) else ""
+    line = f"a round here takes: {most}{listed(parts)}"
     if any(run.ending.rounds >= ENDLESS for run in plan.runs):
         return f"{line}; how many there will be is not known"
     return f"{line}; all runs one after the other about {duration(total)}, without records"
 
 
-def _one_each(plan: Any) -> Iterator[Any]:
-    """Yield the first run of every algorithm."""
-    seen: set[str] = set()
+def _one_each(plan: Any) -> list[Run]:
+    """Return a run of every algorithm, and of its further settings as long as they are not many."""
+    first: dict[str, Run] = {}
+    others: dict[tuple[str, str], Run] = {}
     for run in plan.runs:
-        if run.label not in seen:
-            yield run
-        seen.add(run.label)
+        if first.setdefault(run.label, run).setting != run.setting:
+            others.setdefault((run.label, run.setting), run)
+    return [*first.values(), *[*others.values()][: max(0, _MOST - len(first))]]
+
+
+def _by_value(runs: Iterable[Run], value: Callable[[Run], T]) -> list[tuple[T, list[str]]]:
+    """Return what holds of runs, each with the names of the runs.
+
+    That is the algorithm, with the setting where the settings of an algorithm differ in it.
+    """
+    found: dict[T, list[Run]] = {}
+    for run in runs:
+        found.setdefault(value(run), []).append(run)
+    labels = Counter(label for held in found.values() for label in {run.label for run in held})
+    return [
+        (held, list(dict.fromkeys(
+            run.label if labels[run.label] == 1 else f"{run.label} ({run.setting})"
+            for run in of
+        )))
+        for held, of in found.items()
+    ]  # fmt: skip

@@ -154,7 +154,8 @@ class Selection:
             {
                 EVERYONE: own or cls.may_be_empty or cls.repeats,
                 ONE_MORE: looks or own or cls.may_be_empty,
-                CHANCES: looks, NO_SCALARS: cls.listens, VECTORS_ALIKE: cls.repeats,
+                CHANCES: looks or cls.may_be_empty,
+                NO_SCALARS: cls.listens, VECTORS_ALIKE: cls.repeats,
                 WALK: POSITION not in names(cls.diagnostics), COINS: not cls.may_be_empty,
                 KNOWN_SIZE: cls.may_be_empty,
                 BLIND: looks or own or cls.size_weighted or cls.repeats,

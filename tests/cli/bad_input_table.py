@@ -97,6 +97,11 @@ OVERRIDES = {
     "below a number": (["rounds.a.b=1"], "rounds"),
     "a grid in a grid": (["grid={grid: [{rounds: [1, 2]}]}"], "a grid cannot sweep a grid"),
     "a grid in a grid, dotted": (["grid={grid.rounds: [[1, 2]]}"], "a grid cannot sweep a grid"),
+    "an executor in a grid": (["grid={executor: [serial, ray]}"], "that of the whole study; move"),
+    "a label that is the place of another": (
+        ["algorithms=[{name: fedavg, label: '1'}, fedexp]"],
+        "algorithms.0.label: found '1', which is the place of another algorithm in dotted keys",
+    ),
     "equal settings": (["grid={rounds: [1, 1]}"], "grid.rounds: the settings 'rounds=1' and"),
     "equal settings in other words": (
         ["grid={clients.delay: [constant, {name: constant}]}"],

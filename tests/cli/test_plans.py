@@ -1,9 +1,11 @@
 """What a study is about to do, in one line."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from rayfed import api
-from rayfed.cli.forecasts import data
+from rayfed.cli.forecasts import coded, data, expected, timed
 from rayfed.cli.plans import headline, swept
 
 STUDY = {
@@ -52,3 +54,42 @@ def test_what_was_found_of_files_clients_and_rows(tmp_path):
     assert data(api.prepare(api.read(STUDY))).startswith("data: 4 clients, ")
     searched = {"search": {"algorithms.*.local.lr": {"log": [0.01, 1]}}, "sweep": {"trials": 2}}
     assert ", by validation_loss; " in swept(api.prepare(api.read(study | searched)))
+
+
+PRIVATE = {
+    "clients": {"count": 20, "delay": "exponential"},
+    "participation": {"cohort": 5, "select": "poisson"},
+    "privacy": {"noise": 4.0, "delta": 1e-3, "accountant": "rdp"},
+    "uplink": [{"name": "clip", "norm": 1.0}],
+    "algorithms": [{"name": "fedavg", "weights": "uniform"}],
+}
+
+
+@pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs dp-accounting")
+def test_every_setting_of_a_grid_is_looked_at():
+    whole = [api.prepare(api.read(STUDY | PRIVATE, [f"privacy.noise={x}"])) for x in (4, 2)]
+    both = api.prepare(api.read(STUDY | PRIVATE | {"grid": {"privacy.noise": [4, 2]}}))
+    alone = [line for plan in whole for line in coded(plan) if "epsilon" in line]
+    lines = [line for line in coded(both) if "epsilon" in line]
+    assert [line.replace(" (noise=4)", "").replace(" (noise=2)", "") for line in lines] == alone
+    assert ["(noise=4)" in lines[0], "(noise=2)" in lines[1]] == [True, True]
+    same = [line for line in coded(both) if "the server gets" in line]
+    assert [line.endswith("(fedavg)") for line in same] == [True]
+
+
+def test_settings_beyond_some_are_counted():
+    deadlines = [1000.0, 0.1, *range(11, 50)]
+    delayed = {"clients": {"count": 4, "delay": {"name": "constant", "mean_s": 1.0}}}
+    grid = {"grid": {"participation.deadline_s": deadlines}}
+    plan = api.prepare(api.read(STUDY | delayed | grid))
+    lines, warnings = zip(*expected(plan), strict=True)
+    assert lines[-1] == "21 more settings of algorithms were not looked at"
+    (empty,) = [text for each in warnings for text in each]
+    assert empty.startswith("3 of the first 3 rounds (fedavg (deadline_s=0.1)) stay empty")
+
+
+def test_the_slowest_setting_of_an_algorithm_is_told():
+    plan = api.prepare(api.read(STUDY | {"grid": {"algorithms.*.local.steps": [1, 3]}}))
+    assert timed(plan).startswith("a round here takes: at most fedavg ")
+    plan = api.prepare(api.read(STUDY))
+    assert timed(plan).startswith("a round here takes: fedavg ")

@@ -167,6 +167,7 @@ def test_intervals_are_in_the_checkpoint(mixed, tmp_path):
             "needs replies of the current round alone, but late: stale",
         ),
         ("known", {"select": "power-of-d", "cohort": 1}, "fedavg", "give intervals"),
+        ("known", {"select": "poisson", "cohort": 1}, "fedavg", "'poisson' makes the probability"),
         (
             "known",
             {"cohort": 1, "over_select": 2.0},

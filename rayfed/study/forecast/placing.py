@@ -70,7 +70,7 @@ def choose(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], c
         tasks = _measured(runs, tables)
     except Exception:  # a client function may raise anything; its run reports it
         return _of(executor, "serial", "a round ended with an error")
-    single = OneProcess.of([(rounds_of(run), tasks[run.label]) for run in runs], cpus)
+    single = OneProcess.of([(rounds_of(run), tasks[run.folder]) for run in runs], cpus)
     message_s = max(message_seconds(run) for run in runs)
     able = ("workers", "ray") if found_by_name(runs) else ("ray",)  # a class of a notebook is not
     for name in single.order(message_s):
@@ -160,15 +160,20 @@ def _of(executor: Executor, name: Placement, why: str) -> Choice:
 
 
 def _measured(runs: Sequence[Run], tables: Mapping[str, Any]) -> dict[str, MeasuredRound]:
-    """Return the times of a round of each algorithm, with one BLAS thread as in every placement."""
+    """Return the times of a round of each run, with one BLAS thread as in every placement.
+
+    Runs of a setting of an algorithm take the same; those that were not measured in time take as
+    long as the longest.
+    """
     begun = time.monotonic()
-    tasks: dict[str, MeasuredRound] = {}
+    tasks: dict[tuple[str, str], MeasuredRound] = {}
     with one_thread():
         for run in runs:
-            if run.label not in tasks and (not tasks or time.monotonic() - begun < _MEASURED_S):
-                tasks[run.label] = measure(run, tables)
+            like = (run.label, run.setting)
+            if like not in tasks and (not tasks or time.monotonic() - begun < _MEASURED_S):
+                tasks[like] = measure(run, tables)
     longest = max(tasks.values(), key=lambda task: task.round_s)
-    return {run.label: tasks.get(run.label, longest) for run in runs}
+    return {run.folder: tasks.get((run.label, run.setting), longest) for run in runs}
 
 
 def _fits(executor: Executor, runs: Sequence[Run], tables: Mapping[str, Any], cpus: int) -> bool:

@@ -174,6 +174,13 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     {'clients': {'count': 5, 'delay': 'constant'}}
     >>> merge({"delay": {"name": "gamma", "shape": 2}}, {"delay": {"name": "constant"}})
     {'delay': {'name': 'constant'}}
+
+    A distribution of a search is replaced, and an empty search, grid or cases leave nothing:
+
+    >>> merge({"search": {"lr": {"log": [0.1, 1]}}}, {"search": {"lr": {"choice": [1]}}})
+    {'search': {'lr': {'choice': [1]}}}
+    >>> merge({"grid": {"rounds": [1, 2]}}, {"grid": {}})
+    {'grid': {}}
     """
     merged = dict(base)
     for key, value in changes.items():
@@ -181,7 +188,11 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
         merged[key] = value
         if isinstance(before, Mapping) and isinstance(value, Mapping):
             name = before.get("name")
-            if value.get("name", name) == name:
+            if key in ("search", "grid", "cases") and not value:
+                continue
+            if key == "search":
+                merged[key] = {**before, **value}
+            elif value.get("name", name) == name:
                 merged[key] = merge(before, value)
     return merged
 

@@ -57,6 +57,7 @@ MOST_RUNS = 10_000
 """Runs of a study: settings of the grid times algorithms times seeds."""
 OF_CHANNEL = ("uplink", "downlink", "aggregate", "privacy")
 """Keys of the channel, which an algorithm may override."""
+_WHOLE = frozenset({"cases", "executor", "search", "sweep"})  # of the study, not of its settings
 _NOT_SEARCHED = (
     "grid",
     "cases",
@@ -358,8 +359,12 @@ class Study(Settings):
         if len(set(self.seeds)) < len(self.seeds):
             yield ScenarioError("seeds", f"found {short(list(self.seeds))}; give each seed once")
         for key in self.grid:
-            if key.partition(".")[0] == "grid":
+            head = key.partition(".")[0]
+            if head == "grid":
                 text = "a grid cannot sweep a grid; list the keys side by side"
+                yield ScenarioError(f"grid.{key}", text)
+            if head in _WHOLE:
+                text = f"found '{head}', which is that of the whole study; move it out of the grid"
                 yield ScenarioError(f"grid.{key}", text)
         yield from self._check_search()
         yield from self._check_runs()
@@ -418,6 +423,9 @@ class Study(Settings):
                 text = f"'{clipped(label, 60)}' is taken by algorithms.{first}"
                 place = f"algorithms.{index}.label"
                 yield ScenarioError(place, f"{text}; set label to tell them apart")
+            if label.isdecimal() and int(label) < len(self.labels) and int(label) != index:
+                text = f"found '{label}', which is the place of another algorithm in dotted keys"
+                yield ScenarioError(f"algorithms.{index}.label", f"{text}; give it a name")
 
     def _check_cases(self) -> Iterator[ScenarioError]:
         seen: dict[str, str] = {}
@@ -426,7 +434,7 @@ class Study(Settings):
             if first != name:
                 text = f"is the same as '{clipped(first, 60)}' in names of folders"
                 yield ScenarioError(f"cases.{name}", f"{text}; give it another name")
-            for key in {"cases", "executor", "search", "sweep"} & {k.split(".")[0] for k in values}:
+            for key in _WHOLE & {k.split(".")[0] for k in values}:
                 text = f"found '{key}', which is that of the whole study; move it out of the case"
                 yield ScenarioError(f"cases.{name}", text)
 

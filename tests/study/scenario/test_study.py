@@ -544,7 +544,7 @@ class TestMistakes:
             ),
             (
                 "algorithms.0.local.lr=1e400",
-                "algorithms.0.local.lr: found '1e400'; it should be a finite number",
+                "algorithms.0.local.lr: found inf; it should be a finite number",
             ),
             ("algorithms.0.name='{keys}'", "algorithms.0.name: unknown algorithm '{keys}'; known"),
             (
