@@ -38,6 +38,7 @@ from rayfed.solvers import Descent
 
 NOT_FINITE = "is not finite"
 """Reason of a run that diverged."""
+_ROUNDING = 1e-12  # of times that are sums of durations, such as 0.1 s six times
 _SHORT = 2**14  # numbers of a model of which each is looked at
 
 
@@ -89,7 +90,8 @@ class RowMaker:
         measuring = self.run.measuring
         if measuring.every_s is None:
             return run_state.round % measuring.every == 0
-        return run_state.time_s // measuring.every_s > before.last.time_s // measuring.every_s
+        wide = measuring.every_s * (1 - _ROUNDING)
+        return run_state.time_s // wide > before.last.time_s // wide
 
     def row(
         self, run_state: RunState, stats: RoundStats, values: Mapping[str, float], due: bool

@@ -262,7 +262,8 @@ class Places:
                     return closed
             if line.stages is not None and line.next_s <= line.now_s:
                 continue  # who waited for an upload that is given up is free
-            self._dispatch(selection)
+            if self._dispatch(selection, closed):
+                return closed
             next_s = min(line.next_s, self.wake_s)
             if math.isinf(next_s):
                 line.exhausted = True
@@ -311,13 +312,23 @@ class Places:
 
     # -- dispatch --------------------------------------------------------------------------
 
-    def _dispatch(self, selection: State) -> None:
-        """Ask again, and fill the free places, as far as clients are there and idle."""
+    def _dispatch(self, selection: State, closed: FinishedTasks) -> bool:
+        """Ask again, and fill the free places, as far as clients are there and idle.
+
+        Returns whether the row is complete: a tier waited for a client alone that cannot be asked
+        again. Then places stay free until the update is made.
+        """
         line, missing = self.line, False
         for client in line.freed:  # mostly one: faster than an index of one
             self.busy[client] = False
         if line.again:
+            failed = [*line.again]
             self._ask_again()
+            for task in failed if self.tiers is not None else ():
+                closed.used, line.waiting = self._complete(task)
+                if closed.used:
+                    line.freed, self.wake_s = [], -math.inf
+                    return True
         for free, of_tier in self._free():
             ids = self._select(free, selection, of_tier)
             if len(ids):
@@ -327,6 +338,7 @@ class Places:
             line.stages.send(line.now_s)
         self.wake_s = self._next_return() if missing else math.inf
         line.freed = []
+        return False
 
     def _ask_again(self) -> None:
         """Start failed clients of this moment again if they are available and idle.

@@ -253,6 +253,19 @@ def test_updates_and_simulated_seconds_end_a_run_and_space_its_evaluations(tmp_p
     assert len(known) < len(rows)
 
 
+def test_a_multiple_of_the_spacing_is_evaluated_whatever_its_rounding(tmp_path):
+    """In floating point 0.5 // 0.1 is 4."""
+    made = {
+        "evaluate": {"every_s": 0.1}, "rounds": 12, "executor": "serial",
+        "problem": {"name": "least-squares", "dataset": {"name": "linear", "features": 2}},
+        "clients": {"count": 2, "delay": {"name": "constant", "mean_s": 0.1}},
+        "algorithms": [{"name": "fedavg", "local": {"steps": 1, "batch": 4}}],
+    }  # fmt: skip
+    rows = run(made, tmp_path / "out").rounds
+    assert rows.time_s.iloc[5] == 0.5
+    assert rows.loss.notna().all()
+
+
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
