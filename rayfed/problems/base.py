@@ -463,8 +463,7 @@ class Problem:
         """Return the scores of the rows of a batch at x, (K, p) or (1, p), without regularisers."""
         w = to_numpy(batch.w)
         rows = np.asarray(np.sum(w, axis=1, dtype=np.float64))
-        value = to_numpy(self.data_value(_by_rows(x), batch))
-        loss = np.broadcast_to(value, rows.shape).astype(np.float64)
+        loss = np.broadcast_to(to_numpy(self.value(x, batch)), rows.shape).astype(np.float64)
         return Scores(loss, self.right(x, batch), rows)
 
     def right(self, x: Array, batch: Batch) -> Floats:

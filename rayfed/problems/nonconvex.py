@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from rayfed.core.arrays import Array
-from rayfed.problems.base import Batch, Problem
+from rayfed.problems.base import Batch, Problem, Scores
 
 LEAST_CURVATURE, LARGEST_CURVATURE = -0.5, 2.0
 """Bounds of `second`: attained at |x| = 1 and at 0."""
@@ -41,6 +41,11 @@ class Regularised(Problem):
         """Return the objectives (K,) at x, (K, p) or (1, p)."""
         value = super().value(x, batch)
         return value + total(x, self._coefficients(x, batch)) if self.nonconvex else value
+
+    def scored(self, x: Array, batch: Batch) -> Scores:
+        """Return the scores of the rows of a batch at x, (K, p) or (1, p), without the term."""
+        without = replace(self, nonconvex=0.0) if self.nonconvex else self
+        return super(Regularised, without).scored(x, batch)
 
     def gradient(self, x: Array, batch: Batch) -> Array:
         """Return the gradients (K, p) at x, (K, p) or (1, p)."""
