@@ -222,6 +222,26 @@ def resolved(raw: Any, key: str) -> str:
     return ".".join(parts)
 
 
+def replaced(raw: Any, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each dotted key that a later one of them replaces, with that key.
+
+    Examples
+    --------
+    >>> list(replaced({}, ["algorithms.*.local.lr", "algorithms.*.local", "rounds"]))
+    [('algorithms.*.local.lr', 'algorithms.*.local')]
+    >>> list(replaced({}, ["algorithms.*.lr", "algorithms.0.lr"]))  # it stands for the others
+    []
+    """
+    before: list[tuple[str, list[str]]] = []
+    for later in keys:
+        pattern = resolved(raw, later).split(".")
+        for earlier, path in before:
+            under = len(pattern) <= len(path)
+            if under and all(part in ("*", own) for part, own in zip(pattern, path, strict=False)):
+                yield earlier, later
+        before.append((later, pattern))
+
+
 def called(entry: Any) -> str:
     """Return the label of a list's entry, or its name without a label."""
     if isinstance(entry, Mapping):

@@ -97,6 +97,18 @@ OVERRIDES = {
     "below a number": (["rounds.a.b=1"], "rounds"),
     "a grid in a grid": (["grid={grid: [{rounds: [1, 2]}]}"], "a grid cannot sweep a grid"),
     "a grid in a grid, dotted": (["grid={grid.rounds: [[1, 2]]}"], "a grid cannot sweep a grid"),
+    "a key of a grid that another replaces": (
+        ["grid={algorithms.*.local.lr: [0.5], algorithms.*.local: [{steps: 1}, {steps: 2}]}"],
+        "grid: 'algorithms.*.local' replaces 'algorithms.*.local.lr', which has no effect then",
+    ),
+    "a case that the grid replaces": (
+        ["cases={a: {rounds: 3}, b: {evaluate.every: 2}}", "grid={rounds: [1, 2]}"],
+        "cases.a: 'rounds' of the grid replaces 'rounds', which has no effect then; leave",
+    ),
+    "a value of a key that a grid sweeps": (
+        ["grid={algorithms.*.local.lr: [0.1, 0.2]}", "algorithms.0.local.lr=0.7"],
+        "algorithms.0.local.lr: 'grid.algorithms.*.local.lr' replaces it; change that, or give",
+    ),
     "an executor in a grid": (["grid={executor: [serial, ray]}"], "that of the whole study; move"),
     "a label that is the place of another": (
         ["algorithms=[{name: fedavg, label: '1'}, fedexp]"],

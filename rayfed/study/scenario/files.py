@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from rayfed.core.dotted import Overrides, apply_overrides, matches, pairs, resolved
+from rayfed.core.dotted import Overrides, apply_overrides, matches, pairs, replaced, resolved
 from rayfed.core.errors import ScenarioError, clipped, listed, under
 from rayfed.core.older import renewed
 from rayfed.core.yamlfile import lines_of, read_yaml
@@ -55,10 +55,23 @@ def load(path: Path | str, overrides: Overrides = (), *, recorded: bool = False)
     changes = pairs(overrides)
     try:
         changed = apply_overrides(raw, changes)
+        _check_effect(changed, [key for key, _ in changes])
         return Study.parse({"name": path.stem} | changed, path.parent)
     except ScenarioError as error:
         keys = [resolved(raw, key) for key, _ in changes]
         raise located(error, sources, keys) from None
+
+
+def _check_effect(changed: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Refuse overrides of keys that a grid or a search sets."""
+    for part in ("grid", "search"):
+        held = changed.get(part)
+        swept = [str(key) for key in held] if isinstance(held, Mapping) else []
+        for key in (key for key in keys if key.partition(".")[0] != part):
+            for earlier, later in replaced(changed, [key, *swept]):
+                if earlier == key:
+                    text = f"'{part}.{later}' replaces it; change that, or give {part}={{}} as well"
+                    raise ScenarioError(key, text)
 
 
 def located(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
@@ -18,6 +18,7 @@ from rayfed.channel.base import Stage
 from rayfed.channel.privacy import Privacy
 from rayfed.core.columns import Better
 from rayfed.core.distribution import Distribution, Kind
+from rayfed.core.dotted import replaced
 from rayfed.core.errors import ScenarioError, clipped, under
 from rayfed.core.needs import COHORT
 from rayfed.core.yamlfile import check_values, yaml_text
@@ -366,6 +367,7 @@ class Study(Settings):
             if head in _WHOLE:
                 text = f"found '{head}', which is that of the whole study; move it out of the grid"
                 yield ScenarioError(f"grid.{key}", text)
+        yield from self._check_replaced()
         yield from self._check_search()
         yield from self._check_runs()
         if self.clients.count is not None:
@@ -388,6 +390,30 @@ class Study(Settings):
         elif settings * versions * seeds > MOST_RUNS:
             text = f"{settings:,} settings, {versions} algorithms and {seeds} seeds are more than"
             yield ScenarioError("grid", f"{text} {MOST_RUNS:,} runs; split the study")
+
+    def _check_replaced(self) -> Iterator[ScenarioError]:
+        """Yield keys of which a later one takes the effect away, though names tell of them."""
+        raw = {"algorithms": [{"name": label} for label in self.labels]}
+        text = "has no effect then; leave one of them out"
+        for place, keys in self._listed_keys():
+            for earlier, later in replaced(raw, keys):
+                yield ScenarioError(place, f"'{later}' replaces '{earlier}', which {text}")
+        for name, values in self.cases.items():
+            swept = () if any(key.partition(".")[0] == "grid" for key in values) else self.grid
+            for key in values:
+                for earlier, later in replaced(raw, [key, *swept]):
+                    if earlier == key:
+                        whose = f"'{later}' of the grid replaces '{earlier}', which {text}"
+                        yield ScenarioError(f"cases.{name}", whose)
+
+    def _listed_keys(self) -> Iterator[tuple[str, Iterable[str]]]:
+        """Yield the keys of each grid, search and case, with their place."""
+        yield "grid", self.grid
+        yield "search", self.search
+        for name, values in self.cases.items():
+            yield f"cases.{name}", values
+        for index, algorithm in enumerate(self.algorithms):
+            yield f"algorithms.{index}.grid", algorithm.grid
 
     def _check_search(self) -> Iterator[ScenarioError]:
         if not self.search:
