@@ -38,7 +38,7 @@ from rayfed.solvers import Descent
 
 NOT_FINITE = "is not finite"
 """Reason of a run that diverged."""
-_ROUNDING = 1e-12  # of times that are sums of durations, such as 0.1 s six times
+_ROUNDING = 1e-9  # of times that are sums of durations, such as 0.1 s six times
 _SHORT = 2**14  # numbers of a model of which each is looked at
 
 

@@ -322,9 +322,9 @@ class Places:
         for client in line.freed:  # mostly one: faster than an index of one
             self.busy[client] = False
         if line.again:
-            failed = [*line.again]
             self._ask_again()
-            for task in failed if self.tiers is not None else ():
+        if self.tiers is not None:
+            for task in [*line.waiting]:  # of a tier whose last client was not asked again
                 closed.used, line.waiting = self._complete(task)
                 if closed.used:
                     line.freed, self.wake_s = [], -math.inf

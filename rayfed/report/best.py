@@ -26,7 +26,15 @@ from rayfed.core.yamlfile import yaml_text
 from rayfed.report.ranking import costs_of
 from rayfed.report.read.curves import History, crossing, history
 from rayfed.report.read.results import Results, RunRecord
-from rayfed.report.read.settings import has_cases, labels, objective, searched, short_keys, tried
+from rayfed.report.read.settings import (
+    has_cases,
+    key_by_place,
+    labels,
+    objective,
+    searched,
+    short_keys,
+    tried,
+)
 from rayfed.report.verdicts import Verdict, verdict
 from rayfed.report.writing import replace
 
@@ -330,8 +338,11 @@ class Best:
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
-        """The values of each setting of the grid, by its name."""
-        return tried(self.results.scenario)
+        """The values of each setting of the grid, by its name; keys have places of algorithms."""
+        return {
+            name: {key_by_place(self.results.scenario, key): v for key, v in values.items()}
+            for name, values in tried(self.results.scenario).items()
+        }
 
     @property
     def notes(self) -> list[str]:

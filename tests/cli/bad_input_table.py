@@ -103,15 +103,19 @@ OVERRIDES = {
     ),
     "a case that the grid replaces": (
         ["cases={a: {rounds: 3}, b: {evaluate.every: 2}}", "grid={rounds: [1, 2]}"],
-        "cases.a: 'rounds' of the grid replaces 'rounds', which has no effect then; leave",
+        "cases.a: 'rounds' of the grid replaces 'rounds', which has no effect; leave",
     ),
     "a value of a key that a grid sweeps": (
         ["grid={algorithms.*.local.lr: [0.1, 0.2]}", "algorithms.0.local.lr=0.7"],
         "algorithms.0.local.lr: 'grid.algorithms.*.local.lr' replaces it; change that, or give",
     ),
+    "a key that an algorithm sweeps itself": (
+        ["algorithms=[{name: fedavg, grid: {mu: [1, 2]}}]", "grid={algorithms.0.mu: [3]}"],
+        "algorithms.0.grid: 'algorithms.0.mu' of its own grid replaces 'algorithms.0.mu', which",
+    ),
     "an executor in a grid": (["grid={executor: [serial, ray]}"], "that of the whole study; move"),
     "a label that is the place of another": (
-        ["algorithms=[{name: fedavg, label: '1'}, fedexp]"],
+        ["algorithms=[{name: fedavg, label: '1'}, fedexp]", "grid={rounds: [1, 2]}"],
         "algorithms.0.label: found '1', which is the place of another algorithm in dotted keys",
     ),
     "equal settings": (["grid={rounds: [1, 1]}"], "grid.rounds: the settings 'rounds=1' and"),

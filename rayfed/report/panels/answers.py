@@ -207,7 +207,7 @@ def _without_target(rivals: pd.DataFrame, column: Column) -> str:
         return f"No {title} is recorded yet"
     if not (rivals["rounds"] > 0).any():
         return "No round is recorded yet"
-    best = known.sort_values(mean, ascending=column.better != "higher").iloc[:1]
+    best = known.sort_values(mean, ascending=not judged or column.better != "higher").iloc[:1]
     (first,), (end,) = best["name"], mean_texts(best, name)
     text = f"{quoted(first)} ended at {title} {end}"
     return f"{text}; no algorithm did better than at its start" if judged else text

@@ -107,8 +107,7 @@ def _tried(held: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             for own in combinations(grid or {}):
                 placed = {f"algorithms.{index}.{key}": value for key, value in own.items()}
                 if shared or own:
-                    named = {resolved(held, key): value for key, value in shared.items()}
-                    settings.setdefault(setting_name(shared | own), {}).update(named | placed)
+                    settings.setdefault(setting_name(shared | own), {}).update(shared | placed)
     return settings
 
 
@@ -125,6 +124,11 @@ def _read(scenario: str) -> Mapping[str, Any]:
     except yaml.YAMLError:
         return {}
     return held if isinstance(held, Mapping) else {}
+
+
+def key_by_place(scenario: str, key: str) -> str:
+    """Return a dotted key with the places of algorithms in place of their labels."""
+    return resolved(_read(scenario), key)
 
 
 def searched(scenario: str) -> dict[str, Distribution]:

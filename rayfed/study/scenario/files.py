@@ -64,8 +64,12 @@ def load(path: Path | str, overrides: Overrides = (), *, recorded: bool = False)
 
 def _check_effect(changed: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Refuse overrides of keys that a grid or a search sets."""
+    cases = changed.get("cases")
+    own = [key for values in cases.values() for key in values] if isinstance(cases, Mapping) else []
     for part in ("grid", "search"):
         held = changed.get(part)
+        if any(str(key).partition(".")[0] == part for key in own):
+            continue  # of each case another one
         swept = [str(key) for key in held] if isinstance(held, Mapping) else []
         for key in (key for key in keys if key.partition(".")[0] != part):
             for earlier, later in replaced(changed, [key, *swept]):
@@ -240,6 +244,10 @@ def combined(paths: Sequence[Path], studies: Sequence[Study]) -> Study:
                 raise ScenarioError(key, text)
     raws = [{k: v for k, v in study.to_dict().items() if k not in _OWN} for study in studies]
     different = list(_differing(raws))
+    if not any(key.partition(".")[0] == "grid" for key in different):  # who all sweep it differ not
+        swept = [*(raws[0].get("grid") or {})]
+        gone = {a for key in different for a, _ in replaced(raws[0], [key, *swept]) if a == key}
+        different = [key for key in different if key not in gone]
     if any(key.startswith("executor") for key in different):
         text = f"differs between {listed(map(str, paths))}"
         raise ScenarioError("executor", f"{text}; give one to all, such as --set executor=serial")

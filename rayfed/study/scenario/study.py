@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
 
@@ -394,17 +395,16 @@ class Study(Settings):
     def _check_replaced(self) -> Iterator[ScenarioError]:
         """Yield keys of which a later one takes the effect away, though names tell of them."""
         raw = {"algorithms": [{"name": label} for label in self.labels]}
-        text = "has no effect then; leave one of them out"
         for place, keys in self._listed_keys():
             for earlier, later in replaced(raw, keys):
-                yield ScenarioError(place, f"'{later}' replaces '{earlier}', which {text}")
-        for name, values in self.cases.items():
-            swept = () if any(key.partition(".")[0] == "grid" for key in values) else self.grid
-            for key in values:
-                for earlier, later in replaced(raw, [key, *swept]):
-                    if earlier == key:
-                        whose = f"'{later}' of the grid replaces '{earlier}', which {text}"
-                        yield ScenarioError(f"cases.{name}", whose)
+                text = f"'{later}' replaces '{earlier}', which has no effect then"
+                yield ScenarioError(place, f"{text}; leave one of them out")
+        for place, keys, after, whose in self._keys_before_others():
+            pairs = chain.from_iterable(replaced(raw, [key, *after]) for key in keys)
+            for earlier, later in dict.fromkeys(pairs):
+                if earlier in keys and later in after:
+                    text = f"'{later}' of {whose} grid replaces '{earlier}', which has no effect"
+                    yield ScenarioError(place, f"{text}; leave one of them out")
 
     def _listed_keys(self) -> Iterator[tuple[str, Iterable[str]]]:
         """Yield the keys of each grid, search and case, with their place."""
@@ -414,6 +414,15 @@ class Study(Settings):
             yield f"cases.{name}", values
         for index, algorithm in enumerate(self.algorithms):
             yield f"algorithms.{index}.grid", algorithm.grid
+
+    def _keys_before_others(self) -> Iterator[tuple[str, list[str], list[str], str]]:
+        """Yield keys with those of a grid that is applied after them, and whose grid that is."""
+        for name, values in self.cases.items():
+            if not any(key.partition(".")[0] == "grid" for key in values):
+                yield f"cases.{name}", [*values], [*self.grid], "the"
+        for index, algorithm in enumerate(self.algorithms):
+            own = [f"algorithms.{index}.{key}" for key in algorithm.grid]
+            yield f"algorithms.{index}.grid", [*self.grid], own, "its own"
 
     def _check_search(self) -> Iterator[ScenarioError]:
         if not self.search:
@@ -449,9 +458,15 @@ class Study(Settings):
                 text = f"'{clipped(label, 60)}' is taken by algorithms.{first}"
                 place = f"algorithms.{index}.label"
                 yield ScenarioError(place, f"{text}; set label to tell them apart")
-            if label.isdecimal() and int(label) < len(self.labels) and int(label) != index:
+            number = int(label) if label.isdecimal() else index
+            if self._by_keys and index != number < len(self.labels):
                 text = f"found '{label}', which is the place of another algorithm in dotted keys"
                 yield ScenarioError(f"algorithms.{index}.label", f"{text}; give it a name")
+
+    @property
+    def _by_keys(self) -> bool:
+        """Whether dotted keys of the study may be about single algorithms."""
+        return bool(self.grid or self.search or self.cases or any(a.grid for a in self.algorithms))
 
     def _check_cases(self) -> Iterator[ScenarioError]:
         seen: dict[str, str] = {}

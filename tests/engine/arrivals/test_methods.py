@@ -217,22 +217,29 @@ def test_the_weights_of_tiers_are_the_counts_of_their_mirror_images(tmp_path):
     assert (result.rounds.loss.iloc[:7] == result.rounds.loss.iloc[0]).sum() == 3  # T_3 is 0
 
 
+AWAY = "client,start_s,end_s\n0,0,99\n1,0,1.5\n1,3,99\n2,0,99\n3,0,1.5\n3,3,99\n"
+
+
 @pytest.mark.parametrize(
     ("tiers", "times", "participants"),
-    [([0, 0, 0], [1.5, 2.5, 3.5], [2, 2, 2]), ([0, 0, 1], [1.0, 1.5, 2.0], [1, 1, 1])],
+    [
+        ([0, 0, 0, 0], [1.5, 2.5, 3.5], [2, 2, 2]),
+        ([0, 0, 1, 0], [1.0, 1.5, 2.0], [1, 1, 1]),
+        ([0, 0, 1, 1], [1.5, 1.5, 2.5, 2.5, 3.5], [1, 1, 1, 1, 1]),
+    ],
 )
 def test_a_tier_whose_last_client_cannot_be_asked_again_updates(
     tmp_path, tiers, times, participants
 ):
-    """Client 1 takes 2 s and is away from 1.5 to 3 s: it loses a task, and is not asked again.
+    """Clients 1 and 3 take 2 s and are away from 1.5 to 3 s: no task of theirs is asked again.
 
     With one tier the others wait for it until 1.5 s, and are asked together then and at 2.5 s.
     """
-    (tmp_path / "away.csv").write_text("client,start_s,end_s\n0,0,99\n1,0,1.5\n1,3,99\n2,0,99\n")
+    (tmp_path / "away.csv").write_text(AWAY)
     availability = {"name": "trace", "file": str(tmp_path / "away.csv")}
     made = study(
-        tmp_path, TARGETS, enumerate((1.0, 2.0, 1.0)), [{"name": "fedat", "tiers": tiers}],
-        participation={"retries": 1}, rounds=3,
+        tmp_path, POINTS[:4], enumerate((1.0, 2.0, 1.0, 2.0)), [{"name": "fedat", "tiers": tiers}],
+        participation={"retries": 1}, rounds=len(times),
     )  # fmt: skip
     made["clients"]["availability"] = availability
     rows = rayfed.run(made, out=tmp_path / "out", page=False).rounds.iloc[1:]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rayfed.report.panels.answers import by_case, headline, of_ranks, of_target
+from rayfed.core.columns import Column
+from rayfed.report.panels.answers import _without_target, by_case, headline, of_ranks, of_target
 from rayfed.report.pivot import Ranks, pivot
 from rayfed.report.read.results import Results
 from rayfed.report.tables import summary, text_columns
@@ -130,6 +131,10 @@ def test_nothing_improved_and_nothing_recorded(tmp_path, run_writer, rows):
     assert answer(tmp_path / "flat") == told
     results = Results.read(tmp_path)
     assert headline(results, summary(results, y="participants")) == "a ended at loss 2."
+    run_writer(tmp_path / "flat", "c", 0, rows([1.0, 0.1]))
+    best = summary(Results.read(tmp_path / "flat"))
+    higher = Column("f1", better="higher")  # the summary has no column for it
+    assert _without_target(best, higher) == "c ended at loss 0.1"
     run_writer(tmp_path / "other", "b", 0, rows([np.nan, np.nan]))
     assert answer(tmp_path / "other") == "No loss is recorded yet."
 
