@@ -109,10 +109,6 @@ OVERRIDES = {
         ["grid={algorithms.*.local.lr: [0.1, 0.2]}", "algorithms.0.local.lr=0.7"],
         "algorithms.0.local.lr: 'grid.algorithms.*.local.lr' replaces it; change that, or give",
     ),
-    "a key that an algorithm sweeps itself": (
-        ["algorithms=[{name: fedavg, grid: {mu: [1, 2]}}]", "grid={algorithms.0.mu: [3]}"],
-        "algorithms.0.grid: 'algorithms.0.mu' of its own grid replaces 'algorithms.0.mu', which",
-    ),
     "an executor in a grid": (["grid={executor: [serial, ray]}"], "that of the whole study; move"),
     "a label that is the place of another": (
         ["algorithms=[{name: fedavg, label: '1'}, fedexp]", "grid={rounds: [1, 2]}"],

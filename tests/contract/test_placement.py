@@ -45,7 +45,6 @@ def study(tmp_path_factory):
     walk = {
         "label": "walking",
         "participation": {"select": {"name": "walk", "rule": rule}},
-        "tokens": "neighbourhood",
     }
     found.append({"name": "rwsadmm", "local": LOCAL, **walk})
     steps = {"alpha_gradient": 0.05, "beta_gradient": 0.01, "beta_newton": 0.01}

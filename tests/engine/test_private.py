@@ -330,8 +330,7 @@ def test_check_says_what_a_server_gets():
     assert server_sees(rule.run) == "the vectors of single clients"
     # two numbers of 32 bits; 64 bytes of keys, and 80 and 32 of shares for each of three others
     assert traffic(private) == (
-        "a client of 'watched' uploads 408 bytes a round: 8 of masked numbers in place of 16, and "
-        "400 of keys and shares"
+        "uploads 408 bytes a round: 8 of masked numbers in place of 16, and 400 of keys and shares"
     )
 
 

@@ -322,9 +322,10 @@ def _federation(run: Run) -> Iterator[Part]:
     if norms := [layer.module for layer in run.layers if layer.kind == "statistics"]:
         yield _batch_norm(run, norms[0])
     clients = run.federation.clients
-    fails = may_fail(run)
+    wanted = needs_of(algorithm) & {EVERYONE, STAYING}
+    fails = bool(wanted) and may_fail(run)  # which looks at all clients
     removes = where({EVERYONE: fails or clients.by_round, STAYING: fails})
-    if removes & needs_of(algorithm):
+    if removes & wanted:
         instead = "let none be away, crash, fail to reply or be silent"
         yield Part("clients", "absence or failure", NOTHING, removes, instead)
     unknown = rule.correct == "known" and population.chance(np.arange(1), 0.0, 1) is None

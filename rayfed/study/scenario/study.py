@@ -399,12 +399,13 @@ class Study(Settings):
             for earlier, later in replaced(raw, keys):
                 text = f"'{later}' replaces '{earlier}', which has no effect then"
                 yield ScenarioError(place, f"{text}; leave one of them out")
-        for place, keys, after, whose in self._keys_before_others():
-            pairs = chain.from_iterable(replaced(raw, [key, *after]) for key in keys)
+        for name, values in self.cases.items():
+            swept = () if any(key.partition(".")[0] == "grid" for key in values) else self.grid
+            pairs = chain.from_iterable(replaced(raw, [key, *swept]) for key in values)
             for earlier, later in dict.fromkeys(pairs):
-                if earlier in keys and later in after:
-                    text = f"'{later}' of {whose} grid replaces '{earlier}', which has no effect"
-                    yield ScenarioError(place, f"{text}; leave one of them out")
+                if earlier in values:
+                    text = f"'{later}' of the grid replaces '{earlier}', which has no effect"
+                    yield ScenarioError(f"cases.{name}", f"{text}; leave one of them out")
 
     def _listed_keys(self) -> Iterator[tuple[str, Iterable[str]]]:
         """Yield the keys of each grid, search and case, with their place."""
@@ -414,15 +415,6 @@ class Study(Settings):
             yield f"cases.{name}", values
         for index, algorithm in enumerate(self.algorithms):
             yield f"algorithms.{index}.grid", algorithm.grid
-
-    def _keys_before_others(self) -> Iterator[tuple[str, list[str], list[str], str]]:
-        """Yield keys with those of a grid that is applied after them, and whose grid that is."""
-        for name, values in self.cases.items():
-            if not any(key.partition(".")[0] == "grid" for key in values):
-                yield f"cases.{name}", [*values], [*self.grid], "the"
-        for index, algorithm in enumerate(self.algorithms):
-            own = [f"algorithms.{index}.{key}" for key in algorithm.grid]
-            yield f"algorithms.{index}.grid", [*self.grid], own, "its own"
 
     def _check_search(self) -> Iterator[ScenarioError]:
         if not self.search:

@@ -207,7 +207,8 @@ def test_later_algorithms_are_taken_for_the_longest(plan, monkeypatch):
     monkeypatch.setattr(placing, "measure", measure)
     tasks = placing._measured(several.runs, several.tables)
     assert measured == ["fedavg", "fedprox"]
-    assert [tasks[label].round_s for label in ("fedavg", "fedprox", "scaffold")] == [1.0, 2.0, 2.0]
+    found = {run.label: tasks[run.folder].round_s for run in several.runs}
+    assert found == {"fedavg": 1.0, "fedprox": 2.0, "scaffold": 2.0}
 
 
 def test_the_scenario_stays_as_it_was(tmp_path, monkeypatch, assert_same):
