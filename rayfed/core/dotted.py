@@ -229,7 +229,7 @@ def replaced(raw: Any, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     --------
     >>> list(replaced({}, ["algorithms.*.local.lr", "algorithms.*.local", "rounds"]))
     [('algorithms.*.local.lr', 'algorithms.*.local')]
-    >>> list(replaced({}, ["algorithms.*.lr", "algorithms.0.lr"]))  # it stands for the others
+    >>> list(replaced({}, ["algorithms.*.lr", "algorithms.0.lr"]))  # the others keep it
     []
     """
     before: list[tuple[str, list[str]]] = []

@@ -323,12 +323,13 @@ class Places:
             self.busy[client] = False
         if line.again:
             self._ask_again()
-        if self.tiers is not None:
-            for task in [*line.waiting]:  # of a tier whose last client was not asked again
-                closed.used, line.waiting = self._complete(task)
-                if closed.used:
-                    line.freed, self.wake_s = [], -math.inf
-                    return True
+        if self.tiers is not None and line.waiting:
+            tier_of, working = self.tiers.of_client, self._working()
+            alone = [task for task in line.waiting if tier_of(task.client) not in working]
+            if alone:  # of a tier whose last client was not asked again
+                closed.used, line.waiting = self._complete(alone[0])
+                line.freed, self.wake_s = [], -math.inf
+                return True
         for free, of_tier in self._free():
             ids = self._select(free, selection, of_tier)
             if len(ids):

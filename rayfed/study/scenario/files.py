@@ -244,7 +244,7 @@ def combined(paths: Sequence[Path], studies: Sequence[Study]) -> Study:
                 raise ScenarioError(key, text)
     raws = [{k: v for k, v in study.to_dict().items() if k not in _OWN} for study in studies]
     different = list(_differing(raws))
-    if not any(key.partition(".")[0] == "grid" for key in different):  # who all sweep it differ not
+    if not any(key.partition(".")[0] == "grid" for key in different):  # what all sweep alike
         swept = [*(raws[0].get("grid") or {})]
         gone = {a for key in different for a, _ in replaced(raws[0], [key, *swept]) if a == key}
         different = [key for key in different if key not in gone]
